@@ -15,10 +15,11 @@ use crate::steps::Steps;
 use crate::test::Extent;
 use crate::{deny, readme, test, tidy};
 
-/// Packages outside the default members, and the command that is enough for each: one of them
-/// cannot be linked where there is no CUDA, the other consists of assertions that the compiler
-/// checks.
-const APART: [(&str, &str); 2] = [("rmm-interop-cuda-sys", "check"), ("rmm-sys-oracle", "test")];
+/// Packages outside the default members, and the command that is enough for each: the first cannot
+/// be linked where there is no CUDA, the second consists of assertions that the compiler checks,
+/// and the third is a library for PyTorch.
+const APART: [(&str, &str); 3] =
+    [("rmm-interop-cuda-sys", "check"), ("rmm-sys-oracle", "test"), ("rmm-benches-torch", "test")];
 
 /// Options of `cargo xtask ci`.
 // The flattened options bring a group of the same name.

@@ -1,0 +1,197 @@
+"""PyTorch programs on our pool, beside PyTorch's own allocators, in turn.
+
+    train.py --library target/release/librmm_torch.so                  # every allocator, three runs of each
+    train.py --library LIB --allocators native,ours --programs gpt2
+
+Each run is a process of its own. The table has the spread of the runs: median time of a step, the last loss, the most bytes reserved and live
+at once. The exit status is 1 if a run failed, or if a loss or a step time of ours is outside the spread of PyTorch's own allocators by more than
+that spread's width (at least 2 % of the value).
+
+Needs PyTorch with CUDA, and `transformers` for `gpt2`; no weights and no data: models begin with random numbers, and so do batches.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+# Name: environment of the run. Ours are those with a POOL.
+ALLOCATORS = {
+    "native": {},
+    "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+    "async": {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
+    "ours": {"POOL": "cuda"},
+    "ours-vmm": {"POOL": "vmm"},
+}
+MIB = 1 << 20
+
+
+def is_ours(allocator):
+    return "POOL" in ALLOCATORS[allocator]
+
+
+def steps_of(torch, count, uncounted, step):
+    """Seconds of each step after the first ones, and what the last step returned."""
+    times = []
+    for number in range(count):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        value = step(number)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return times[uncounted:], float(value)
+
+
+def gpt2(torch):
+    """Training of GPT-2 with six layers in mixed precision: batches and lengths change with each step."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = random.Random(1)
+    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=768, n_head=12)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(_):
+        shape = sizes.randint(2, 8), sizes.randint(64, 1024)
+        tokens = torch.randint(0, 50257, shape, device="cuda")
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = model(tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    return steps_of(torch, 60, 20, step)
+
+
+def tiny(torch):
+    """Many small layers: the host is slower than the device, and allocation is a part of its work."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(24))).cuda()
+    batch = torch.randn(32, 64, device="cuda")
+
+    def step(_):
+        result = model(batch).sum()
+        result.backward()
+        model.zero_grad(set_to_none=True)
+        return result.detach()
+
+    return steps_of(torch, 300, 100, step)
+
+
+def streams(torch):
+    """Four streams, each with temporaries of its own."""
+    sizes = random.Random(5)
+    sides = [torch.cuda.Stream() for _ in range(4)]
+
+    def step(_):
+        for side in sides:
+            with torch.cuda.stream(side):
+                values = torch.randn(sizes.randint(1_000, 400_000), device="cuda")
+                (torch.sort(values)[0].cumsum(0) * 2).unique()
+        return 0.0
+
+    return steps_of(torch, 120, 40, step)
+
+
+PROGRAMS = {"gpt2": gpt2, "tiny": tiny, "streams": streams}
+
+
+def run_here(allocator, program, library):
+    """One run in this process; the environment is the allocator's already."""
+    import torch
+
+    ours = None
+    if is_ours(allocator):
+        pluggable = torch.cuda.memory.CUDAPluggableAllocator(library, "my_malloc", "my_free")
+        torch.cuda.memory.change_current_allocator(pluggable)
+        ours = ctypes.CDLL(library)
+        for name in ("my_reserved", "my_live", "my_calls"):
+            getattr(ours, name).restype = ctypes.c_uint64
+    torch.manual_seed(0)
+    times, value = PROGRAMS[program](torch)
+    if ours:
+        reserved, live, calls = ours.my_reserved(), ours.my_live(), ours.my_calls()
+        if calls == 0:
+            raise RuntimeError("PyTorch did not call the library")
+    else:
+        reserved, live = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
+    return {"step": statistics.median(times) * 1e3, "loss": value, "reserved": reserved, "live": live}
+
+
+def run_apart(allocator, program, library):
+    """One run in a process of its own; None if it failed, whose messages are on the terminal."""
+    environment = {**os.environ, **ALLOCATORS[allocator]}
+    command = [sys.executable, __file__, "--library", library, "--allocators", allocator, "--programs", program, "--here"]
+    finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    lines = finished.stdout.splitlines()
+    return json.loads(lines[-1]) if finished.returncode == 0 and lines else None
+
+
+def is_within(value, others):
+    """Whether a value is in the spread of others, widened by its own width or 2 %."""
+    low, high = min(others), max(others)
+    slack = max(high - low, 0.02 * abs(high))
+    return low - slack <= value <= high + slack
+
+
+def summarize(program, runs):
+    """Prints a line for each allocator. Returns what is wrong, as lines."""
+    wrong = []
+    theirs = [run for name, all_of in runs.items() if not is_ours(name) for run in all_of]
+    for name, all_of in runs.items():
+        if not all_of:
+            continue
+        spread = {key: f"{min(run[key] for run in all_of):.4g}..{max(run[key] for run in all_of):.4g}" for key in ("step", "loss")}
+        reserved, live = (max(run[key] for run in all_of) for key in ("reserved", "live"))
+        print(
+            f"{program:8} {name:11} step {spread['step']:>17} ms   loss {spread['loss']:>15}"
+            f"   reserved {reserved / MIB:7.0f} MiB   live {live / MIB:7.0f} MiB   ratio {reserved / max(live, 1):.3f}",
+            flush=True,
+        )
+        if is_ours(name) and theirs:
+            loss_is_off = [run["loss"] for run in all_of if not is_within(run["loss"], [one["loss"] for one in theirs])]
+            median = statistics.median(run["step"] for run in all_of)
+            # A faster step is no fault.
+            is_slow = median > max(one["step"] for one in theirs) and not is_within(median, [one["step"] for one in theirs])
+            wrong += [f"{program} {name}: loss {loss:.4g}" for loss in loss_is_off]
+            wrong += [f"{program} {name}: {median:.4g} ms a step"] * is_slow
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", required=True, type=os.path.abspath)
+    parser.add_argument("--allocators", default=",".join(ALLOCATORS), type=lambda names: names.split(","))
+    parser.add_argument("--programs", default=",".join(PROGRAMS), type=lambda names: names.split(","))
+    parser.add_argument("--runs", default=3, type=int, help="of each allocator, in turn")
+    parser.add_argument("--here", action="store_true", help="one run, in this process; prints a line of JSON")
+    args = parser.parse_args()
+    for names, known in ((args.allocators, ALLOCATORS), (args.programs, PROGRAMS)):
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            parser.error(f"{', '.join(unknown)}: not one of {', '.join(known)}")
+    if args.here:
+        print(json.dumps(run_here(args.allocators[0], args.programs[0], args.library)))
+        return 0
+    wrong = []
+    for program in args.programs:
+        runs = {name: [] for name in args.allocators}
+        for number in range(args.runs):
+            for name in args.allocators:
+                run = run_apart(name, program, args.library)
+                if run is None:
+                    wrong.append(f"{program} {name}: run {number + 1} failed")
+                else:
+                    runs[name].append(run)
+        wrong += summarize(program, runs)
+    for line in wrong:
+        print(f"OUTSIDE {line}", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
