@@ -51,25 +51,52 @@ class spin_barrier {
   std::atomic<std::size_t> round_{0};
 };
 
+// What failed first on some thread. The others go on to meet at the barrier, and make no more calls.
+class first_failure {
+ public:
+  // Calls `work` unless something has failed.
+  template <typename Work>
+  void unless_failed(Work work)
+  {
+    if (failed_.load(std::memory_order_relaxed)) { return; }
+    try {
+      work();
+    } catch (...) {
+      if (!failed_.exchange(true)) { first_ = std::current_exception(); }
+    }
+  }
+  // For when the threads have ended.
+  void rethrow() const
+  {
+    if (first_) { std::rethrow_exception(first_); }
+  }
+
+ private:
+  std::atomic<bool> failed_{false};
+  std::exception_ptr first_;
+};
+
 // Does the work on new threads, given their numbers; nanoseconds from the first that began to the last that ended.
-inline double on_threads(std::function<void(std::size_t, spin_barrier&)> const& work)
+inline double on_threads(std::function<void(std::size_t, spin_barrier&, first_failure&)> const& work)
 {
   spin_barrier barrier{many_threads};
+  first_failure failure;
   std::vector<span> spans(many_threads);
   std::vector<std::thread> running;
   for (std::size_t thread = 0; thread < many_threads; ++thread) {
     running.emplace_back([&, thread] {
       pin_thread(thread, many_threads);
-      check(cudaSetDevice(0));
+      failure.unless_failed([] { check(cudaSetDevice(0)); });
       barrier.wait();
       spans[thread].begin = steady::now();
-      work(thread, barrier);
+      work(thread, barrier, failure);
       spans[thread].end = steady::now();
     });
   }
   for (auto& thread : running) {
     thread.join();
   }
+  failure.rethrow();
   return all_at_once(spans);
 }
 
@@ -105,20 +132,22 @@ inline void migrate(kind const& of, extent const& how, row_writer const& row)
     streams const stream_of{many_threads};
     auto const on    = of.make(start::full);
     auto const value = median_of_a_while(how.repetitions(), [&] {
-      return all.mops(on_threads([&](std::size_t thread, spin_barrier& barrier) {
+      return all.mops(on_threads([&](std::size_t thread, spin_barrier& barrier, first_failure& failure) {
         for (std::size_t first = 0, round = 0; first < all.longest; first += calls_a_round, ++round) {
           auto const list = (thread + round) % many_threads;
           auto const& ops = all.work[list].ops;
           auto const end  = std::min(first + calls_a_round, ops.size());
-          for (auto place = first; place < end; ++place) {
-            auto const& op = ops[place];
-            auto& block    = all.blocks[list][op.slot];
-            if (op.is_allocation) {
-              block = on.allocate(op.size, stream_of[list]);
-            } else {
-              on.deallocate(block, op.size, stream_of[list]);
+          failure.unless_failed([&] {
+            for (auto place = first; place < end; ++place) {
+              auto const& op = ops[place];
+              auto& block    = all.blocks[list][op.slot];
+              if (op.is_allocation) {
+                block = on.allocate(op.size, stream_of[list]);
+              } else {
+                on.deallocate(block, op.size, stream_of[list]);
+              }
             }
-          }
+          });
           barrier.wait();
         }
       }));
@@ -127,7 +156,7 @@ inline void migrate(kind const& of, extent const& how, row_writer const& row)
   }
   auto const rounds = how.scaled(10'000);
   auto const value  = median_of(how.repetitions(), [&] {
-    return on_threads([&](std::size_t, spin_barrier& barrier) {
+    return on_threads([&](std::size_t, spin_barrier& barrier, first_failure&) {
              for (std::size_t round = 0; round < rounds; ++round) {
                barrier.wait();
              }
@@ -144,8 +173,8 @@ inline void shared(kind const& of, extent const& how, row_writer const& row)
   streams const one{1};
   auto const on    = of.make(start::full);
   auto const value = median_of_a_while(how.repetitions(), [&] {
-    return all.mops(on_threads([&](std::size_t thread, spin_barrier&) {
-      play(on, all.work[thread], one_stream{one[0]}, all.blocks[thread]);
+    return all.mops(on_threads([&](std::size_t thread, spin_barrier&, first_failure& failure) {
+      failure.unless_failed([&] { play(on, all.work[thread], one_stream{one[0]}, all.blocks[thread]); });
     }));
   });
   row("shared", "T=" + std::to_string(many_threads), value, "Mops/s");

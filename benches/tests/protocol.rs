@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use rmm_benches::adaptors::{Adaptor, Pool, adaptors};
 use rmm_benches::rows::Row;
+use rmm_benches::workloads::{WORKLOADS, Workload};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -112,6 +113,17 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
         if row.workload == "replay_reserved_over_peak" || row.params == "reserved / live" {
             assert!((1.0..4.0).contains(&row.value), "the pool starts empty: {row:?}");
         }
+    }
+    Ok(())
+}
+
+/// What has no counterpart is compared with nothing.
+#[test]
+fn the_peers_have_every_workload() -> Outcome {
+    let peers = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peers.cpp"))?;
+    let table = peers.split("constexpr workload workloads[]").nth(1).unwrap_or_default();
+    for Workload { name, .. } in WORKLOADS {
+        assert!(table.contains(&format!("{{\"{name}\", peers::")), "{name} is not among them");
     }
     Ok(())
 }
