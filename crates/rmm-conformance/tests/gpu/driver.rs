@@ -12,6 +12,12 @@ mod alone;
 mod barriers;
 #[path = "driver/capture_calls.rs"]
 mod capture_calls;
+#[cfg(unix)]
+#[path = "driver/context_captures.rs"]
+mod context_captures;
+#[cfg(unix)]
+#[path = "driver/context_events.rs"]
+mod context_events;
 #[path = "driver/contexts.rs"]
 mod contexts;
 #[path = "driver/copies.rs"]
@@ -20,8 +26,22 @@ mod copies;
 mod events;
 #[path = "driver/failures.rs"]
 mod failures;
+#[cfg(unix)]
+#[path = "driver/gate.rs"]
+mod gate;
 #[path = "driver/graphs.rs"]
 mod graphs;
+#[cfg(unix)]
+#[path = "driver/green_contexts.rs"]
+mod green_contexts;
+#[cfg(unix)]
+#[path = "driver/identities.rs"]
+mod identities;
+#[path = "driver/legacy_events.rs"]
+mod legacy_events;
+#[cfg(unix)]
+#[path = "driver/library.rs"]
+mod library;
 #[path = "driver/memory.rs"]
 mod memory;
 #[path = "driver/places.rs"]

@@ -43,6 +43,15 @@ impl Stream {
         Self::made(STREAM_NON_BLOCKING, 0)
     }
 
+    /// A stream that was made otherwise, to be destroyed with this.
+    ///
+    /// # Safety
+    /// The stream exists, and nothing else destroys it.
+    #[cfg(unix)]
+    pub(super) unsafe fn owning(raw: CuStream) -> Self {
+        Self { raw, is_default: false }
+    }
+
     pub(super) fn raw(&self) -> CuStream {
         self.raw
     }

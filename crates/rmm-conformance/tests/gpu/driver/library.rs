@@ -1,0 +1,95 @@
+//! Functions of the system's driver that the table does not have, looked up by name.
+
+use std::ffi::{CStr, c_void};
+
+use rmm_conformance::{Environment, Failure, Outcome};
+use rmm_sys::{CuContext, CuDevice, CuResult};
+
+use super::contexts::push;
+use super::raw::{context, driver};
+use super::works;
+use crate::pair::on;
+
+/// A function of the system's driver; `None` if the driver has none of this name.
+///
+/// # Safety
+/// `F` is a function pointer with the signature that the driver's function of this name has.
+pub(super) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the library is loaded already, so no initialiser runs, and the name ends with a zero.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+    if library.is_null() {
+        return None;
+    }
+    // SAFETY: the library is open and stays so, and the name ends with a zero.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    // SAFETY: the address of a function of this type, by the caller's contract.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&found) })
+}
+
+/// `cuCtxCreate_v2`, which drivers of CUDA 12 and 13 have.
+type Create = unsafe extern "C" fn(*mut CuContext, u32, CuDevice) -> CuResult;
+/// `cuCtxDestroy_v2`.
+type Destroy = unsafe extern "C" fn(CuContext) -> CuResult;
+
+/// A context other than the one under test: on a GPU one that is created on the same device, on the
+/// software device, which has primary contexts only, that of the other device.
+pub(super) struct OtherContext {
+    pub(super) raw: CuContext,
+    /// Whether it was created here, and is destroyed with this.
+    is_created: bool,
+}
+
+impl OtherContext {
+    pub(super) fn new(environment: &Environment) -> Result<Self, Failure> {
+        match environment.handle() {
+            rmm_conformance::DeviceHandle::Software(_) => {
+                let other = environment.another_device()?;
+                let other = other.ok_or_else(|| Failure::new("there are two devices"))?;
+                Ok(Self { raw: on(other, context)?, is_created: false })
+            }
+            rmm_conformance::DeviceHandle::Gpu(device) => Self::created(device.as_raw()),
+        }
+    }
+
+    fn created(device: CuDevice) -> Result<Self, Failure> {
+        let missing = || Failure::new("the driver has no cuCtxCreate_v2");
+        // SAFETY: this is its signature.
+        let create = unsafe { function::<Create>(c"cuCtxCreate_v2") }.ok_or_else(missing)?;
+        let mut raw = CuContext::NULL;
+        // SAFETY: `raw` may be written to.
+        unsafe { create(&raw mut raw, 0, device) }.result()?;
+        let created = Self { raw, is_created: true };
+        // The call has made it current.
+        created.leave()?;
+        Ok(created)
+    }
+
+    /// Does something with this context current.
+    pub(super) fn within<T>(&self, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        works("entering the other context", push(self.raw))?;
+        let result = run();
+        self.leave()?;
+        result
+    }
+
+    fn leave(&self) -> Outcome {
+        let mut popped = CuContext::NULL;
+        // SAFETY: `popped` may be written to.
+        works("leaving it", unsafe { driver().cuCtxPopCurrent_v2(&raw mut popped) })?;
+        super::answers("the context that was left", &popped, &self.raw)
+    }
+}
+
+impl Drop for OtherContext {
+    fn drop(&mut self) {
+        if !self.is_created {
+            return;
+        }
+        // SAFETY: this is its signature.
+        if let Some(destroy) = unsafe { function::<Destroy>(c"cuCtxDestroy_v2") } {
+            // SAFETY: created by `created`, and probes drop what they made in it before.
+            let _gone = unsafe { destroy(self.raw) };
+        }
+    }
+}
