@@ -1,6 +1,9 @@
-//! Bugs that were released in RMM and in CUB, each as an allocator of a few lines: the software
-//! device detects it under every schedule, and reports nothing for the allocator without it.
+//! Bugs that were released in RMM and in CUB, and rules of our pool that were left out, each as an
+//! allocator of a few lines: the software device detects it under every schedule, and reports
+//! nothing for the allocator without it.
 
+#[path = "known_bugs/context_events.rs"]
+mod context_events;
 #[path = "known_bugs/cross_class_free.rs"]
 mod cross_class_free;
 #[path = "known_bugs/dead_donor.rs"]
@@ -11,6 +14,8 @@ mod handle_reuse;
 mod harness;
 #[path = "known_bugs/host_memory_freed_early.rs"]
 mod host_memory_freed_early;
+#[path = "known_bugs/legacy_generations.rs"]
+mod legacy_generations;
 #[path = "known_bugs/merge_without_record.rs"]
 mod merge_without_record;
 #[path = "known_bugs/merging_lists.rs"]
@@ -21,3 +26,5 @@ mod publish_before_record;
 mod sync_without_wait;
 #[path = "known_bugs/thread_exit.rs"]
 mod thread_exit;
+#[path = "known_bugs/unknown_handles.rs"]
+mod unknown_handles;
