@@ -15,6 +15,7 @@ use crate::engine::thread;
 use crate::model::checks;
 use crate::model::handle::Hint;
 use crate::model::operation::Operation;
+use crate::model::vector_clock::Point;
 use crate::model::violation::{Access, ViolationKind};
 
 /// The annotation hooks of the software driver's table.
@@ -77,7 +78,36 @@ impl State {
             self.report_rule(broken, range, &access);
         }
         self.check_owner_change(ViolationKind::AllocatedInUse, range, &access);
+        let also = self.implicitly_awaited(range, stream);
+        let access = Arc::new(Access { also, ..(*access).clone() });
         self.record_owner_change(range, &access);
+    }
+
+    /// The points of earlier accesses to a range that a stream's next work waits for by the rules
+    /// of the legacy default stream alone. Until it has such work, a use on another stream must be
+    /// ordered after them too; after work that is nothing to the range, it need not be.
+    fn implicitly_awaited(&self, range: &Range<usize>, stream: Option<u64>) -> Vec<Point> {
+        let Some(id) = stream else { return Vec::new() };
+        let frontier = self.streams.get(id).map(|stream| &stream.frontier);
+        // What is not ordered at all has been reported, and is reported once.
+        let is_implicit = |point: &Point| {
+            point.stream != id
+                && !frontier.is_some_and(|frontier| frontier.covers(*point))
+                && !self.checks.host.covers(*point)
+                && self.is_ordered_after(id, *point)
+        };
+        let mut awaited = Vec::new();
+        for piece in self.pieces(range) {
+            for (_, segment) in self.checks.shadow.over(&piece.backing) {
+                let points = segment.before(Operation::Allocate).flat_map(|before| before.points());
+                for point in points.filter(|point| point.position > 0 && is_implicit(point)) {
+                    if !awaited.contains(&point) {
+                        awaited.push(point);
+                    }
+                }
+            }
+        }
+        awaited
     }
 
     /// Whether memory ended with its context and was not allocated since. Its suballocations may

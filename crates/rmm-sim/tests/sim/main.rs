@@ -13,6 +13,7 @@ mod copies;
 mod events;
 mod faults;
 mod host_pools;
+mod implicit_order;
 mod mapped;
 mod memory;
 mod nothing;
