@@ -1,7 +1,7 @@
 //! Raw handles of unknown lifetime, which a caller passes with each call: the pool keeps blocks by
-//! context and handle. The owner destroys a stream, the driver gives its handle to the next one, and
-//! that one takes the blocks for its own. The driver's id of the stream (`cuStreamGetId`) is what
-//! makes the key unique.
+//! context and handle. The owner destroys a stream, the driver gives its handle to the next one,
+//! and that one takes the blocks for its own. The driver's id of the stream (`cuStreamGetId`) is
+//! what makes the key unique.
 
 use std::collections::HashMap;
 

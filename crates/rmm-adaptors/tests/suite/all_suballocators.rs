@@ -1,6 +1,7 @@
-//! Tests of every suballocator: programs on up to eight threads and 32 streams keep stream order, a
-//! drained suballocator serves the same requests as a fresh one, trimming neither returns nor loses
-//! memory that is in use, and any call of the driver or of upstream may fail.
+//! Tests of every suballocator: programs on up to eight threads and 32 streams, and on streams of
+//! every kind, keep stream order, a drained suballocator serves the same requests as a fresh one,
+//! trimming neither returns nor loses memory that is in use, and any call of the driver or of
+//! upstream may fail.
 
 #[path = "all_suballocators/drained.rs"]
 mod drained;
@@ -8,6 +9,8 @@ mod drained;
 mod failures;
 #[path = "all_suballocators/programs.rs"]
 mod programs;
+#[path = "all_suballocators/stream_kinds.rs"]
+mod stream_kinds;
 #[path = "all_suballocators/trims.rs"]
 mod trims;
 
@@ -34,6 +37,11 @@ macro_rules! suballocators {
             #[test]
             fn programs_keep_stream_order_and_drain_to_fresh() {
                 super::programs::keep_the_order(make);
+            }
+
+            #[test]
+            fn every_kind_of_stream_keeps_its_order() {
+                super::stream_kinds::keep_the_order(make);
             }
 
             #[test]
