@@ -15,6 +15,8 @@ mod arena_threads;
 mod avoidable_failures;
 #[path = "suite/binning.rs"]
 mod binning;
+#[path = "suite/default_streams.rs"]
+mod default_streams;
 #[path = "suite/faults.rs"]
 mod faults;
 #[path = "suite/fixed_size.rs"]
