@@ -1,7 +1,7 @@
-//! Fill and check under random stalls, over every suballocator: eight threads on shared streams and
-//! on streams of their own allocate blocks of 256 bytes to 4 MiB, fill each with words of its own,
-//! let streams stand still, hand blocks to other streams and threads, and have the device count the
-//! words that are wrong before each free.
+//! Fill and check under random stalls, over every suballocator: eight threads on shared streams
+//! (created, adopted, and the legacy one) and on streams of their own allocate blocks of 256 bytes
+//! to 4 MiB, fill each with words of its own, let streams stand still, hand blocks to other streams
+//! and threads, and have the device count the words that are wrong before each free.
 //!
 //! A plain run is one short round in each place. With `RMM_STRESS_SECONDS` each test goes on for
 //! that long, in rounds whose lengths, limits and steps are drawn from a seed, which is printed:

