@@ -5,8 +5,8 @@ use std::mem::ManuallyDrop;
 
 use rmm_core::sys::CuResult;
 use rmm_core::{
-    AnyResource, Context, CudaStream, DevicePtr, Error, Resource as _, StreamKind, StreamRef,
-    process_is_exiting,
+    AnyResource, Context, CudaStream, DevicePtr, Error, Introspect as _, Resource as _, StreamKind,
+    StreamRef, SyncResource, process_is_exiting,
 };
 use rmm_resources::per_device_resource;
 
@@ -43,6 +43,9 @@ impl Block {
         resource: AnyResource,
         context: Context,
     ) -> Result<Self, Error> {
+        if matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
+            check_serves(&resource, context)?;
+        }
         let pointer = resource.allocate(stream, layout)?;
         let resource = ManuallyDrop::new(resource);
         let tracker = UseTracker::bound_to(stream, context);
@@ -95,6 +98,29 @@ impl Block {
     fn needs_context(&self) -> bool {
         matches!(self.stream().kind(), StreamKind::Legacy | StreamKind::PerThread)
     }
+}
+
+/// Checks that the default streams which the resource serves are those of this context. Their
+/// handles denote other streams in each context, and a suballocator takes them for those of its own
+/// without a driver call.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if not.
+fn check_serves(resource: &AnyResource, context: Context) -> Result<(), Error> {
+    let mut next: Option<&(dyn SyncResource + 'static)> = Some(resource);
+    while let Some(resource) = next {
+        if let Some(its) = resource.request_value::<Context>() {
+            let other = "the default stream of this device does not order memory of another's";
+            return if its == context {
+                Ok(())
+            } else {
+                its.check()?;
+                Err(Error::invalid_argument("container", other))
+            };
+        }
+        next = resource.upstream_resource();
+    }
+    Ok(())
 }
 
 /// Whether there is no driver, or it has shut down.

@@ -103,6 +103,35 @@ impl CudaEvent {
         check("cuEventRecord", unsafe { driver.cuEventRecord(self.handle, stream) })
     }
 
+    /// Records the event behind all work of its context: of all streams, also of those that were
+    /// destroyed with work in progress and of threads that have ended. Orders no stream after
+    /// another. Drivers from CUDA 12.5.
+    ///
+    /// ```
+    /// use rmm_core::{CudaEvent, CudaStream};
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let [first, second] = [CudaStream::new()?, CudaStream::non_blocking()?];
+    /// let event = CudaEvent::new()?;
+    /// drop(first); // its work goes on
+    /// event.record_in_context()?;
+    /// second.wait(&event)?; // behind the work of both
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses; [`CuResult::NOT_SUPPORTED`] from older drivers. While a stream of the
+    /// context is captured the driver refuses, and invalidates the capture.
+    #[doc(alias = "cuCtxRecordEvent")]
+    pub fn record_in_context(&self) -> Result<(), Error> {
+        self.context.check()?;
+        let driver = loaded_driver()?;
+        // SAFETY: `self.handle` is this value's event, of `self.context`, which exists.
+        let code = unsafe { driver.cuCtxRecordEvent(self.context.as_raw(), self.handle) };
+        check("cuCtxRecordEvent", code)
+    }
+
     /// Whether all work before the event has completed. Never blocks.
     ///
     /// # Errors

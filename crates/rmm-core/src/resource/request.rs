@@ -173,6 +173,14 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// The [values](Self::value) that another resource provides.
+    pub fn values_from<R: SyncResource + ?Sized>(&mut self, other: &'a R) -> &mut Self {
+        if let Query::Value(_) = self.0 {
+            other.provide(self);
+        }
+        self
+    }
+
     /// Every property in the property set of a type-erased resource.
     pub(crate) fn members_of<S: PropertySet>(&mut self) {
         S::members(&mut Members::new(&mut |id| self.note(id)));

@@ -45,6 +45,7 @@ pub struct StreamRef<'a> {
     stream: &'a CudaStream,
     /// # Invariant
     /// The stream's id; for the per-thread default stream that of the thread that holds this value.
+    /// For a handle of unknown lifetime, the handle's or that of the stream that it names.
     id: StreamId,
     thread_bound: PhantomData<*const ()>,
 }
@@ -72,6 +73,17 @@ impl<'a> StreamRef<'a> {
     /// asks [`identify`](Self::identify).
     pub fn id(self) -> StreamId {
         self.id
+    }
+
+    /// The same stream with its own identity as the [`id`](Self::id), for authors of resources: see
+    /// [`identify`](Self::identify). **Unstable**: may change in any release.
+    ///
+    /// # Errors
+    /// As [`identify`](Self::identify).
+    #[doc(hidden)]
+    #[inline]
+    pub fn identified(self) -> Result<Self, Error> {
+        Ok(Self { id: self.identify()?, ..self })
     }
 
     /// The name that [`CudaStream::with_name`] gave the stream.
