@@ -50,8 +50,8 @@ pub use statistics::ArenaStatistics;
 /// after the next owner's stream was made to wait; no free waits. Idle superblocks of other arenas
 /// are reclaimed before any stream waits, and all free memory of all arenas before a request is
 /// refused. A stream that is destroyed leaves its memory to the global arena in its order. The
-/// default stream of a thread that ends leaves blocks and a kept superblock that can be reused
-/// after the next wait for the device.
+/// default stream of a thread that ends leaves blocks and a kept superblock that can be reused once
+/// an event of the context covers its work.
 ///
 /// The global arena also serves requests without a stream, on the legacy default stream, on streams
 /// of an [unknown lifetime](rmm_core::StreamLifetime::Unknown), and on streams under capture, as
@@ -252,6 +252,7 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.handle(self).upstream(self.upstream()).properties_from(self.upstream());
+        request.value(|| self.inner.pool.context());
         request.describe(|description| {
             let statistics = self.statistics();
             description

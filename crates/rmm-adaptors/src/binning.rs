@@ -209,6 +209,9 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
         let upstream: &dyn SyncResource = &self.inner.upstream;
         let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
         request.common_properties(std::iter::once(upstream).chain(bins));
+        if let Some((_, bin)) = self.inner.bins.first() {
+            request.values_from(bin);
+        }
         for (bytes, bin) in self.bins() {
             let bytes = rmm_core::format_bytes(bytes);
             request.other_upstream(format_args!("up to {bytes}"), bin);

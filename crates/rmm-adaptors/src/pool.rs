@@ -34,9 +34,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
-    MemoryKind, PendingBytes, Property, PropertyWithValue, Request, Resource, StreamRef,
-    SyncResource,
+    AnyResource, Context, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
+    MemoryCaps, MemoryKind, PendingBytes, Property, PropertyWithValue, Request, Resource,
+    StreamRef, SyncResource,
 };
 
 use self::core::PoolCore;
@@ -75,7 +75,17 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// dropped the pool waits for the device and returns its memory to upstream, except for upstream
 /// blocks that hold a block which was never freed, or whose last use cannot be waited for. It
 /// serves the device that was current when it was built: a stream of another device is refused, and
-/// a free on one waits for that stream.
+/// a free on one waits for that stream. The handle of a default stream means that of the pool's
+/// device, whichever device is current: call a pool with one only while its device is.
+///
+/// **Streams.** No call with a stream of this library, a default stream, or a stream of another
+/// library whose end is [known](rmm_core::StreamLifetime::UntilDropped) makes a driver call as long
+/// as caches and free lists serve it. For a stream of [unknown
+/// lifetime](rmm_core::StreamLifetime::Unknown) each call asks the driver which stream its handle
+/// names (unless [they outlive the pool](PoolMemoryResourceBuilder::streams_outlive_pool)). Memory
+/// freed on a thread's default stream, or on a stream that is gone, is reached by an event behind
+/// all work of the context. Memory freed on the legacy default stream is reused there after an
+/// event on it, which serves many blocks.
 ///
 /// **Sizes.** Requests are rounded up to 256 bytes, and from 8 KiB to 1 MiB to 16 size classes per
 /// power of two (less than a sixteenth more) unless memory is too scarce for that. Any alignment is
@@ -92,8 +102,8 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// Memory freed during a capture stays reserved for the graph; see
 /// [`release_graph_memory`](Self::release_graph_memory). An unannounced capture is detected only
 /// when the pool misses its free lists, so the graph may alias other allocations. The pool never
-/// invalidates a capture, with one exception: a wait for the device, if the stream under capture is
-/// non-blocking and either new to the pool or of an [unknown
+/// invalidates a capture, with one exception: a wait for the device, or an event of its context, if
+/// the stream under capture is non-blocking and either new to the pool or of an [unknown
 /// lifetime](rmm_core::StreamLifetime::Unknown), and the capture was not announced.
 ///
 /// **Cost.** Allocation and free are O(1) in the number of blocks; growth and waiting are linear.
@@ -151,6 +161,11 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     #[doc(alias = "get_upstream_resource")]
     pub fn upstream(&self) -> &U {
         &self.inner.upstream
+    }
+
+    /// The context of the memory, and of the default streams that the pool serves.
+    pub(crate) fn context(&self) -> Context {
+        self.inner.core.context
     }
 
     /// Bytes taken from upstream now.
@@ -299,6 +314,8 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         request.handle(self).upstream(upstream).properties_from(upstream).describe(|description| {
             self.statistics().describe(self.maximum_size(), description);
         });
+        // Whose default streams it serves.
+        request.value(|| self.context());
     }
 }
 

@@ -17,6 +17,8 @@ mod avoidable_failures;
 mod binning;
 #[path = "suite/default_streams.rs"]
 mod default_streams;
+#[path = "suite/driver_calls.rs"]
+mod driver_calls;
 #[path = "suite/faults.rs"]
 mod faults;
 #[path = "suite/fixed_size.rs"]

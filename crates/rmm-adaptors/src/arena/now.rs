@@ -20,8 +20,7 @@ impl Arenas {
         stream: StreamRef<'_>,
         f: impl FnMut(&Arena) -> Option<T>,
     ) -> Option<T> {
-        // Whose the per-thread default stream is depends on the current context: a driver call.
-        if !Suballocator::seals_late(stream) || stream.is_per_thread_default() {
+        if !Suballocator::seals_late(stream) {
             return None;
         }
         let find = || match self.of_stream.try_read() {

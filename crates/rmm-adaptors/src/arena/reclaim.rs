@@ -32,13 +32,10 @@ impl Arenas {
             .map_or(OnBehalfOf::Other, OnBehalfOf::Stream)
     }
 
-    /// Returns the idle superblocks of all arenas whose streams a call with this one can reach.
+    /// Returns the idle superblocks of all arenas.
     pub(super) fn collect_idle(&self, stream: Option<StreamRef<'_>>) {
         for arena in self.all() {
-            let giver = Self::giver(&arena, stream);
-            if matches!(giver, OnBehalfOf::Stream(_)) || !arena.owner.is_bound() {
-                self.return_idle(&arena, giver);
-            }
+            self.return_idle(&arena, Self::giver(&arena, stream));
         }
     }
 
@@ -135,9 +132,8 @@ impl Arenas {
 }
 
 impl ExitWatcher for Arenas {
-    /// A thread and its default stream end: the last chance to reclaim the stream's memory. The
-    /// driver may have finished with the thread already, so it is not called: memory that the
-    /// stream used becomes free after the next wait for the device.
+    /// A thread and its default stream end. The driver may have finished with the thread already,
+    /// so it is not called: an event of the context covers the stream's work later.
     fn thread_exits(&self, stream: StreamId) {
         self.close(stream, None);
     }

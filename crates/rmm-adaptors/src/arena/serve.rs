@@ -6,7 +6,7 @@ use std::alloc::Layout;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use rmm_core::{Context, DevicePtr, Error, StreamRef, SyncResource};
+use rmm_core::{DevicePtr, Error, StreamRef, SyncResource};
 
 use super::arenas::Arenas;
 use super::local;
@@ -17,18 +17,10 @@ use super::superblocks::FreeOutcome;
 use crate::pool::{OnBehalfOf, Suballocator, padded_size};
 
 impl Arenas {
-    /// Whether the stream may have an arena. A free on the legacy default stream, or on a stream
-    /// that may be gone at any time, needs an event at once: the global arena records it.
-    fn may_have_arena(&self, stream: StreamRef<'_>) -> bool {
-        Suballocator::seals_late(stream)
-            && (!stream.is_per_thread_default()
-                || Context::current().is_ok_and(|context| context == self.base.context()))
-    }
-
     /// Calls `f` with the stream's arena, if it has one.
     #[inline]
     fn with_arena<T>(&self, stream: StreamRef<'_>, f: impl FnMut(&Arena) -> T) -> Option<T> {
-        if !self.may_have_arena(stream) {
+        if !Suballocator::seals_late(stream) {
             return None;
         }
         local::with(self.number, stream.id(), f, || {
@@ -39,7 +31,7 @@ impl Arenas {
 
     /// The stream's arena; creates it if there is none. `None` if the stream can have none.
     fn join(&self, stream: StreamRef<'_>) -> Result<Option<Arc<Arena>>, Error> {
-        if !self.may_have_arena(stream) {
+        if !Suballocator::seals_late(stream) {
             return Ok(None);
         }
         let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);

@@ -9,16 +9,48 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, StreamRef, SyncResou
 
 use super::caches::{Class, Take};
 use super::core::PoolCore;
-use super::heap::ListId;
+use super::heap::{ListId, NodeId};
 use super::ladder::allocate_slow;
 use super::probe::{asks_captured, is_captured};
 use super::session::{Request, Session};
+use super::state::PoolState;
 use crate::trace;
+
+/// Bounds the bytes that wait for an event on the legacy default stream to this fraction of the
+/// pool.
+const WAITING_FRACTION: u64 = 4;
 
 impl PoolCore {
     /// Allocates for a stream, or for any.
     #[inline]
     pub(super) fn allocate(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        if let Some(stream) = stream
+            && !self.is_identified(stream)
+        {
+            return self.allocate_identified(upstream, stream, layout);
+        }
+        self.allocate_known(upstream, stream, layout)
+    }
+
+    /// As [`allocate`](Self::allocate), of a handle that may name another stream than at the last
+    /// call.
+    #[inline(never)]
+    fn allocate_identified(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: StreamRef<'_>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        self.allocate_known(upstream, Some(stream.identified()?), layout)
+    }
+
+    #[inline]
+    fn allocate_known(
         &self,
         upstream: &dyn SyncResource,
         stream: Option<StreamRef<'_>>,
@@ -64,6 +96,25 @@ impl PoolCore {
         allocated
     }
 
+    /// Takes a free block without a driver call, but for an event on the legacy default stream if
+    /// much waits for that.
+    #[inline]
+    fn take_free(
+        &self,
+        state: &mut PoolState,
+        stream: Option<StreamRef<'_>>,
+        list: ListId,
+        size: u64,
+    ) -> Option<NodeId> {
+        if let Some(stream) = stream
+            && state.timeline.is_fence_due(list, state.heap.reserved() / WAITING_FRACTION)
+        {
+            // If none can be recorded the blocks go on waiting.
+            self.fence(state, stream, list);
+        }
+        state.take_free(list, size)
+    }
+
     /// Allocates a block of `size` bytes from the heap.
     fn allocate_block(
         &self,
@@ -78,19 +129,29 @@ impl PoolCore {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::ANY_STREAM,
         };
-        if let (Some(stream), Some((class, _))) = (stream, missed)
-            && let Some(pointer) = self.take_batch(&mut state, stream, list, class)
+        if let (Some(stream), Some(missed)) = (stream, missed)
+            && let Some(pointer) = self.take_many(&mut state, stream, list, missed)
         {
             drop(state);
             self.annotator.allocated(pointer, layout, Some(stream));
             return Ok(pointer);
         }
         let mut for_graph = is_captured(stream)?;
-        let free = if for_graph { None } else { state.take_free(list, size) };
+        let mut free =
+            if for_graph { None } else { self.take_free(&mut state, stream, list, size) };
         // A capture that was not announced is found here at the latest: before the driver is asked
         // for more on the stream's behalf.
         if free.is_none() && size <= self.growth.hard_limit {
             for_graph |= asks_captured(stream)?;
+        }
+        // Blocks that wait for an event are within reach before the pool grows.
+        if let Some(stream) = stream
+            && free.is_none()
+            && !for_graph
+            && state.timeline.awaits_fence(list)
+            && self.fence(&mut state, stream, list)
+        {
+            free = state.take_free(list, size);
         }
         let node = if let Some(node) = free {
             if let (Some(stream), Some(missed)) = (stream, missed) {

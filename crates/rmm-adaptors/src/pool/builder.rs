@@ -23,6 +23,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     growth: GrowthPolicy,
     check_frees: bool,
     symmetric_fences: bool,
+    streams_outlive: bool,
     preset: PoolPreset,
     release: ReleasePolicy,
 }
@@ -37,6 +38,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
             symmetric_fences: false,
+            streams_outlive: false,
             preset: PoolPreset::default(),
             release: ReleasePolicy::default(),
         }
@@ -109,6 +111,46 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
+    /// Promises that every stream which the pool is used with outlives the pool, also those
+    /// [adopted](rmm_core::CudaStream::adopt) with an [unknown
+    /// lifetime](rmm_core::StreamLifetime::Unknown).
+    ///
+    /// Then the pool does not ask the driver, at each call with such a stream, which stream the
+    /// handle names now: two driver calls less for each allocation and free. The streams of most
+    /// frameworks (`PyTorch`, RMM's own stream pools) are never destroyed; those of `CuPy` and
+    /// Numba are, with their objects.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CudaStream, Resource, StreamLifetime};
+    /// use rmm_resources::CudaMemoryResource;
+    /// # use std::alloc::Layout;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let theirs = CudaStream::new()?; // in its place: a stream of another library
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// // SAFETY: `theirs` is declared before the pool, so it is destroyed after it.
+    /// let pool = unsafe { builder.streams_outlive_pool() }.build()?;
+    /// // SAFETY: the stream exists during the calls below.
+    /// let ours = unsafe { CudaStream::adopt(theirs.as_raw(), StreamLifetime::Unknown) }?;
+    /// let layout = Layout::from_size_align(1000, 256)?;
+    /// let block = pool.allocate(&ours, layout)?;
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { pool.deallocate(&ours, block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Safety
+    /// Each stream that an allocation or a free of the pool is called with exists until the last
+    /// handle of the pool is dropped.
+    pub unsafe fn streams_outlive_pool(mut self) -> Self {
+        self.streams_outlive = true;
+        self
+    }
+
     /// What the pool puts first; [`Throughput`](PoolPreset::Throughput) by default.
     ///
     /// ```
@@ -175,6 +217,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             release,
             check_frees,
             symmetric_fences,
+            streams_outlive,
         } = self;
         let step = match growth {
             GrowthPolicy::FixedStep(0) => {
@@ -221,8 +264,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         };
         let cached = if preset == PoolPreset::Throughput { cached } else { CachePolicy::Off };
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
+        let checks_frees = check_frees;
         let settings =
-            Settings { name, growth, cached, fences, checks_frees: check_frees, context };
+            Settings { name, growth, cached, fences, checks_frees, streams_outlive, context };
         let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {
             let mut state = core.lock();

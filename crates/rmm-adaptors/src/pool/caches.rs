@@ -22,6 +22,7 @@
 
 mod cache;
 mod classes;
+mod crowd;
 mod large;
 #[cfg(all(test, rmm_loom))]
 mod models;
@@ -32,7 +33,7 @@ mod tests;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rmm_core::StreamId;
+use rmm_core::{StreamId, StreamRef};
 
 use crate::sync::biased::NextOwner;
 use crate::sync::biased_table::{BiasedTable, Slot};
@@ -41,7 +42,8 @@ use crate::sync::thread_token::ThreadToken;
 use cache::{Cache, Counters};
 pub(super) use cache::{CacheCounts, Put};
 pub(super) use classes::{CLASSES, Class};
-use slot::SlotHeader;
+use crowd::Crowd;
+use slot::{SlotHeader, Wanted};
 
 /// First slots, of the thread that comes first on a stream: mostly more than there are streams at
 /// work, so that few streams share one.
@@ -74,6 +76,9 @@ pub(super) enum Take {
     Missed,
     /// As [`Missed`](Self::Missed), many times since the thread's last free.
     Short,
+    /// As [`Missed`](Self::Missed), but there are such blocks, for which an event should be
+    /// recorded on the stream.
+    Unfenced,
     /// The thread has no cache for the stream.
     NotHere,
 }
@@ -89,6 +94,7 @@ pub(super) struct Caches {
     undersized_blocks: AtomicUsize,
     /// The most bytes that a cache may hold.
     capacity: AtomicU64,
+    crowd: Crowd,
 }
 
 impl CachePolicy {
@@ -107,6 +113,7 @@ impl Caches {
             policy,
             undersized_blocks: AtomicUsize::new(0),
             capacity: AtomicU64::new(0),
+            crowd: Crowd::default(),
         }
     }
 
@@ -150,7 +157,10 @@ impl Caches {
         let owned_first = first.owned_by(me).filter(|_| first.header().is_of(stream));
         let (header, owned) = match owned_first {
             Some(owned) => (first.header(), owned),
-            None => (further.header(), further.owned_by(me)?),
+            None => match further.owned_by(me).filter(|_| further.header().is_of(stream)) {
+                Some(owned) => (further.header(), owned),
+                None => return first.header().with_shared(stream, act),
+            },
         };
         let acted = owned.enter(|cache| {
             let cache = cache.as_mut().filter(|_| header.is_of(stream))?;
@@ -164,10 +174,20 @@ impl Caches {
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Take {
         let take = |cache: &mut Cache, counters: &_| match cache.take(class, counters) {
             Some(address) => Take::Done(address),
+            None if cache.is_fence_due(class) => Take::Unfenced,
             None if cache.is_short(class) => Take::Short,
             None => Take::Missed,
         };
         self.with(stream, take).unwrap_or(Take::NotHere)
+    }
+
+    /// Makes the young blocks of this thread's cache for the stream available: an event was
+    /// recorded on the stream since the thread's last free. The pool's lock is held since before
+    /// the event, so no other thread has come to own the cache meanwhile, and the legacy default
+    /// stream's are never shared: no block in it was freed after the event.
+    #[cold]
+    pub(super) fn promote(&self, stream: StreamId) {
+        self.with(stream, |cache, _| cache.promote());
     }
 
     /// Caches a block that is freed on the stream, if this thread has a cache for that. `class` is
@@ -189,6 +209,14 @@ impl Caches {
         let capacity = self.capacity();
         let add = |cache: &mut Cache, counters: &_| cache.add(class, address, capacity, counters);
         self.with(stream, add).unwrap_or(false)
+    }
+
+    /// Whether threads use so many streams that calls pass the caches by for now. Counts this call.
+    ///
+    /// The pool's lock is held.
+    #[inline]
+    pub(super) fn are_passed_by(&self) -> bool {
+        self.crowd.pass()
     }
 
     /// The most bytes that a cache may hold.
@@ -251,24 +279,49 @@ impl Caches {
         let is_mine = |index: usize| {
             slots[index].owned_by(me).is_some() && slots[index].header().is_of(stream)
         };
+        let [first, further] = candidates;
         if candidates.into_iter().any(is_mine) {
             return;
         }
-        let is_free =
-            |&index: &usize| !slots[index].has_owner() || slots[index].header().is_unused();
-        let free = candidates.into_iter().find(is_free);
-        let [_, further] = candidates;
+        let is_free = |&index: &usize| {
+            let header = slots[index].header();
+            !header.is_shared() && (!slots[index].has_owner() || header.is_unused())
+        };
+        let mut is_shared = false;
+        let mut free = candidates.into_iter().find(is_free);
+        if free != Some(first) && slots[first].header().is_of(stream) {
+            // It is another thread's, or all threads' and one is inside. If a task has changed
+            // threads, its blocks come along.
+            match slots[first].header().note_wanted(me.number()) {
+                Wanted::ForTheFirstTime => return,
+                Wanted::AndIdle if slots[first].header().is_shared() => return,
+                Wanted::AndIdle => {
+                    free = Some(first);
+                    // `promote` relies on an owner.
+                    is_shared = stream != StreamRef::legacy().id()
+                        && slots[first].header().is_shared_at_change();
+                }
+                Wanted::AndBusy => {}
+            }
+        }
+        if free.is_none() && slots[further].owned_by(me).is_some() {
+            self.crowd.note(|| self.totals().1.taken);
+        }
         let stolen = || slots[further].header().is_stolen_at_miss().then_some(further);
         let Some(slot) = free.or_else(stolen) else { return };
         let is_slot = |index, _: &SlotHeader| index == slot;
-        revoker.revoke(Some(me), NextOwner::Thread(me), is_slot, |header, cache| {
-            let cache = cache.get_or_insert_with(|| Box::new(Cache::new(stream)));
+        let next = if is_shared { NextOwner::None } else { NextOwner::Thread(me) };
+        revoker.revoke(Some(me), next, is_slot, |header, slot| {
+            let cache = slot.get_or_insert_with(|| Box::new(Cache::new(stream)));
             header.host_bytes.store(cache.bookkeeping_bytes(), Ordering::Relaxed);
             // A thread that has ended leaves its blocks to the next one on the same stream.
             if !header.is_of(stream) {
                 self.flush_cache(header, cache, &mut to);
                 cache.pass_to(stream);
                 header.assign(Some(stream));
+            }
+            if is_shared {
+                header.share(slot.take());
             }
         });
     }
@@ -309,6 +362,9 @@ impl Caches {
         let Some(mut revoker) = self.table.revoker_of_made() else { return };
         revoker.revoke(me, NextOwner::None, is_wanted, |header, cache| {
             header.assign(None);
+            if let Some(shared) = header.unshare() {
+                *cache = Some(shared);
+            }
             if let Some(cache) = cache {
                 self.flush_cache(header, cache, &mut to);
             }
@@ -336,8 +392,10 @@ impl Caches {
         let is_filled = |_, header: &SlotHeader| header.counters.bytes() > 0;
         let mut contains = false;
         let Some(mut revoker) = self.table.revoker_of_made() else { return false };
-        revoker.revoke(ThreadToken::current(), NextOwner::Former, is_filled, |_, cache| {
-            contains |= cache.as_deref().is_some_and(|cache| cache.contains(class, address));
+        revoker.revoke(ThreadToken::current(), NextOwner::Former, is_filled, |header, cache| {
+            let contained = |cache: &Cache| cache.contains(class, address);
+            contains |= cache.as_deref().is_some_and(contained)
+                || header.look_at_shared(contained).unwrap_or(false);
         });
         contains
     }

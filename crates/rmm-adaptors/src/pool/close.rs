@@ -71,6 +71,11 @@ impl PoolCore {
     fn wait_for_each(&self) -> HashSet<ListId> {
         let mut state = self.lock();
         let mut unknown = HashSet::new();
+        if state.timeline.awaits_context(ListId::ANY_STREAM) {
+            // If none can be recorded, as while a stream is under capture, those lists stay
+            // unsealed.
+            let _unmarked = state.seal_context();
+        }
         let lists: Vec<ListId> = state.timeline.lists().collect();
         for list in lists {
             // If no event can be recorded, as on a stream under capture, the list stays unsealed.

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect,
-    SyncResource,
+    StreamRef, SyncResource,
 };
 use rmm_sys::watch;
 
@@ -38,6 +38,12 @@ pub(super) struct PoolCore {
     pub(super) annotator: Annotator,
     /// Whether a freed block is looked up in the heap before it is cached.
     pub(super) checks_frees: bool,
+    /// Whether the program has promised that all streams outlive the pool.
+    ///
+    /// # Invariant
+    /// It has, if this is set: see
+    /// [`streams_outlive_pool`](super::PoolMemoryResourceBuilder::streams_outlive_pool).
+    pub(super) streams_outlive: bool,
     /// Whether the [release policy](super::ReleasePolicy) asks for a look at unused memory.
     pub(super) release_is_due: AtomicBool,
     /// The context of the memory, and of all streams and events of this pool.
@@ -57,12 +63,14 @@ pub(super) struct Settings {
     pub(super) cached: CachePolicy,
     pub(super) fences: Fences,
     pub(super) checks_frees: bool,
+    pub(super) streams_outlive: bool,
     pub(super) context: Context,
 }
 
 impl PoolCore {
     pub(super) fn new(settings: Settings, this: Weak<Self>) -> Self {
-        let Settings { name, growth, cached, fences, checks_frees, context } = settings;
+        let Settings { name, growth, cached, fences, checks_frees, streams_outlive, context } =
+            settings;
         Self {
             caches: Caches::new(cached, fences),
             state: CachePadded(Mutex::new(PoolState::new())),
@@ -71,6 +79,7 @@ impl PoolCore {
             name,
             annotator: Annotator::new(name),
             checks_frees,
+            streams_outlive,
             release_is_due: AtomicBool::new(false),
             context,
             calm: AtomicU64::new(watch::ends(watch::word())),
@@ -142,6 +151,22 @@ impl PoolCore {
         upstream: &'u dyn SyncResource,
     ) -> Option<&'u dyn ExtendableResource> {
         upstream.as_extendable().filter(|_| self.growth.block.is_none())
+    }
+
+    /// The stream under the identity by which memory freed on it is kept. One driver call if the
+    /// handle may name another stream than at the last call.
+    ///
+    /// # Errors
+    /// If the driver does not know the stream.
+    #[inline]
+    pub(super) fn identified<'s>(&self, stream: StreamRef<'s>) -> Result<StreamRef<'s>, Error> {
+        if self.is_identified(stream) { Ok(stream) } else { stream.identified() }
+    }
+
+    /// Whether the stream's identity is known without a driver call.
+    #[inline]
+    pub(super) fn is_identified(&self, stream: StreamRef<'_>) -> bool {
+        !stream.id().needs_identification() || self.streams_outlive
     }
 
     /// The counters so far.

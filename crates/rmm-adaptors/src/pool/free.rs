@@ -22,6 +22,26 @@ impl PoolCore {
         pointer: DevicePtr,
         layout: Layout,
     ) {
+        match stream {
+            Some(stream) if !self.is_identified(stream) => {
+                self.deallocate_identified(stream, pointer, layout);
+            }
+            stream => self.deallocate_known(stream, pointer, layout),
+        }
+    }
+
+    /// As [`deallocate`](Self::deallocate), of a handle that may name another stream than at the
+    /// last call.
+    #[inline(never)]
+    fn deallocate_identified(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        match stream.identified() {
+            Ok(stream) => self.deallocate_known(Some(stream), pointer, layout),
+            Err(_) => self.deallocate_unidentified(stream, pointer, layout),
+        }
+    }
+
+    #[inline]
+    fn deallocate_known(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) {
         if !self.is_calm() && self.withholds(stream, pointer, layout) {
             return;
         }
@@ -39,6 +59,19 @@ impl PoolCore {
             }
         }
         self.deallocate_block(stream, pointer, class);
+    }
+
+    /// Takes memory back on a stream that the driver does not know. Only a wait for the device
+    /// shows that its uses are complete.
+    #[cold]
+    fn deallocate_unidentified(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if !self.is_calm() && self.withholds(Some(stream), pointer, layout) {
+            return;
+        }
+        self.annotator.freed(pointer, layout, Some(stream));
+        let mut state = self.lock();
+        let quarantine = state.quarantine_list();
+        self.take_back(&mut state, pointer, quarantine, self.class(layout));
     }
 
     /// Withholds a block that no stream may reuse, and says whether it is one: a block freed on a
@@ -92,6 +125,18 @@ impl PoolCore {
         is_live
     }
 
+    /// As [`deallocate`](Self::deallocate), past the caches, of a block whose free was annotated
+    /// and that no graph uses.
+    pub(super) fn deallocate_past_caches(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
+        if let Ok(stream) = stream.map(|stream| self.identified(stream)).transpose() {
+            self.deallocate_block(stream, pointer, None);
+        } else {
+            let mut state = self.lock();
+            let quarantine = state.quarantine_list();
+            self.take_back(&mut state, pointer, quarantine, None);
+        }
+    }
+
     /// Takes a block back into the heap, or into a new cache.
     #[inline(never)]
     pub(super) fn deallocate_block(
@@ -119,12 +164,6 @@ impl PoolCore {
             && state.timeline.is_cached(list)
             && self.put_in_cache(&mut state, stream, list, class, pointer)
         {
-            return;
-        }
-        if state.timeline.needs_fence(list) && !self.seal_at_free(&mut state, list, stream) {
-            // Nothing separates the block's former uses from its next on this stream.
-            let quarantine = state.quarantine_list();
-            self.take_back(&mut state, pointer, quarantine, class);
             return;
         }
         let Some(bytes) = self.take_back(&mut state, pointer, list, class) else { return };

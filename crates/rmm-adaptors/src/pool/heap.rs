@@ -246,9 +246,18 @@ impl Heap {
         Some(self.make_live(id, size))
     }
 
-    /// Takes a block of `size` bytes from a list, or else from the idle list; where space counts,
-    /// from the one with the better fit.
-    pub(super) fn take_own_or_idle(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+    /// Takes a block of `size` bytes from a list, if it was freed no later than `covered`, or else
+    /// from the idle list; where space counts, from the one with the better fit.
+    pub(super) fn take_own_or_idle(
+        &mut self,
+        list: ListId,
+        covered: Point,
+        size: u64,
+    ) -> Option<NodeId> {
+        if covered != Point::MAX {
+            let own = self.take_visible(list, size, covered);
+            return own.or_else(|| self.take(ListId::ANY_STREAM, size));
+        }
         if !self.is_thorough || list == ListId::ANY_STREAM {
             let own = self.take(list, size);
             return own.or_else(|| self.take(ListId::ANY_STREAM, size));

@@ -120,9 +120,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
 
     /// Step 2. Asks the driver which events of other streams are complete, and looks again.
     fn poll(&mut self) -> Option<NodeId> {
-        self.session.poll_others(self.request.list);
-        self.session.reclaim_completed();
-        self.take_free()
+        self.session.poll_for(self.request.list, self.request.size)
     }
 
     /// Step 3. Merges free neighbours of several lists, all of which the stream may use.

@@ -5,7 +5,7 @@
 use std::alloc::Layout;
 use std::sync::atomic::Ordering;
 
-use rmm_core::{DevicePtr, StreamKind, StreamLifetime, StreamRef};
+use rmm_core::{DevicePtr, StreamRef};
 
 use super::core::PoolCore;
 
@@ -19,7 +19,7 @@ impl PoolCore {
         layout: Layout,
     ) -> Option<DevicePtr> {
         let class = self.class(layout)?;
-        if !is_identified(stream) || !self.is_calm() {
+        if !self.is_identified(stream) || !self.is_calm() {
             return None;
         }
         let pointer = DevicePtr(self.caches.take_now(stream.id(), class)?);
@@ -39,7 +39,7 @@ impl PoolCore {
         let Some(class) = self.class(layout) else { return false };
         if self.checks_frees
             || self.release_is_due.load(Ordering::Relaxed)
-            || !is_identified(stream)
+            || !self.is_identified(stream)
             || !self.is_calm()
         {
             return false;
@@ -47,12 +47,6 @@ impl PoolCore {
         let freed = || self.annotator.freed(pointer, layout, Some(stream));
         self.caches.put_now(stream.id(), class, pointer.0, freed)
     }
-}
-
-/// Whether the stream's identity is known without a question to the driver.
-#[inline]
-fn is_identified(stream: StreamRef<'_>) -> bool {
-    stream.kind() != StreamKind::Adopted(StreamLifetime::Unknown)
 }
 
 #[cfg(all(test, not(rmm_loom)))]

@@ -3,12 +3,15 @@
 //!
 //! The pool's context must be current in all of these but [`is_captured`] and [`asks_captured`].
 
-use rmm_core::{CaptureScope, CudaStream, Error, StreamRef};
-use rmm_sys::CuStream;
+use rmm_core::{CaptureScope, CudaEvent, CudaStream, Error, StreamRef};
+use rmm_sys::{CuResult, CuStream};
 
-use super::heap::{ListId, Point};
-use super::state::PoolState;
+use super::heap::{ListId, NodeId, Point};
+use super::state::{PoolState, RECLAIM_BATCH};
 use crate::trace;
+
+/// How many streams are polled before the request is tried again.
+const POLLED_TOGETHER: usize = 16;
 
 /// Whether the stream is under capture. The driver is asked only if the program has announced
 /// captures.
@@ -51,13 +54,75 @@ impl PoolState {
         })
     }
 
-    /// Asks the driver what is complete of what was freed on all streams but the one of `list`.
+    /// Asks the driver what is complete of what was freed on all streams but the one of `list`. On
+    /// that one, an event is recorded if blocks await it.
     pub(super) fn poll_others(&mut self, list: ListId) {
+        self.poll_context_and(list);
         let mut next = 0;
         while let Some(other) = self.heap.next_occupied(&mut next) {
             if other != list {
                 self.poll(other);
             }
+        }
+    }
+
+    /// Asks the driver about events of the context, and on the stream of `list` records an event if
+    /// blocks await it.
+    fn poll_context_and(&mut self, list: ListId) {
+        if list != ListId::ANY_STREAM && self.timeline.awaits_fence(list) {
+            // If none can be recorded the blocks go on waiting.
+            let _waiting = self.seal_late(list);
+        }
+        self.timeline.poll_context();
+        if self.timeline.awaits_context(list) {
+            // If none can be recorded the blocks stay unknown, and later steps remain.
+            let _unknown = self.seal_context();
+            self.timeline.poll_context();
+        }
+    }
+
+    /// As [`poll_others`](Self::poll_others), a few streams at a time until a block of the size is
+    /// free for the stream of `list`.
+    pub(super) fn poll_for(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        self.poll_context_and(list);
+        let mut polled = 0;
+        let mut next = 0;
+        while let Some(other) = self.heap.next_occupied(&mut next) {
+            if other == list {
+                continue;
+            }
+            self.poll(other);
+            let done = self.timeline.done(other);
+            self.heap.reclaim(other, done, RECLAIM_BATCH);
+            polled += 1;
+            if polled % POLLED_TOGETHER == 0
+                && let Some(node) = self.heap.take(ListId::ANY_STREAM, size)
+            {
+                // The next call begins with the others.
+                self.heap.begin_with(next);
+                return Some(node);
+            }
+        }
+        self.reclaim_completed();
+        self.take_free(list, size)
+    }
+
+    /// Records an event behind all work of the context, for the lists on whose streams none can be
+    /// recorded. In a driver that cannot do that, an event on the legacy default stream serves
+    /// those of the threads' default streams.
+    ///
+    /// # Errors
+    /// If a stream may be under capture, or the driver refuses.
+    pub(super) fn seal_context(&mut self) -> Result<(), Error> {
+        if self.may_capture() {
+            return Err(Error::unsupported("pool", "a stream may be under capture"));
+        }
+        let sealed = self.timeline.seal_context(false, CudaEvent::record_in_context);
+        match sealed {
+            Err(error) if error.code() == Some(CuResult::NOT_SUPPORTED) => {
+                self.timeline.seal_context(true, |event| event.record(StreamRef::legacy()))
+            }
+            sealed => sealed,
         }
     }
 
@@ -96,7 +161,11 @@ impl PoolState {
         if self.timeline.visible_to(list, other) >= point {
             return true;
         }
-        if !self.timeline.is_sealed_up_to(other, point) && self.seal_late(other).is_err() {
+        let is_sealed = self.timeline.is_sealed_up_to(other, point)
+            || self.seal_late(other).is_ok()
+            || self.timeline.is_covered_by_context(other, point)
+            || self.seal_context().is_ok() && self.timeline.is_covered_by_context(other, point);
+        if !is_sealed {
             return false;
         }
         let waits = self.timeline.wait(list, other, point, |event| stream.wait(event)).is_ok();

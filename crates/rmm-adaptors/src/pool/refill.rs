@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, RelaxedCapture, StreamRef};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, StreamRef};
 
 use super::caches::{Class, Put, Take};
 use super::core::PoolCore;
@@ -21,18 +21,27 @@ impl PoolCore {
         self.caches.make(stream.id(), |stream, address| {
             state.take_back_cached(stream, address);
         });
+        if self.caches.are_passed_by() {
+            // What is in them would be out of reach until memory is short.
+            self.flush_caches(state);
+        }
     }
 
-    /// Takes a batch of the class from the transfer cache that the stream may use: one block is
-    /// returned, the others go to this thread's cache.
+    /// Makes many blocks of the class available to this thread's cache at once, and takes one:
+    /// those that only wait for an event, or a batch of the transfer cache that the stream may use.
     #[inline]
-    pub(super) fn take_batch(
+    pub(super) fn take_many(
         &self,
         state: &mut PoolState,
         stream: StreamRef<'_>,
         list: ListId,
-        class: Class,
+        (class, taken): (Class, Take),
     ) -> Option<DevicePtr> {
+        if taken == Take::Unfenced
+            && let Some(pointer) = self.take_fenced(state, stream, list, class)
+        {
+            return Some(pointer);
+        }
         if state.transfer.is_empty()
             || !state.timeline.is_cached(list)
             || CaptureScope::is_announced()
@@ -66,6 +75,36 @@ impl PoolCore {
         taken.map(DevicePtr)
     }
 
+    /// Records an event on the legacy default stream, whose list is `list`, after which all that
+    /// was freed there before may be used again: what is in the heap, and this thread's cache.
+    /// Returns whether there is one.
+    pub(super) fn fence(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId) -> bool {
+        let is_fenced = self.seal_at_free(state, list, stream);
+        if is_fenced {
+            self.caches.promote(stream.id());
+        }
+        is_fenced
+    }
+
+    /// Takes a block of the class from this thread's cache, after an event made its blocks
+    /// available.
+    #[cold]
+    pub(super) fn take_fenced(
+        &self,
+        state: &mut PoolState,
+        stream: StreamRef<'_>,
+        list: ListId,
+        class: Class,
+    ) -> Option<DevicePtr> {
+        if !self.fence(state, stream, list) {
+            return None;
+        }
+        match self.caches.take(stream.id(), class) {
+            Take::Done(address) => Some(DevicePtr(address)),
+            _ => None,
+        }
+    }
+
     /// Refills a cache that missed: creates it, or prefills it with blocks of the class.
     #[inline]
     pub(super) fn refill(
@@ -76,9 +115,10 @@ impl PoolCore {
         (class, taken): (Class, Take),
     ) {
         match taken {
+            Take::NotHere if self.caches.are_passed_by() => {}
             Take::NotHere if state.timeline.is_cached(list) => self.make_cache(state, stream),
             Take::Short => self.prefill(state, stream, list, class),
-            Take::NotHere | Take::Missed | Take::Done(_) => {}
+            Take::NotHere | Take::Missed | Take::Unfenced | Take::Done(_) => {}
         }
     }
 
@@ -100,8 +140,8 @@ impl PoolCore {
     }
 
     /// Puts a block into this thread's cache for the stream; creates the cache, or flushes some of
-    /// its blocks, if need be. Returns whether the block is in the cache. The stream's record
-    /// policy is `OnDemand`.
+    /// its blocks, if need be. Returns whether the block is in the cache. The stream has not
+    /// retired.
     pub(super) fn put_in_cache(
         &self,
         state: &mut PoolState,
@@ -110,6 +150,9 @@ impl PoolCore {
         class: Class,
         pointer: DevicePtr,
     ) -> bool {
+        if self.caches.are_passed_by() {
+            return false;
+        }
         self.caches.set_capacity_from(state.heap.reserved());
         match self.caches.put(stream.id(), class, pointer.0) {
             Put::Full if !class.is_large() => self.flush(state, stream, list, class),
@@ -125,7 +168,7 @@ impl PoolCore {
         if let Put::Instead(other) = put
             && let Some(list) = state.take_back_cached(stream.id(), other)
         {
-            self.seal_passed_on(state, list);
+            self.seal_at_free(state, list, stream);
         }
         matches!(put, Put::Done | Put::Instead(_))
     }
@@ -135,18 +178,8 @@ impl PoolCore {
     pub(super) fn flush_one(&self, stream: StreamRef<'_>, address: u64) {
         let mut state = self.lock();
         if let Some(list) = state.take_back_cached(stream.id(), address) {
-            self.seal_passed_on(&mut state, list);
+            self.seal_at_free(&mut state, list, stream);
         }
-    }
-
-    /// Records an event on a stream, many of whose blocks have left caches.
-    #[cold]
-    fn seal_passed_on(&self, state: &mut PoolState, list: ListId) {
-        let Ok(_context) = self.context.enter() else { return };
-        let _relaxed = RelaxedCapture::enter();
-        state.timeline.poll(list);
-        // If it fails the blocks stay their stream's own, until a later event covers them.
-        let _unknown = state.seal_late(list);
     }
 
     /// Flushes some blocks of this thread's cache for the stream: to the transfer cache, or to the
@@ -169,7 +202,7 @@ impl PoolCore {
             }
         }
         if is_due {
-            self.seal_passed_on(state, list);
+            self.seal_at_free(state, list, stream);
         }
     }
 

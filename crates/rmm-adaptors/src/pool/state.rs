@@ -201,7 +201,8 @@ impl PoolState {
     /// Takes a free block without a driver call: of the stream's own list, an idle one, or one that
     /// another stream freed and that this one is ordered after.
     pub(super) fn take_free(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        if let Some(node) = self.heap.take_own_or_idle(list, size) {
+        let own = self.timeline.visible_to(list, list);
+        if let Some(node) = self.heap.take_own_or_idle(list, own, size) {
             return Some(node);
         }
         let mut next = 0;

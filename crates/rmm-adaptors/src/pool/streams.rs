@@ -22,26 +22,18 @@ impl PoolCore {
     /// it retires.
     ///
     /// # Errors
-    /// For a stream of another context, and for a default stream while another context is current:
-    /// its handle then means another stream.
+    /// For a stream of another context, and for a default stream that is new to the pool while
+    /// another context is current: its handle then means another stream.
     pub(super) fn list_of(
         &self,
         state: &mut PoolState,
         stream: StreamRef<'_>,
     ) -> Result<ListId, Error> {
-        let context = stream.own_context();
-        if context.is_none() {
-            let current = Context::current()?;
-            if current != self.context {
-                return Err(other_context(self.context, current));
-            }
-        }
         if let Some(list) = state.timeline.find(stream.id()) {
             return Ok(list);
         }
-        if let Some(context) = context
-            && context != self.context
-        {
+        let context = stream.context()?;
+        if context != self.context {
             return Err(other_context(self.context, context));
         }
         if state.timeline.slots_in_use() >= SWEEP_ABOVE {
@@ -51,10 +43,11 @@ impl PoolCore {
             StreamKind::Owned | StreamKind::Adopted(StreamLifetime::UntilDropped) => {
                 RecordPolicy::OnDemand
             }
-            StreamKind::Legacy => RecordPolicy::EveryFreeFenced,
-            // The per-thread default streams, which only their own thread can reach, and those that
-            // may be gone at any time.
-            _ => RecordPolicy::EveryFree,
+            // The stream exists while the pool does, by the program's promise.
+            StreamKind::Adopted(_) if self.streams_outlive => RecordPolicy::OnDemand,
+            StreamKind::Legacy => RecordPolicy::Fenced,
+            StreamKind::PerThread => RecordPolicy::PerThread,
+            _ => RecordPolicy::Unknown,
         };
         let idle_tells = stream.as_stream().is_non_blocking();
         let (list, is_new) = state.timeline.add(stream.id(), stream.as_raw(), policy, idle_tells);
@@ -88,12 +81,22 @@ impl PoolCore {
     /// once the driver was asked what is complete.
     #[cold]
     fn sweep(&self, state: &mut PoolState) {
+        let Ok(_context) = self.context.enter() else { return };
+        let _relaxed = RelaxedCapture::enter();
+        state.timeline.poll_context();
+        if state.timeline.is_context_event_due() {
+            // If none can be recorded the slots stay.
+            let _unknown = state.seal_context();
+        }
         for _ in 0..SWEEP_LEN {
             let Some(list) = state.timeline.next_to_sweep() else { continue };
-            if !state.heap.is_empty(list)
-                && let Ok(_context) = self.context.enter()
-            {
-                let _relaxed = RelaxedCapture::enter();
+            if let Some(stream) = state.timeline.stream(list) {
+                self.caches.flush_all(Some(stream), |stream, address| {
+                    state.take_back_cached(stream, address);
+                });
+                state.flush_transfer(Some(list));
+            }
+            if !state.heap.is_empty(list) {
                 state.timeline.poll(list);
                 state.heap.reclaim(list, state.timeline.done(list), RECLAIM_BATCH);
             }
@@ -130,6 +133,9 @@ impl StreamWatcher for PoolCore {
 fn other_context(own: Context, its: Context) -> Error {
     let ended = own.check().and_then(|()| its.check()).err();
     ended.unwrap_or_else(|| {
-        Error::invalid_argument("pool", "the stream belongs to another device than the pool")
+        let message = "the stream belongs to another context than the pool: to another device, a \
+                       green context, or one made by cuCtxCreate; build a pool with that context \
+                       current";
+        Error::invalid_argument("pool", message)
     })
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_core::{
-    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, DevicePtr, Error, RelaxedCapture,
-    RetiringStream, StreamKind, StreamRef, SyncResource,
+    Annotator, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, RelaxedCapture, RetiringStream,
+    StreamKind, StreamRef, SyncResource,
 };
 
 use super::core::PoolCore;
@@ -32,12 +32,12 @@ pub(crate) struct Suballocator {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamLease {
     list: ListId,
-    /// Whether only calls that were given the stream can reach it: it is a thread's default stream.
+    /// Whether it is a thread's default stream, which ends with the thread.
     is_bound: bool,
 }
 
 impl StreamLease {
-    /// Whether only calls that were given the stream can reach it.
+    /// Whether the stream is a thread's default stream, which ends with the thread.
     pub(crate) fn is_bound(self) -> bool {
         self.is_bound
     }
@@ -83,12 +83,8 @@ impl Suballocator {
         &self.core.annotator
     }
 
-    pub(crate) fn context(&self) -> Context {
-        self.core.context
-    }
-
-    /// Whether blocks that are freed on the stream need no event until another stream requests
-    /// them: an event can be recorded while the stream lives, and its own reuse needs none.
+    /// Whether blocks that are freed on the stream need no event before the stream reuses them, and
+    /// it is known what stream that is.
     pub(crate) fn seals_late(stream: StreamRef<'_>) -> bool {
         use rmm_core::StreamLifetime::UntilDropped;
         matches!(
@@ -200,6 +196,7 @@ impl Suballocator {
         alignment: u64,
         purpose: Use,
     ) -> Result<Option<DevicePtr>, Error> {
+        let stream = stream.map(|stream| self.core.identified(stream)).transpose()?;
         let mut state = self.core.lock();
         let list = match stream {
             Some(stream) => self.core.list_of(&mut state, stream)?,
@@ -246,7 +243,7 @@ impl Suballocator {
     /// Frees a block whose free was [annotated](Self::annotator) already, on a stream that is not
     /// under capture.
     pub(crate) fn take_back(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
-        self.core.deallocate_block(stream, pointer, None);
+        self.core.deallocate_past_caches(stream, pointer);
     }
 
     /// Splits a block off a piece: `bytes` from offset `before` on. The remainders on either side
@@ -278,10 +275,7 @@ impl Suballocator {
         pieces: impl IntoIterator<Item = (u64, &'p [Slice])>,
     ) {
         let mut state = self.core.lock();
-        let is_reached = !owner.is_bound || matches!(giver, OnBehalfOf::Stream(_));
-        // No event can be recorded on a thread's default stream from elsewhere: only a wait for the
-        // device shows that its work is complete.
-        let list = if is_reached { owner.list } else { state.quarantine_list() };
+        let list = owner.list;
         let point = state.timeline.open(list);
         let mut freed = 0;
         for (piece, parts) in pieces {

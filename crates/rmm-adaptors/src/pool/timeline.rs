@@ -19,17 +19,22 @@
 
 #![forbid(unsafe_code)]
 
+mod context;
 mod frontier;
+mod slot;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 
 use rmm_core::{CudaEvent, Error, StreamId};
 use rmm_sys::CuStream;
 
 use super::hash::BuildIdHasher;
 use super::heap::{ListId, Point};
+use context::ContextEvents;
 use frontier::Frontier;
+pub(super) use slot::RecordPolicy;
+use slot::{RecordedEvent, Slot};
 
 /// Frees without an event after which one is recorded, so that polling finds something complete and
 /// waits are not too coarse.
@@ -39,60 +44,6 @@ const SEAL_BYTES: u64 = 64 << 20;
 /// Upper bound on a stream's events in flight. When the device lags behind, the newest is recorded
 /// anew.
 const MAX_EVENTS: usize = 32;
-
-/// When events are recorded on a stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum RecordPolicy {
-    /// At any time until the stream retires, so as late as possible.
-    OnDemand,
-    /// At every free, which must succeed: the legacy default stream orders other streams by the
-    /// work on it, so without an event nothing may separate two uses of a block by other streams.
-    EveryFreeFenced,
-    /// At every free: the stream can be reached only from a call that was given it.
-    EveryFree,
-    /// Never again: the stream has retired.
-    Retired,
-}
-
-/// An event that covers all points of a stream up to `covers`.
-#[derive(Debug)]
-struct RecordedEvent {
-    event: CudaEvent,
-    covers: Point,
-    /// What the stream was ordered after when the event was recorded; a stream that waits for the
-    /// event is ordered after it, too.
-    frontier: Frontier,
-}
-
-/// A stream that memory was allocated or freed on. Its number is that of its free list.
-#[derive(Debug)]
-struct Slot {
-    stream: Option<StreamId>,
-    /// # Invariant
-    /// The stream exists while `policy` is [`RecordPolicy::OnDemand`] or
-    /// [`RecordPolicy::EveryFreeFenced`]: it retires, which changes the policy, before it is
-    /// destroyed.
-    handle: CuStream,
-    /// Whether everything the stream is ordered after is complete when it is found idle.
-    idle_tells: bool,
-    /// Requests in progress whose list this is: it must not become another stream's meanwhile.
-    pins: u32,
-    policy: RecordPolicy,
-    /// Whether the slot belongs to no stream.
-    ///
-    /// # Invariant
-    /// `is_spare =>` its list is empty, no batch belongs to it, and it is in `spare_slots` once.
-    is_spare: bool,
-    /// The point that blocks freed now get. Always above that of every event.
-    open: Point,
-    /// Every point up to this one is known to be complete.
-    done: Point,
-    unsealed_frees: u32,
-    unsealed_bytes: u64,
-    /// Oldest first.
-    events: VecDeque<RecordedEvent>,
-    frontier: Frontier,
-}
 
 /// A stream in the table of streams.
 #[derive(Clone, Copy, Debug)]
@@ -126,33 +77,10 @@ pub(super) struct Timeline {
     /// The slot that is swept next.
     next_swept: usize,
     spare_events: Vec<RecordedEvent>,
+    context: ContextEvents,
     pub(super) counts: DriverCalls,
     /// Whether events are polled. If not, work counts as complete only after a wait.
     pub(super) polls: bool,
-}
-
-impl Slot {
-    fn new(
-        stream: Option<StreamId>,
-        handle: CuStream,
-        policy: RecordPolicy,
-        idle_tells: bool,
-    ) -> Self {
-        Self {
-            stream,
-            handle,
-            idle_tells,
-            pins: 0,
-            policy,
-            is_spare: false,
-            open: 1,
-            done: 0,
-            unsealed_frees: 0,
-            unsealed_bytes: 0,
-            events: VecDeque::new(),
-            frontier: Frontier::default(),
-        }
-    }
 }
 
 impl Timeline {
@@ -165,6 +93,7 @@ impl Timeline {
             first_open: 1,
             next_swept: 0,
             spare_events: Vec::new(),
+            context: ContextEvents::default(),
             counts: DriverCalls::default(),
             polls: true,
         }
@@ -186,7 +115,8 @@ impl Timeline {
             + frontiers(&mut self.spare_events.iter());
         // Seven of eight places are used at most, and each has a byte of its own.
         let places = self.of_stream.capacity().div_ceil(7) * 8;
-        (slots + spare + places * (size_of::<(StreamId, Known)>() + 1)) as u64
+        let context = self.context.bookkeeping_bytes();
+        (slots + spare + context + places * (size_of::<(StreamId, Known)>() + 1)) as u64
     }
 
     /// The list of a stream that is known already.
@@ -217,7 +147,8 @@ impl Timeline {
             // Points continue from where they were: no frontier reaches beyond them.
             let (open, events) = (spare.open, std::mem::take(&mut spare.events));
             let frontier = std::mem::take(&mut spare.frontier);
-            *spare = Slot { open, done: open - 1, events, frontier, ..slot };
+            let awaits_context = spare.awaits_context;
+            *spare = Slot { open, done: open - 1, events, frontier, awaits_context, ..slot };
             (ListId(number), false)
         } else {
             (self.push(slot), true)
@@ -241,10 +172,19 @@ impl Timeline {
     }
 
     /// The latest point of list `q` that is visible to `s`: blocks freed on `q` up to this point
-    /// may be allocated on `s`. The safety rule of the pool.
+    /// may be allocated on `s`. The safety rule of the pool. A stream sees all that it has freed
+    /// itself; the legacy default stream only what an event on it follows.
     pub(super) fn visible_to(&self, s: ListId, q: ListId) -> Point {
-        if q == s || q == ListId::ANY_STREAM {
+        if q == ListId::ANY_STREAM {
             return Point::MAX;
+        }
+        if q == s {
+            let slot = &self.slots[q.index()];
+            return if slot.policy == RecordPolicy::Fenced {
+                slot.fenced.max(slot.done)
+            } else {
+                Point::MAX
+            };
         }
         let frontier = self.slots[s.index()].frontier.point(q);
         self.slots[q.index()].done.max(frontier)
@@ -264,8 +204,7 @@ impl Timeline {
     /// [`retire`](Self::retire) is called for it.
     pub(super) fn late_handle(&self, list: ListId) -> Option<CuStream> {
         let slot = &self.slots[list.index()];
-        matches!(slot.policy, RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced)
-            .then_some(slot.handle)
+        slot.is_reachable().then_some(slot.handle)
     }
 
     /// Whether everything freed on the list is complete when its stream is found idle.
@@ -286,16 +225,23 @@ impl Timeline {
         slot.pins = slot.pins.saturating_sub(1);
     }
 
-    /// Whether memory freed on the list's stream may be reused only after an event was recorded on
-    /// the stream.
-    pub(super) fn needs_fence(&self, list: ListId) -> bool {
-        self.slots[list.index()].policy == RecordPolicy::EveryFreeFenced
+    /// Whether blocks of the list wait for an event before their own stream may reuse them.
+    pub(super) fn awaits_fence(&self, list: ListId) -> bool {
+        let slot = &self.slots[list.index()];
+        slot.policy == RecordPolicy::Fenced && slot.unsealed_frees > 0
     }
 
-    /// Whether threads may cache blocks of the list: an event can be recorded on its stream later,
-    /// by other threads, and none is needed before the blocks are reused.
+    /// Whether so many blocks, or a larger part than `bytes`, wait for such an event that it should
+    /// be recorded before the next block is taken.
+    pub(super) fn is_fence_due(&self, list: ListId, bytes: u64) -> bool {
+        let slot = &self.slots[list.index()];
+        self.awaits_fence(list)
+            && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes > bytes)
+    }
+
+    /// Whether threads may cache blocks of the list: until its stream has retired.
     pub(super) fn is_cached(&self, list: ListId) -> bool {
-        self.slots[list.index()].policy == RecordPolicy::OnDemand
+        self.slots[list.index()].policy != RecordPolicy::Retired
     }
 
     /// A list for blocks whose last use no event covers: a wait for the whole device shows that it
@@ -313,10 +259,7 @@ impl Timeline {
     /// their slots while they live: thread caches may hold blocks of them, and the pool checks
     /// whether they are under capture before it waits for the device.
     pub(super) fn may_be_gone(&self, list: ListId) -> bool {
-        match self.slots[list.index()].policy {
-            RecordPolicy::Retired | RecordPolicy::EveryFree => true,
-            RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => false,
-        }
+        !self.slots[list.index()].is_reachable()
     }
 
     /// Advances to the next slot, in a circle. Returns its list if the stream [may be
@@ -338,9 +281,14 @@ impl Timeline {
         if slot.unsealed_frees > 0 { slot.open } else { slot.open - 1 }
     }
 
-    /// Whether an event covers everything freed on the list up to `point`.
+    /// Whether an event of the stream covers everything freed on the list up to `point`.
     pub(super) fn is_sealed_up_to(&self, list: ListId, point: Point) -> bool {
         self.slots[list.index()].events.back().is_some_and(|event| event.covers >= point)
+    }
+
+    /// Whether an event of the context covers it.
+    pub(super) fn is_covered_by_context(&self, list: ListId, point: Point) -> bool {
+        self.context.first_that_covers(list, point).is_some()
     }
 
     /// The list's stream; `None` once it has retired.
@@ -356,23 +304,27 @@ impl Timeline {
     /// Counts a block that came to the list at its current point without a free, so that the point
     /// needs an event.
     pub(super) fn note_rest(&mut self, list: ListId) {
-        let slot = &mut self.slots[list.index()];
-        slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
+        self.note_unsealed(list, 0);
     }
 
     /// Counts a free. Returns whether an event should be recorded now.
     pub(super) fn note_free(&mut self, list: ListId, bytes: u64) -> bool {
-        let alone = self.of_stream.len() < 2;
+        self.note_unsealed(list, bytes);
+        let slot = &self.slots[list.index()];
+        // With a single stream no event is ever needed for others.
+        let is_alone = self.of_stream.len() < 2;
+        slot.policy != RecordPolicy::Retired
+            && !is_alone
+            && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
+    }
+
+    fn note_unsealed(&mut self, list: ListId, bytes: u64) {
         let slot = &mut self.slots[list.index()];
         slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
         slot.unsealed_bytes = slot.unsealed_bytes.saturating_add(bytes);
-        match slot.policy {
-            RecordPolicy::EveryFree => true,
-            RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => {
-                // With a single stream no event is ever needed.
-                !alone && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
-            }
-            RecordPolicy::Retired => false,
+        if !slot.is_reachable() && !slot.awaits_context {
+            slot.awaits_context = true;
+            self.context.await_next(list);
         }
     }
 
@@ -392,18 +344,14 @@ impl Timeline {
         let joins = newest.is_some();
         let mut event = match newest.or_else(|| self.spare_events.pop()) {
             Some(event) => event,
-            None => {
-                RecordedEvent { event: CudaEvent::new()?, covers: 0, frontier: Frontier::default() }
-            }
+            None => RecordedEvent::new()?,
         };
         self.counts.records += 1;
         let recorded = record(&event.event);
         if recorded.is_ok() {
-            event.covers = slot.open;
             event.frontier.copy_from(&slot.frontier);
-            slot.open += 1;
-            slot.unsealed_frees = 0;
-            slot.unsealed_bytes = 0;
+            event.covers = slot.close_point();
+            slot.fenced = event.covers;
         }
         if recorded.is_ok() || joins {
             slot.events.push_back(event);
@@ -458,10 +406,7 @@ impl Timeline {
     /// ordered after: the stream was found idle.
     pub(super) fn finish_all(&mut self, list: ListId) {
         let slot = &mut self.slots[list.index()];
-        slot.done = slot.open;
-        slot.open += 1;
-        slot.unsealed_frees = 0;
-        slot.unsealed_bytes = 0;
+        slot.done = slot.close_point();
         self.spare_events.extend(slot.events.drain(..));
         let mut frontier = std::mem::take(&mut slot.frontier);
         self.finish_frontier(&frontier);
@@ -482,20 +427,23 @@ impl Timeline {
         point: Point,
         wait: impl FnOnce(&CudaEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Some(index) =
-            self.slots[q.index()].events.iter().position(|event| event.covers >= point)
-        else {
+        let own = self.slots[q.index()].events.iter().find(|event| event.covers >= point);
+        let Some(event) = own.or_else(|| self.context.first_that_covers(q, point)) else {
             return Err(Error::unsupported(
                 "pool",
                 "a free that no event covers cannot be waited for",
             ));
         };
         self.counts.waits += 1;
-        wait(&self.slots[q.index()].events[index].event)?;
+        wait(&event.event)?;
         let mut frontier = std::mem::take(&mut self.slots[s.index()].frontier);
-        let event = &self.slots[q.index()].events[index];
-        frontier.join(&event.frontier);
-        frontier.raise(q, event.covers);
+        let own = self.slots[q.index()].events.iter().find(|event| event.covers >= point);
+        if let Some(event) = own.or_else(|| self.context.first_that_covers(q, point)) {
+            frontier.join(&event.frontier);
+        }
+        if let Some(event) = own {
+            frontier.raise(q, event.covers);
+        }
         // What is complete need not be kept.
         let slots = &self.slots;
         frontier
@@ -504,15 +452,14 @@ impl Timeline {
         Ok(())
     }
 
-    /// Waits on this thread for everything that a stream's events cover.
+    /// Waits on this thread for everything that events cover of what was freed on a list.
     ///
     /// # Errors
     /// What the driver reports.
     pub(super) fn synchronize(&self, list: ListId) -> Result<(), Error> {
-        match self.slots[list.index()].events.back() {
-            Some(event) => event.event.synchronize(),
-            None => Ok(()),
-        }
+        let own = self.slots[list.index()].events.back();
+        let mut events = own.into_iter().chain(self.context.last_that_covers(list));
+        events.try_for_each(|event| event.event.synchronize())
     }
 
     /// Closes the current points of some lists: later frees get later points. Returns the points
@@ -543,7 +490,12 @@ impl Timeline {
     /// Notes that a stream is about to be destroyed. Its list stays until it is empty.
     pub(super) fn retire(&mut self, list: ListId) {
         self.forget_stream(list);
-        self.slots[list.index()].policy = RecordPolicy::Retired;
+        let slot = &mut self.slots[list.index()];
+        slot.policy = RecordPolicy::Retired;
+        if slot.unsealed_frees > 0 && !slot.awaits_context {
+            slot.awaits_context = true;
+            self.context.await_next(list);
+        }
     }
 
     /// Frees the slot of a stream that holds nothing: its list is empty, and no block in a cache or
@@ -574,6 +526,7 @@ impl Timeline {
         }
         self.spare_slots.retain(|&Reverse(number)| (number as usize) < used);
         self.spare_events = Vec::new();
+        self.context.shrink(used);
         for slot in &mut self.slots {
             slot.events.shrink_to_fit();
             slot.frontier.shrink();

@@ -317,13 +317,15 @@ fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
     let arena = arena(mib(1));
     let (legacy, first, second) =
         (CudaStream::legacy(), CudaStream::new().unwrap(), CudaStream::new().unwrap());
-    let block = arena.allocate(&legacy, layout(KIB)).unwrap();
+    // There is no room for a second one.
+    let size = 1024 * KIB;
+    let block = arena.allocate(&legacy, layout(size)).unwrap();
     write(&machine, &first, block, 1);
-    free(&arena, &legacy, block, KIB);
-    let again = arena.allocate(&legacy, layout(KIB)).unwrap();
+    free(&arena, &legacy, block, size);
+    let again = arena.allocate(&legacy, layout(size)).unwrap();
     assert_eq!(again, block);
     write(&machine, &second, again, 2);
-    free(&arena, &legacy, again, KIB);
+    free(&arena, &legacy, again, size);
     drop(arena);
     machine.assert_no_violations();
 }

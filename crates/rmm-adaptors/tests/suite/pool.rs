@@ -1,6 +1,7 @@
 //! Tests of the pool on one thread: sizes, limits, growth, reuse, trimming, errors.
 
 use std::alloc::Layout;
+use std::collections::HashSet;
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{
@@ -312,18 +313,42 @@ fn zero_bytes_change_nothing() {
 /// enqueued on it.
 #[test]
 fn memory_reused_on_the_legacy_stream_is_ordered_by_it() {
-    let (machine, _entered, pool, []) = pool(|builder| builder);
+    let (machine, _entered, pool, []) = pool(|builder| builder.maximum_size(mib(2)));
     let [before, after] = [0; 2].map(|_| CudaStream::new().unwrap());
     let legacy = CudaStream::legacy();
-    let block = pool.allocate(&legacy, layout(1000)).unwrap();
-    write(&machine, &before, block, 1);
-    free(&pool, &legacy, block, 1000);
-    let again = pool.allocate(&legacy, layout(1000)).unwrap();
-    assert_eq!(block, again);
-    write(&machine, &after, again, 2);
-    after.synchronize().unwrap();
+    // The pool has no room for a second one.
+    for size in [2 * MIB, MIB + MIB / 2] {
+        let block = pool.allocate(&legacy, layout(size)).unwrap();
+        write(&machine, &before, block, 1);
+        free(&pool, &legacy, block, size);
+        let again = pool.allocate(&legacy, layout(size)).unwrap();
+        assert_eq!(block, again);
+        write(&machine, &after, again, 2);
+        after.synchronize().unwrap();
+        machine.run_all();
+        assert_eq!(read(&machine, again), 2, "the former owner's work came after");
+        free(&pool, &legacy, again, size);
+    }
+}
+
+/// One event serves many frees, after which their blocks are reused.
+#[test]
+fn cached_memory_of_the_legacy_stream_is_ordered_by_few_events() {
+    let (machine, _entered, pool, []) = pool(|builder| builder.initial_size(mib(64)));
+    let users = [0; 2].map(|_| CudaStream::new().unwrap());
+    let legacy = CudaStream::legacy();
+    let (mut addresses, mut reused) = (HashSet::new(), 0);
+    for round in 0..1000 {
+        let block = pool.allocate(&legacy, layout(1000)).unwrap();
+        write(&machine, &users[round % 2], block, 1);
+        free(&pool, &legacy, block, 1000);
+        reused += usize::from(!addresses.insert(block));
+    }
+    assert!(reused > 800, "{reused}");
+    let events = pool.statistics().events_recorded;
+    assert!((5..=16).contains(&events), "{events}");
     machine.run_all();
-    assert_eq!(read(&machine, again), 2, "the former owner's work came after");
+    machine.assert_no_violations();
 }
 
 /// A blocking stream without its own work is still ordered after the legacy stream's.

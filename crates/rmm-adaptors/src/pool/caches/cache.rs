@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rmm_core::StreamId;
+use rmm_core::{StreamId, StreamRef};
 
 use super::classes::{CLASSES, Class};
 use super::large::LargeCache;
@@ -16,6 +16,10 @@ const MOST_BLOCKS: usize = 2048;
 /// Bounds a large block to this fraction of the cache's capacity, in which large blocks do not
 /// count.
 const LARGE_PART: u64 = 2;
+
+/// Young blocks for which an event is recorded, when one of them is wanted: it costs as much as
+/// some dozens of allocations.
+const FENCED_TOGETHER: u32 = 128;
 
 /// Misses since the last free after which the cache is prefilled.
 const MANY_MISSES: u32 = 8;
@@ -34,11 +38,20 @@ struct Entry {
 
 /// Blocks of one stream that are free for its next use of their size class. The heap counts them
 /// as live.
+///
+/// In the cache of the legacy default stream blocks have two generations. What is freed is *young*:
+/// an event has to follow on the stream before the next use. One event serves all young blocks,
+/// which are [promoted](Self::promote) then.
 #[derive(Debug)]
 pub(super) struct Cache {
     stream: StreamId,
+    /// Whether freed blocks are young at first.
+    is_fenced: bool,
     /// The newest entry of each class, by class number.
     newest: [u16; CLASSES],
+    /// The newest young entry of each class.
+    young: [u16; CLASSES],
+    young_blocks: u32,
     entries: Vec<Entry>,
     unused: u16,
     large: LargeCache,
@@ -83,6 +96,12 @@ impl Counters {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Calls that the cache served, modulo 2^64.
+    pub(super) fn calls(&self) -> u64 {
+        let CacheCounts { taken, put } = self.counts();
+        taken.wrapping_add(put)
+    }
+
     pub(super) fn counts(&self) -> CacheCounts {
         let [taken, put] = [&self.taken, &self.put].map(|count| count.load(Ordering::Relaxed));
         CacheCounts { taken, put }
@@ -99,7 +118,10 @@ impl Cache {
     pub(super) fn new(stream: StreamId) -> Self {
         Self {
             stream,
+            is_fenced: is_fenced(stream),
             newest: [NONE; CLASSES],
+            young: [NONE; CLASSES],
+            young_blocks: 0,
             // All at once, so that a steady state makes no host allocation.
             entries: Vec::with_capacity(MOST_BLOCKS),
             unused: NONE,
@@ -116,6 +138,7 @@ impl Cache {
     /// Assigns the cache, which is empty, to another stream.
     pub(super) fn pass_to(&mut self, stream: StreamId) {
         self.stream = stream;
+        self.is_fenced = is_fenced(stream);
     }
 
     /// Host bytes of the cache.
@@ -150,11 +173,47 @@ impl Cache {
             return Some(address);
         }
         let newest = &mut self.newest[class.index()];
-        let entry = self.entries.get_mut(usize::from(*newest))?;
-        let number = std::mem::replace(newest, entry.next);
-        entry.next = std::mem::replace(&mut self.unused, number);
+        let address = remove_first(&mut self.entries, newest, &mut self.unused)?;
         Counters::add(&counters.bytes, class.block_size().wrapping_neg());
-        Some(entry.address)
+        Some(address)
+    }
+
+    /// Takes a young block of a class that is not large, for the heap.
+    fn remove_young(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        let young = &mut self.young[class.index()];
+        let address = remove_first(&mut self.entries, young, &mut self.unused)?;
+        Counters::add(&counters.bytes, class.block_size().wrapping_neg());
+        self.young_blocks = self.young_blocks.saturating_sub(1);
+        Some(address)
+    }
+
+    /// Whether an event should be recorded for the young blocks, since one of them is wanted.
+    pub(super) fn is_fence_due(&self, class: Class) -> bool {
+        self.is_fenced && self.young_blocks >= FENCED_TOGETHER && self.has_young(class)
+    }
+
+    fn has_young(&self, class: Class) -> bool {
+        if class.is_large() {
+            return self.large.has_young(class.block_size());
+        }
+        self.young[class.index()] != NONE
+    }
+
+    /// Makes the young blocks available: an event was recorded on the stream after the last free.
+    pub(super) fn promote(&mut self) {
+        for (young, newest) in self.young.iter_mut().zip(&mut self.newest) {
+            let first = std::mem::replace(young, NONE);
+            let mut last = first;
+            while let Some(entry) = self.entries.get_mut(usize::from(last)) {
+                if entry.next == NONE {
+                    entry.next = std::mem::replace(newest, first);
+                    break;
+                }
+                last = entry.next;
+            }
+        }
+        self.large.promote();
+        self.young_blocks = 0;
     }
 
     /// Whether the class should be prefilled: a thread that keeps allocating and frees nothing will
@@ -175,6 +234,8 @@ impl Cache {
         self.misses = 0;
         let put = if class.is_large() {
             self.put_large(class.block_size(), address, capacity, counters)
+        } else if self.is_fenced {
+            self.put_young(class, address, capacity, counters)
         } else if self.add(class, address, capacity, counters) {
             Put::Done
         } else {
@@ -192,7 +253,9 @@ impl Cache {
             return Put::Full;
         }
         Counters::add(&counters.bytes, size);
-        let Some((size, address)) = self.large.put(size, address) else { return Put::Done };
+        self.young_blocks += u32::from(self.is_fenced);
+        let replaced = self.large.put(size, address, self.is_fenced);
+        let Some((size, address)) = replaced else { return Put::Done };
         Counters::add(&counters.bytes, size.wrapping_neg());
         Put::Instead(address)
     }
@@ -212,11 +275,32 @@ impl Cache {
         capacity: u64,
         counters: &Counters,
     ) -> bool {
+        self.add_to::<false>(class, address, capacity, counters)
+    }
+
+    /// As [`put`](Self::put), of a block that is not large, on the legacy default stream.
+    fn put_young(&mut self, class: Class, address: u64, capacity: u64, counters: &Counters) -> Put {
+        if !self.add_to::<true>(class, address, capacity, counters) {
+            return Put::Full;
+        }
+        self.young_blocks += 1;
+        Put::Done
+    }
+
+    #[inline]
+    fn add_to<const YOUNG: bool>(
+        &mut self,
+        class: Class,
+        address: u64,
+        capacity: u64,
+        counters: &Counters,
+    ) -> bool {
         let size = class.block_size();
         if counters.bytes() - self.large.bytes() + size > capacity {
             return false;
         }
-        let newest = &mut self.newest[class.index()];
+        let newest = if YOUNG { &mut self.young } else { &mut self.newest };
+        let newest = &mut newest[class.index()];
         if let Some(entry) = self.entries.get_mut(usize::from(self.unused)) {
             let number = std::mem::replace(&mut self.unused, entry.next);
             *entry = Entry { address, next: std::mem::replace(newest, number) };
@@ -240,8 +324,10 @@ impl Cache {
         }
         let entry = |number: u16| self.entries.get(usize::from(number));
         let below = |number: &u16| entry(*number).map(|entry| entry.next);
-        let mut numbers = std::iter::successors(Some(self.newest[class.index()]), below);
-        numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
+        [self.newest[class.index()], self.young[class.index()]].into_iter().any(|first| {
+            let mut numbers = std::iter::successors(Some(first), below);
+            numbers.any(|number| entry(number).is_some_and(|entry| entry.address == address))
+        })
     }
 
     /// Flushes up to `most` blocks: those of `class`, then those of `others`, then the large ones,
@@ -258,7 +344,8 @@ impl Cache {
         let few_sizes = std::iter::once(class).chain(others);
         for class in few_sizes.take_while(|class| !class.is_large()) {
             while left > 0
-                && let Some(address) = self.remove(class, counters)
+                && let Some(address) =
+                    self.remove(class, counters).or_else(|| self.remove_young(class, counters))
             {
                 to(class, address);
                 left -= 1;
@@ -274,6 +361,20 @@ impl Cache {
     }
 }
 
+/// Moves the first entry of a list to the unused ones; returns its address.
+#[inline]
+fn remove_first(entries: &mut [Entry], first: &mut u16, unused: &mut u16) -> Option<u64> {
+    let entry = entries.get_mut(usize::from(*first))?;
+    let number = std::mem::replace(first, entry.next);
+    entry.next = std::mem::replace(unused, number);
+    Some(entry.address)
+}
+
+/// Whether an event has to lie between a free on the stream and its next use of the block.
+fn is_fenced(stream: StreamId) -> bool {
+    stream == StreamRef::legacy().id()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,7 +384,7 @@ mod tests {
     const LARGE: u64 = 1 << 20;
 
     fn cache() -> (Cache, Counters) {
-        (Cache::new(rmm_core::StreamRef::legacy().id()), Counters::default())
+        (Cache::new(StreamRef::per_thread().id()), Counters::default())
     }
 
     fn flush(cache: &mut Cache, counters: &Counters, class: Class, most: usize) -> Vec<u64> {
@@ -357,5 +458,47 @@ mod tests {
         assert_eq!(flush(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
         assert_eq!(counters.bytes(), 3 * SMALL);
         assert_eq!(cache.take(small, &counters), Some(2));
+    }
+
+    fn legacy_cache_with_young(addresses: &[u64]) -> (Cache, Counters) {
+        let (mut cache, counters) = (Cache::new(StreamRef::legacy().id()), Counters::default());
+        for &address in addresses {
+            assert_eq!(cache.put(classes()[0], address, CAPACITY, &counters), Put::Done);
+        }
+        (cache, counters)
+    }
+
+    #[test]
+    fn a_block_freed_on_the_legacy_stream_waits_for_an_event() {
+        let (small, (mut cache, counters)) = (classes()[0], legacy_cache_with_young(&[1, 2]));
+        assert_eq!(cache.take(small, &counters), None);
+        assert!(!cache.is_fence_due(small), "two are too few");
+        cache.promote();
+        assert_eq!(cache.put(small, 3, CAPACITY, &counters), Put::Done);
+        let taken = [small, small, small].map(|class| cache.take(class, &counters));
+        assert_eq!(taken, [Some(2), Some(1), None]);
+        assert!(cache.contains(small, 3));
+    }
+
+    #[test]
+    fn one_event_serves_many_young_blocks() {
+        let small = classes()[0];
+        let (cache, _) = legacy_cache_with_young(&[1; FENCED_TOGETHER as usize - 1]);
+        assert!(!cache.is_fence_due(small));
+        let (mut cache, counters) = legacy_cache_with_young(&[1; FENCED_TOGETHER as usize]);
+        assert!(cache.is_fence_due(small));
+        assert!(!cache.is_fence_due(classes()[1]), "none of these waits");
+        cache.promote();
+        assert!(!cache.is_fence_due(small));
+        assert!(cache.take(small, &counters).is_some());
+    }
+
+    #[test]
+    fn what_a_flush_leaves_is_as_young_as_before() {
+        let small = classes()[0];
+        let (mut cache, counters) = legacy_cache_with_young(&[1, 2, 3]);
+        assert_eq!(flush(&mut cache, &counters, small, 2), [3, 2]);
+        assert_eq!(cache.take(small, &counters), None);
+        assert_eq!((counters.bytes(), cache.young_blocks), (SMALL, 1));
     }
 }

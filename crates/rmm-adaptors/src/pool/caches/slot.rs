@@ -2,11 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rmm_core::StreamId;
 
-use super::cache::Counters;
+use super::cache::{Cache, Counters};
+use crate::sync::primitives::Mutex;
 use crate::sync::primitives::atomic::AtomicU64 as StreamNumber;
 
 /// Stands for no stream.
@@ -15,6 +17,10 @@ const NO_STREAM: u64 = 0;
 /// Misses of threads that cannot get a slot after which they take it from its owner: revoking a
 /// bias costs as much as many calls that go past the caches.
 pub(super) const STEAL_AFTER_MISSES: u32 = 64;
+
+/// How often a slot changes hands between live threads before its cache is put under a lock: each
+/// change costs a heavy fence, as much as a thousand uncontended locks.
+const SHARED_AFTER: u32 = 3;
 
 /// The header of a slot.
 #[derive(Debug, Default)]
@@ -27,6 +33,17 @@ pub(super) struct SlotHeader {
     stream: StreamNumber,
     /// Misses for which the slot was wanted, and another's.
     misses: AtomicU32,
+    /// The number of the thread that last wanted the slot, which another one owns, plus 1, and the
+    /// calls that the owner had made by then.
+    wanted_by: AtomicUsize,
+    calls_then: AtomicU64,
+    /// How often the slot has come to another thread while its owner went on.
+    changes: AtomicU32,
+    /// Whether the cache is in `shared`.
+    is_shared: AtomicBool,
+    /// The cache of a stream whose tasks change threads over and over; then no thread owns the
+    /// slot.
+    shared: Mutex<Option<Box<Cache>>>,
     /// Host memory of the cache.
     pub(super) host_bytes: AtomicU64,
     pub(super) counters: Counters,
@@ -48,9 +65,83 @@ impl SlotHeader {
         self.stream.store(stream.map_or(NO_STREAM, StreamId::get), Ordering::Relaxed);
     }
 
+    /// Counts a change of owners; whether there were so many that the cache should be
+    /// [shared](Self::share).
+    pub(super) fn is_shared_at_change(&self) -> bool {
+        self.changes.fetch_add(1, Ordering::Relaxed) + 1 >= SHARED_AFTER
+    }
+
+    /// Puts the cache under the lock, for all threads. The caller revokes the slot.
+    pub(super) fn share(&self, cache: Option<Box<Cache>>) {
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = cache;
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the cache from under the lock, if it is there. The caller revokes the slot.
+    pub(super) fn unshare(&self) -> Option<Box<Cache>> {
+        self.changes.store(0, Ordering::Relaxed);
+        self.is_shared.store(false, Ordering::Relaxed);
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether the cache is under the lock.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// Enters the cache under the lock, if it is the stream's and no other thread is inside.
+    pub(super) fn with_shared<R>(
+        &self,
+        stream: StreamId,
+        act: impl FnOnce(&mut Cache, &Counters) -> R,
+    ) -> Option<R> {
+        if !self.is_shared() || !self.is_of(stream) {
+            return None;
+        }
+        let mut shared = self.shared.try_lock().ok()?;
+        let cache = shared.as_mut().filter(|cache| cache.stream() == stream)?;
+        Some(act(cache, &self.counters))
+    }
+
+    /// Looks at the cache under the lock, if it is there.
+    pub(super) fn look_at_shared<R>(&self, look: impl FnOnce(&Cache) -> R) -> Option<R> {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.as_deref().map(look)
+    }
+
     /// Counts a miss; whether there were so many that the slot is to be taken from its owner.
     pub(super) fn is_stolen_at_miss(&self) -> bool {
         let misses = self.misses.fetch_add(1, Ordering::Relaxed) + 1;
         misses.is_multiple_of(STEAL_AFTER_MISSES)
     }
+
+    /// Notes that a thread wants the slot, which another one owns, for the slot's own stream. Says
+    /// whether it should have it: the owner has made no call since the thread wanted it before.
+    pub(super) fn note_wanted(&self, thread: usize) -> Wanted {
+        let (calls, thread) = (self.counters.calls(), thread + 1);
+        if self.wanted_by.load(Ordering::Relaxed) != thread {
+            self.wanted_by.store(thread, Ordering::Relaxed);
+            self.calls_then.store(calls, Ordering::Relaxed);
+            return Wanted::ForTheFirstTime;
+        }
+        if self.calls_then.swap(calls, Ordering::Relaxed) == calls {
+            self.wanted_by.store(NO_THREAD, Ordering::Relaxed);
+            Wanted::AndIdle
+        } else {
+            Wanted::AndBusy
+        }
+    }
+}
+
+/// Stands for no thread.
+const NO_THREAD: usize = 0;
+
+/// A slot that another thread owns is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    ForTheFirstTime,
+    /// The owner uses it.
+    AndBusy,
+    /// The owner does not use it: tasks have changed threads.
+    AndIdle,
 }

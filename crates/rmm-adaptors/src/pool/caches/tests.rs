@@ -109,15 +109,107 @@ fn threads_on_one_stream_have_separate_caches() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
-    on_another_thread(|| {
-        assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere);
-        make(&caches, ids[0]);
-        assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
-        assert_eq!(caches.take(ids[0], class()), Take::Done(2));
-        assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+    let (go, going) = std::sync::mpsc::channel();
+    let (done, other_is_done) = std::sync::mpsc::channel();
+    let (caches, ids) = (&caches, &ids);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere);
+            make(caches, ids[0]);
+            assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere, "the first may be idle");
+            done.send(()).expect("the test waits");
+            going.recv().expect("the test goes on");
+            make(caches, ids[0]);
+            assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+            assert_eq!(caches.take(ids[0], class()), Take::Done(2));
+            assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+        });
+        other_is_done.recv().expect("the thread goes on");
+        // It is not.
+        assert_eq!(caches.take(ids[0], class()), Take::Done(1));
+        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+        go.send(()).expect("the thread waits");
     });
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
-    assert_eq!(flush_all(&caches, None), [(ids[0], 2)]);
+    assert_eq!(flush_all(caches, None), [(ids[0], 2)]);
+}
+
+#[test]
+fn a_task_that_changes_threads_takes_its_cache_along() {
+    let (caches, ids) = (caches(), ids(1));
+    make(&caches, ids[0]);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    on_another_thread(|| {
+        for _ in 0..2 {
+            assert_eq!(caches.take(ids[0], class()), Take::NotHere);
+            assert_eq!(make(&caches, ids[0]), []);
+        }
+        assert_eq!(caches.take(ids[0], class()), Take::Done(1));
+        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    });
+    // The other thread has ended.
+    assert_eq!(make(&caches, ids[0]), []);
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1));
+}
+
+#[test]
+fn a_cache_that_changes_threads_often_is_shared() {
+    let (caches, ids) = (caches(), ids(1));
+    let stream = ids[0];
+    make(&caches, stream);
+    assert_eq!(caches.put(stream, class(), 1), Put::Done);
+    let barrier = std::sync::Barrier::new(2);
+    let turn = |mine: usize| {
+        for round in 0..20 {
+            if round % 2 == mine {
+                let mut taken = caches.take(stream, class());
+                for _ in 0..2 {
+                    if taken == Take::NotHere {
+                        make(&caches, stream);
+                        taken = caches.take(stream, class());
+                    }
+                }
+                assert_eq!(taken, Take::Done(1), "round {round}");
+                assert_eq!(caches.put(stream, class(), 1), Put::Done);
+            }
+            barrier.wait();
+        }
+    };
+    // Two live threads take turns.
+    std::thread::scope(|scope| {
+        scope.spawn(|| turn(0));
+        scope.spawn(|| turn(1));
+    });
+    let slot =
+        |caches: &Caches| caches.table.iter().filter(|slot| slot.header().is_shared()).count();
+    assert_eq!(slot(&caches), 1);
+    assert!(caches.contain(class(), 1) && !caches.contain(class(), 2));
+    assert_eq!(flush_all(&caches, None), [(stream, 1)]);
+    assert_eq!((slot(&caches), caches.take(stream, class())), (0, Take::NotHere));
+}
+
+/// Otherwise a thread could free a block into it between an event and the promotion.
+#[test]
+fn the_legacy_stream_s_cache_is_never_shared() {
+    let caches = caches();
+    let barrier = std::sync::Barrier::new(2);
+    let legacy = rmm_core::StreamRef::legacy().id();
+    make(&caches, legacy);
+    let turn = |mine: usize| {
+        for round in 0..20 {
+            if round % 2 == mine {
+                while caches.take(legacy, class()) == Take::NotHere {
+                    make(&caches, legacy);
+                }
+            }
+            barrier.wait();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| turn(0));
+        scope.spawn(|| turn(1));
+    });
+    assert!(caches.table.iter().all(|slot| !slot.header().is_shared()));
 }
 
 #[test]

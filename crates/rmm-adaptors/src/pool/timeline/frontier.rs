@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::cmp::Reverse;
+
 use super::super::heap::{ListId, Point};
 
 /// The latest point of each list that a stream is ordered after; 0 for those that are not in it.
@@ -38,6 +40,17 @@ impl Frontier {
         for &(list, point) in &other.points {
             self.raise(list, point);
         }
+    }
+
+    /// Adds a point of a list; [`sort`](Self::sort) has to be called after the last.
+    pub(super) fn push(&mut self, list: ListId, point: Point) {
+        self.points.push((list, point));
+    }
+
+    /// Restores the order after points were [pushed](Self::push): the latest of each list stays.
+    pub(super) fn sort(&mut self) {
+        self.points.sort_unstable_by_key(|&(list, point)| (list.index(), Reverse(point)));
+        self.points.dedup_by_key(|&mut (list, _)| list);
     }
 
     /// Leaves out what `is_needed` does not accept.
@@ -95,6 +108,16 @@ mod tests {
         let mut joined = frontier(&[(ONE, 5), (OTHER, 1)]);
         joined.join(&frontier(&[(ONE, 2), (OTHER, 7), (ListId(9), 4)]));
         assert!(joined.iter().eq([(ONE, 5), (OTHER, 7), (ListId(9), 4)]));
+    }
+
+    #[test]
+    fn points_that_were_pushed_are_in_order() {
+        let mut frontier = frontier(&[(OTHER, 3)]);
+        for (list, point) in [(ListId(9), 1), (OTHER, 7), (ONE, 2), (OTHER, 5)] {
+            frontier.push(list, point);
+        }
+        frontier.sort();
+        assert!(frontier.iter().eq([(ONE, 2), (OTHER, 7), (ListId(9), 1)]));
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn a_block_at_a_tracked_address_is_freed() {
     let block = tracked.allocate_sync(layout(100)).unwrap();
     upstream.state().next = 0;
     let error = tracked.allocate_sync(layout(300)).unwrap_err();
-    assert!(error.is_invalid_argument() && error.to_string().contains("tracked"), "{error}");
+    assert!(error.is_invalid_argument() && error.to_string().contains("tracker"), "{error}");
     assert_eq!(upstream.state().freed, [(block, layout(300))]);
     assert_eq!(tracked.allocated_bytes(), 100, "the first is tracked as it was");
     free_sync(&tracked, block, layout(100));

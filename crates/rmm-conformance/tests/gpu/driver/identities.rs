@@ -12,7 +12,7 @@ use super::alone::{in_a_process_of_its_own, leave};
 use super::library::OtherContext;
 use super::raw::{Event, Memory, Stream, context, driver};
 use super::{answers, report, waits, works};
-use crate::run::{in_every_environment, in_every_environment_unwatched, in_every_place};
+use crate::run::{in_every_environment, in_every_place};
 
 #[test]
 fn ids_are_new_where_handles_are_reused() {
@@ -30,28 +30,6 @@ fn ids_are_new_where_handles_are_reused() {
         }
         report(&format!("handles of {STREAMS} streams that an earlier one had"), &reused);
         ensure(reused > 0, || "no handle was reused, which is what ids are for".to_owned())
-    });
-}
-
-#[test]
-fn ids_are_new_where_handles_of_busy_streams_are_reused() {
-    in_every_environment_unwatched(|environment| {
-        let memory = Memory::words()?;
-        let mut ids = HashSet::new();
-        let gate = super::gate::Gate::closed(environment)?;
-        for number in 0..50 {
-            let stream = Stream::non_blocking()?;
-            let id = stream.id()?;
-            ensure(ids.insert(id), || format!("stream {number} has an earlier one's id, {id}"))?;
-            gate.stops(&stream)?;
-            works("the end of the stream, which has work", stream.destroy())?;
-        }
-        let last = Stream::non_blocking()?;
-        // It inherits no work with the handle.
-        works("the work of the last", last.fill(&memory, 1))?;
-        works("the wait for it", last.synchronize())?;
-        gate.open()?;
-        memory.holds(1)
     });
 }
 
