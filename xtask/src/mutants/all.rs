@@ -1,7 +1,8 @@
 //! Every mutant, of all lists.
 
 use super::list::{
-    self, adaptors, caches, containers, core, device, end, foreign, fresh, heap, lost, streams,
+    self, adaptors, caches, containers, core, default_streams, device, end, foreign, fresh, heap,
+    lost, streams,
 };
 use super::mutant::Mutant;
 
@@ -19,6 +20,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         adaptors::MUTANTS,
         containers::MUTANTS,
         core::MUTANTS,
+        default_streams::MUTANTS,
         device::MUTANTS,
         end::MUTANTS,
         foreign::MUTANTS,

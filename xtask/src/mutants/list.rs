@@ -4,6 +4,7 @@ pub(super) mod adaptors;
 pub(super) mod caches;
 pub(super) mod containers;
 pub(super) mod core;
+pub(super) mod default_streams;
 pub(super) mod device;
 pub(super) mod end;
 pub(super) mod foreign;
@@ -22,6 +23,7 @@ const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
 const SHRINK: &str = "crates/rmm-adaptors/src/pool/shrink.rs";
 const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
 const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
+const SLOT: &str = "crates/rmm-adaptors/src/pool/timeline/slot.rs";
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const ADDRESSES: &str = "crates/rmm-resources/src/virtual_memory/addresses.rs";
 const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
@@ -46,16 +48,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-wait-after-stealing",
         file: TIMELINE,
-        original: "wait(&self.slots[q.index()].events[index].event)?;",
-        replacement: "let _never = (&wait, index);",
+        original: "wait(&event.event)?;",
+        replacement: "let _never = (&wait, event);",
         breaks: "a stream that takes another's block is noted as waiting for it, and does not",
     },
     Mutant {
         name: "wait-for-an-older-event",
         file: TIMELINE,
-        original: ".position(|event| event.covers >= point)",
-        replacement: ".position(|event| event.covers <= point)",
-        breaks: "a stream waits for an event of before the free",
+        original: "frontier.raise(q, event.covers);",
+        replacement: "frontier.raise(q, event.covers + 1);",
+        breaks: "a stream counts as ordered after frees that came after the event that it waits for",
     },
     Mutant {
         name: "wait-taken-for-the-newest",
@@ -74,15 +76,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "event-before-the-free",
         file: TIMELINE,
-        original: "event.covers = slot.open;",
-        replacement: "event.covers = slot.open + 1;",
+        original: "event.covers = slot.close_point();",
+        replacement: "event.covers = slot.close_point() + 1;",
         breaks: "an event counts for the frees after it",
     },
     Mutant {
         name: "seal-does-not-move-the-point",
-        file: TIMELINE,
-        original: "slot.open += 1;\n            slot.unsealed_frees = 0;",
-        replacement: "slot.unsealed_frees = 0;",
+        file: SLOT,
+        original: "self.open += 1;\n        self.unsealed_frees = 0;",
+        replacement: "self.unsealed_frees = 0;",
         breaks: "what is freed after an event has the same point as what was freed before",
     },
     Mutant {
@@ -102,8 +104,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "sync-allocation-from-unclean-blocks",
         file: TIMELINE,
-        original: "if q == s || q == ListId::ANY_STREAM {",
-        replacement: "if q == s || q == ListId::ANY_STREAM || s == ListId::ANY_STREAM {",
+        original: "if q == ListId::ANY_STREAM {\n            return Point::MAX;",
+        replacement: "if q == ListId::ANY_STREAM || s == ListId::ANY_STREAM {\n            return Point::MAX;",
         breaks: "a block of any stream may still be in use by one stream",
     },
     Mutant {
@@ -144,15 +146,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "new-stream-in-a-used-slot-is-done",
         file: TIMELINE,
-        original: "Slot { open, done: open - 1, events, frontier, ..slot }",
-        replacement: "Slot { open, done: open, seals, frontier, ..slot }",
+        original: "Slot { open, done: open - 1, events, frontier, awaits_context, ..slot }",
+        replacement: "Slot { open, done: open, events, frontier, awaits_context, ..slot }",
         breaks: "the first blocks of a stream that reuses a slot go to any stream",
     },
     Mutant {
         name: "idle-of-one-is-idle-of-all",
         file: TIMELINE,
-        original: "let slot = &mut self.slots[list.index()];\n        slot.done = slot.open;",
-        replacement: "self.slots.iter_mut().for_each(|slot| slot.done = slot.open);\n        let slot = &mut self.slots[list.index()];\n        slot.done = slot.open;",
+        original: "let slot = &mut self.slots[list.index()];\n        slot.done = slot.close_point();",
+        replacement: "self.slots.iter_mut().for_each(|slot| slot.done = slot.open);\n        let slot = &mut self.slots[list.index()];\n        slot.done = slot.close_point();",
         breaks: "when one stream is found idle all are taken for idle",
     },
     Mutant {
@@ -165,8 +167,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "retired-stream-keeps-its-handle",
         file: TIMELINE,
-        original: "self.forget_stream(list);\n        self.slots[list.index()].policy = RecordPolicy::Retired;\n    }\n\n    /// Frees",
-        replacement: "self.forget_stream(list);\n    }\n\n    /// Frees",
+        original: "slot.policy = RecordPolicy::Retired;\n        if slot.unsealed_frees",
+        replacement: "if slot.unsealed_frees",
         breaks: "events are recorded on streams that are gone",
     },
     Mutant {
@@ -270,14 +272,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "legacy-stream-is-sealed-late",
         file: STREAMS,
-        original: "StreamKind::Legacy => RecordPolicy::EveryFreeFenced,",
+        original: "StreamKind::Legacy => RecordPolicy::Fenced,",
         replacement: "StreamKind::Legacy => RecordPolicy::OnDemand,",
         breaks: "nothing on the legacy stream stands between two blocking streams",
     },
     Mutant {
         name: "foreign-streams-are-sealed-late",
         file: STREAMS,
-        original: "_ => RecordPolicy::EveryFree,",
+        original: "_ => RecordPolicy::Unknown,",
         replacement: "_ => RecordPolicy::OnDemand,",
         breaks: "events are recorded on streams that their owner may have destroyed",
     },

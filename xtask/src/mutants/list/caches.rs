@@ -3,7 +3,6 @@
 use crate::mutants::mutant::Mutant;
 
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
-const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
 const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
 const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
@@ -56,9 +55,9 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "default-stream-cached",
-        file: TIMELINE,
-        original: "self.slots[list.index()].policy == RecordPolicy::OnDemand\n",
-        replacement: "matches!(self.slots[list.index()].policy, RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced)\n",
+        file: CACHE,
+        original: "stream == StreamRef::legacy().id()",
+        replacement: "stream == StreamRef::legacy().id() && stream.needs_identification()",
         breaks: "nothing is put between two uses on the legacy default stream",
     },
     Mutant {
@@ -120,8 +119,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "batch-outlives-its-stream",
         file: STREAMS,
-        original: "        state.flush_transfer(Some(list));\n",
-        replacement: "",
+        original: "        state.flush_transfer(Some(list));\n        if state",
+        replacement: "        if state",
         breaks: "a batch is some other stream's once its own has retired",
     },
     Mutant {

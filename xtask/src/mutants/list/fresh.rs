@@ -4,6 +4,7 @@
 use crate::mutants::mutant::Mutant;
 
 const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
+const SLOT: &str = "crates/rmm-adaptors/src/pool/timeline/slot.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
@@ -53,8 +54,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "idle-stream-keeps-its-point",
         file: TIMELINE,
-        original: "slot.done = slot.open;\n        slot.open += 1;",
-        replacement: "slot.done = slot.open;\n        ",
+        original: "slot.done = slot.close_point();",
+        replacement: "slot.close_point();\n        slot.done = slot.open;",
         breaks: "what is freed after a stream was found idle counts as done, too",
     },
     Mutant {
@@ -88,8 +89,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "end-waits-for-the-oldest-event",
         file: TIMELINE,
-        original: "match self.slots[list.index()].events.back() {\n            Some(event) => event.event.synchronize(),",
-        replacement: "match self.slots[list.index()].events.front() {\n            Some(event) => event.event.synchronize(),",
+        original: "let own = self.slots[list.index()].events.back();",
+        replacement: "let own = self.slots[list.index()].events.front();",
         breaks: "memory goes back at the pool's end while work that came later still uses it",
     },
     Mutant {
@@ -108,9 +109,9 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "covered-frees-stay-unsealed",
-        file: TIMELINE,
-        original: "slot.open += 1;\n            slot.unsealed_frees = 0;\n            slot.unsealed_bytes = 0;\n        }\n        if recorded",
-        replacement: "slot.open += 1;\n            \n            slot.unsealed_bytes = 0;\n        }\n        if recorded",
+        file: SLOT,
+        original: "self.unsealed_frees = 0;\n",
+        replacement: "\n",
         breaks: "after an event, a stream counts as one without, and its memory stays allocated at the pool's end",
     },
     Mutant {

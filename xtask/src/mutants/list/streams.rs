@@ -17,8 +17,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "living-streams-are-forgotten",
         file: TIMELINE,
-        original: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => false,",
-        replacement: "RecordPolicy::OnDemand | RecordPolicy::EveryFreeFenced => true,",
+        original: "!self.slots[list.index()].is_reachable()",
+        replacement: "!self.slots[list.index()].is_spare",
         breaks: "a stream that is captured is not looked at before the device is waited for, and blocks in its caches are lost",
     },
     Mutant {

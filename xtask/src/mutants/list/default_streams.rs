@@ -1,0 +1,143 @@
+//! Mutants of default streams, of streams that are gone, and of many.
+
+use crate::mutants::mutant::Mutant;
+
+const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
+const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
+const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
+const CONTEXT: &str = "crates/rmm-adaptors/src/pool/timeline/context.rs";
+const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
+const CROWD: &str = "crates/rmm-adaptors/src/pool/caches/crowd.rs";
+const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
+const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
+const SLOTS: &str = "crates/rmm-adaptors/src/pool/caches/slot.rs";
+const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
+
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "context-event-before-it-is-complete",
+        file: CONTEXT,
+        original: "if !event.event.is_complete().unwrap_or(false) {",
+        replacement: "if false {",
+        breaks: "memory of other threads goes to any stream while their work uses it",
+    },
+    Mutant {
+        name: "context-event-is-not-recorded",
+        file: PROBE,
+        original: "self.timeline.seal_context(false, CudaEvent::record_in_context)",
+        replacement: "self.timeline.seal_context(false, |_| Ok(()))",
+        breaks: "an event that was never recorded stands for the work of other threads",
+    },
+    Mutant {
+        name: "context-event-covers-later-frees",
+        file: CONTEXT,
+        original: "covered.push(*list, slot.close_point());",
+        replacement: "covered.push(*list, slot.close_point() + 1);",
+        breaks: "what is freed after an event of the context counts as covered by it",
+    },
+    Mutant {
+        name: "context-event-keeps-what-it-covered",
+        file: CONTEXT,
+        original: "if !is_full {\n                event.frontier.clear();\n            }",
+        replacement: "",
+        breaks: "an event that is used again covers streams of its former record, whose slots are others now",
+    },
+    Mutant {
+        name: "legacy-event-stands-for-unknown-streams",
+        file: CONTEXT,
+        original: "if is_of_legacy && slot.policy != RecordPolicy::PerThread {",
+        replacement: "if is_of_legacy && slot.policy == RecordPolicy::PerThread {",
+        breaks: "an event on the legacy stream stands for streams that do not block with it",
+    },
+    Mutant {
+        name: "context-is-sealed-under-capture",
+        file: PROBE,
+        original: "if self.may_capture() {\n            return Err(Error::unsupported(\"pool\", \"a stream may be under capture\"));\n        }\n        let sealed",
+        replacement: "let sealed",
+        breaks: "an event of the context invalidates a capture",
+    },
+    Mutant {
+        name: "ended-streams-await-no-context",
+        file: TIMELINE,
+        original: "if slot.unsealed_frees > 0 && !slot.awaits_context {\n            slot.awaits_context = true;\n            self.context.await_next(list);\n        }\n    }\n\n    /// Frees",
+        replacement: "}\n\n    /// Frees",
+        breaks: "memory of a stream that is gone is out of reach until the device is waited for",
+    },
+    Mutant {
+        name: "legacy-memory-is-fenced-by-a-cut",
+        file: TIMELINE,
+        original: "slot.fenced.max(slot.done)",
+        replacement: "slot.open - 1",
+        breaks: "a wait for the device that failed stands for work on the legacy stream",
+    },
+    Mutant {
+        name: "legacy-blocks-are-promoted-without-an-event",
+        file: REFILL,
+        original: "if is_fenced {\n            self.caches.promote(stream.id());\n        }",
+        replacement: "self.caches.promote(stream.id());",
+        breaks: "nothing stands between two uses on the legacy stream if no event could be recorded",
+    },
+    Mutant {
+        name: "legacy-blocks-are-fenced-one-by-one",
+        file: CACHE,
+        original: "self.young_blocks >= FENCED_TOGETHER",
+        replacement: "self.young_blocks > 0",
+        breaks: "each allocation on the legacy stream records an event",
+    },
+    Mutant {
+        name: "flush-makes-young-blocks-old",
+        file: CACHE,
+        original: "self.remove(class, counters).or_else(|| self.remove_young(class, counters))",
+        replacement: "{\n                        self.promote();\n                        self.remove(class, counters)\n                    }",
+        breaks: "what a flush leaves on the legacy stream is reused without an event",
+    },
+    Mutant {
+        name: "legacy-blocks-wait-while-the-pool-grows",
+        file: ALLOCATE,
+        original: "&& state.timeline.awaits_fence(list)\n            && self.fence(&mut state, stream, list)",
+        replacement: "&& false",
+        breaks: "a program on the legacy stream takes more memory than it needs",
+    },
+    Mutant {
+        name: "raw-handles-are-not-identified",
+        file: CORE,
+        original: "!stream.id().needs_identification() || self.streams_outlive",
+        replacement: "self.streams_outlive || stream.id().get() > 0",
+        breaks: "a stream that reuses a handle gets memory that work of the former one uses",
+    },
+    Mutant {
+        name: "busy-cache-changes-hands",
+        file: SLOTS,
+        original: "if self.calls_then.swap(calls, Ordering::Relaxed) == calls {",
+        replacement: "if self.calls_then.swap(calls, Ordering::Relaxed) <= calls {",
+        breaks: "threads that share a stream take its cache from each other",
+    },
+    Mutant {
+        name: "idle-cache-stays",
+        file: SLOTS,
+        original: "Wanted::AndIdle\n        } else",
+        replacement: "Wanted::AndBusy\n        } else",
+        breaks: "a task that changes threads leaves its blocks behind",
+    },
+    Mutant {
+        name: "legacy-cache-is-shared",
+        file: CACHES,
+        original: "is_shared = stream != StreamRef::legacy().id()\n                        && slots",
+        replacement: "is_shared = slots",
+        breaks: "a block that is freed on the legacy stream after an event is taken for one that was freed before",
+    },
+    Mutant {
+        name: "crowded-caches-are-used",
+        file: CROWD,
+        original: "self.passes.store(PASSES, Ordering::Relaxed);",
+        replacement: "",
+        breaks: "hundreds of streams contend for the slots of caches",
+    },
+    Mutant {
+        name: "poll-asks-all-streams",
+        file: PROBE,
+        original: "self.heap.begin_with(next);\n                return Some(node);",
+        replacement: "self.heap.begin_with(next);",
+        breaks: "a request asks the driver about all streams although it has memory",
+    },
+];
