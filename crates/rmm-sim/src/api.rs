@@ -11,3 +11,4 @@ pub(crate) mod inject;
 pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod launch;
+pub(crate) mod register;

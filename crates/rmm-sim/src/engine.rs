@@ -16,6 +16,7 @@ pub(crate) mod context;
 pub(crate) mod current;
 pub(crate) mod enqueue;
 pub(crate) mod failure;
+pub(crate) mod kernel_launch;
 pub(crate) mod kernel_memory;
 pub(crate) mod leak;
 pub(crate) mod machine;

@@ -44,7 +44,8 @@
 //! # What it does not do
 //! - These return `NOT_SUPPORTED`, and the device attributes say so: exported memory and events
 //!   (`cuIpc...`, `cuMemExportToShareableHandle`), virtual memory of the host, memory of other
-//!   processes, memory nodes of graphs, and device code.
+//!   processes, memory nodes of graphs, and device code. A module loads whatever its image is, and
+//!   [`Machine::kernel`] registers the kernels that are found in it.
 //! - Threads that share an exported pool are one process to the checks: what one of them waited for
 //!   counts for all, and handles and addresses of one are valid for the others.
 //! - Graphs are made by stream capture only. On a stream under capture, `cuMemAllocAsync` returns
@@ -76,6 +77,7 @@ pub use engine::machine::Machine;
 pub use model::costs::Costs;
 pub use model::fault::Fault;
 pub use model::kernel::{Kernel, KernelMemory};
+pub use model::kernels::{KernelCall, KernelScalar};
 pub use model::operation::Operation;
 pub use model::schedule::Schedule;
 pub use model::sim_time::Stalls;

@@ -226,7 +226,15 @@ impl Checker {
                 }
             }
             Ok(()) => {}
-            Err(payload) => wrong.push(format!("  panicked: {}", message(&*payload))),
+            Err(payload) => {
+                wrong.push(format!("  panicked: {}", message(&*payload)));
+                for name in machine.missing_kernels() {
+                    wrong.push(format!(
+                        "  the kernel `{name}` was not found: register it, \
+                         `machine.kernel(\"{name}\", \"float y[n], size_t n\", |call| ..)`"
+                    ));
+                }
+            }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }

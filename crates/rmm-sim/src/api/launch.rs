@@ -6,8 +6,6 @@ use crate::engine::machine::Machine;
 use crate::engine::session::Session;
 use crate::engine::thread;
 use crate::model::kernel::{Kernel, KernelBody};
-use crate::model::memory::Side;
-use crate::model::work::Work;
 
 impl Machine {
     /// Enqueues a simulated kernel that accesses device memory only.
@@ -22,7 +20,7 @@ impl Machine {
     /// current context, and the code of a [kernel that failed](Kernel::fails) in the stream's
     /// context before.
     pub fn launch(&self, stream: CuStream, kernel: Kernel) -> Result<(), CuResult> {
-        let body = self.kernel_body(kernel)?;
+        let body = self.lock().kernel_body(kernel)?;
         if body.places.iter().all(|(place, _)| place.on_device_only()) {
             self.enqueue_kernel(stream, body)
         } else {
@@ -45,20 +43,8 @@ impl Machine {
         stream: CuStream,
         kernel: Kernel,
     ) -> Result<(), CuResult> {
-        let body = self.kernel_body(kernel)?;
+        let body = self.lock().kernel_body(kernel)?;
         self.enqueue_kernel(stream, body)
-    }
-
-    /// A kernel with its ranges looked up.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` for a range that does not lie within one live allocation.
-    fn kernel_body(&self, kernel: Kernel) -> Result<KernelBody, CuResult> {
-        let mut state = self.lock();
-        kernel.into_body(|name, pointer, bytes| {
-            let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
-            state.usable_place(name, address, bytes, Side::Device)
-        })
     }
 
     fn enqueue_kernel(&self, stream: CuStream, body: KernelBody) -> Result<(), CuResult> {
@@ -67,12 +53,7 @@ impl Machine {
         }
         let mut session = Session::open(self);
         session.sim_time.charge("cuLaunchKernel");
-        session.captures.call = "a kernel launch";
-        let stream = session.stream(stream)?;
-        session.refuse_on_failed_stream(stream)?;
-        let work = Work::Kernel(body);
-        session.check_rights(stream, &work)?;
-        session.enqueue(stream, work)?;
+        session.launch_kernel(stream, body)?;
         session.finish_call(Ok(())).result()
     }
 }

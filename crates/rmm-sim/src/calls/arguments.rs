@@ -105,6 +105,28 @@ impl Out<std::ffi::c_char> {
     }
 }
 
+impl Out<*mut std::ffi::c_void> {
+    /// The value of a kernel's parameter, as `bytes` bytes.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a null pointer.
+    ///
+    /// # Safety
+    /// The pointer is null, or to more than `index` pointers, of which this one is null or valid
+    /// for reads of `bytes` bytes.
+    pub(crate) unsafe fn parameter(&self, index: usize, bytes: usize) -> Result<Vec<u8>, CuResult> {
+        let value = In { pointer: self.pointer.cast_const() }.get(index)?.cast::<u8>();
+        if value.is_null() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let mut copy = vec![0; bytes];
+        // SAFETY: the value is valid for reads of `bytes` bytes by the caller's contract, and the
+        // copy was just made with that length.
+        unsafe { copy.as_mut_ptr().copy_from_nonoverlapping(value, bytes) };
+        Ok(copy)
+    }
+}
+
 impl<T> Argument for *mut T {
     type Taken = Out<T>;
 
@@ -125,6 +147,22 @@ impl<T> In<T> {
     /// The address, for arguments that are addresses.
     pub(crate) fn address(&self) -> usize {
         self.pointer.expose_provenance()
+    }
+}
+
+impl In<std::ffi::c_char> {
+    /// The text of a null-terminated string; bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a null pointer.
+    pub(crate) fn text(&self) -> Result<String, CuResult> {
+        if self.pointer.is_null() {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        // SAFETY: the functions with such an argument document a null-terminated string, which by
+        // the invariant is valid until the call returns.
+        let text = unsafe { std::ffi::CStr::from_ptr(self.pointer) };
+        Ok(text.to_string_lossy().into_owned())
     }
 }
 
@@ -214,7 +252,16 @@ macro_rules! hinting_handles {
     )*};
 }
 
-hinting_handles!(CuContext, CuStream, CuEvent, CuMemPool, CuGraph, CuGraphExec);
+hinting_handles!(
+    CuContext,
+    CuStream,
+    CuEvent,
+    CuMemPool,
+    CuGraph,
+    CuGraphExec,
+    CuModule,
+    CuFunction
+);
 
 impl Hinting for CuMemHandle {
     fn hint(&self) -> Hint {

@@ -1,11 +1,11 @@
 //! Functions that the software device does not support: they are counted, can be made to fail, and
 //! return `NOT_SUPPORTED`.
 
-use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_uint, c_ulonglong, c_void};
 
 use rmm_sys::{
-    CuDevice, CuDevicePtr, CuEvent, CuFunction, CuGraphMemAttribute, CuIpcEventHandle,
-    CuIpcMemHandle, CuMemHandle, CuMemHandleType, CuModule, CuResult, CuStream,
+    CuDevice, CuDevicePtr, CuEvent, CuGraphMemAttribute, CuIpcEventHandle, CuIpcMemHandle,
+    CuMemHandle, CuMemHandleType, CuResult,
 };
 
 use crate::calls::call::call;
@@ -30,8 +30,4 @@ unsupported! {
     fn cuIpcCloseMemHandle(CuDevicePtr);
     fn cuIpcGetEventHandle(*mut CuIpcEventHandle, CuEvent);
     fn cuIpcOpenEventHandle(*mut CuEvent, CuIpcEventHandle);
-    fn cuModuleLoadData(*mut CuModule, *const c_void);
-    fn cuModuleUnload(CuModule);
-    fn cuModuleGetFunction(*mut CuFunction, CuModule, *const c_char);
-    fn cuLaunchKernel(CuFunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CuStream, *mut *mut c_void, *mut *mut c_void);
 }

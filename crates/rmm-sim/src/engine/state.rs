@@ -13,6 +13,7 @@ use crate::model::event::Event;
 use crate::model::fault::Faults;
 use crate::model::handle::Slots;
 use crate::model::host::HostMemory;
+use crate::model::kernels::Kernels;
 use crate::model::memory::Allocations;
 use crate::model::pool::{Medium, Pool};
 use crate::model::prefetch::Prefetches;
@@ -49,6 +50,7 @@ pub(crate) struct State {
     pub(crate) events: HashMap<u64, Event>,
     pub(crate) event_slots: Slots,
     pub(crate) captures: Captures,
+    pub(crate) kernels: Kernels,
     /// The last key of an event, pool or context.
     pub(crate) last_key: u64,
     /// Whether a reset also ends pools and virtual memory, which belong to no context.
@@ -97,6 +99,7 @@ impl State {
             events: HashMap::new(),
             event_slots: Slots::default(),
             captures: Captures::default(),
+            kernels: Kernels::default(),
             last_key: 0,
             reset_ends_all: false,
             sim_time: SimTime::new(costs),

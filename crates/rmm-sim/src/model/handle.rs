@@ -14,6 +14,8 @@ pub(crate) enum HandleKind {
     Physical = 5,
     Graph = 6,
     Executable = 7,
+    Module = 8,
+    Function = 9,
 }
 
 /// An argument of a call that identifies its machine.

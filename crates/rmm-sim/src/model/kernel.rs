@@ -128,7 +128,7 @@ impl Kernel {
         self
     }
 
-    fn uses(mut self, pointer: CuDevicePtr, bytes: usize, operation: Operation) -> Self {
+    pub(crate) fn uses(mut self, pointer: CuDevicePtr, bytes: usize, operation: Operation) -> Self {
         self.ranges.push((pointer, bytes, operation));
         self
     }

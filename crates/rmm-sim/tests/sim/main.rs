@@ -14,6 +14,7 @@ mod events;
 mod faults;
 mod host_pools;
 mod implicit_order;
+mod kernels;
 mod mapped;
 mod memory;
 mod nothing;
