@@ -11,7 +11,7 @@ use crate::metadata::{DependencyKind, Member as _, Metadata, Package, Workspace 
 const LAYERS: [&[&str]; 7] = [
     &["rmm-sys", "rmm-sim-macros"],
     &["rmm-sim", "rmm-core"],
-    &["rmm-resources"],
+    &["rmm-resources", "rmm-sim-cuda"],
     &["rmm-adaptors"],
     &["rmm-containers", "rmm-spec"],
     &["rmm-rs"],
@@ -20,7 +20,8 @@ const LAYERS: [&[&str]; 7] = [
 
 /// The software device is chosen by programs and tests, never by a library.
 const SOFTWARE_DEVICE: &str = "rmm-sim";
-const MAY_USE_THE_SOFTWARE_DEVICE: [&str; 3] = ["rmm-cli", "rmm-benches", "rmm-conformance"];
+const MAY_USE_THE_SOFTWARE_DEVICE: [&str; 4] =
+    ["rmm-cli", "rmm-benches", "rmm-conformance", "rmm-sim-cuda"];
 
 /// Programs that stay here and use the crates as their users do.
 const CONSUMER: &str = "rmm-consumer-";

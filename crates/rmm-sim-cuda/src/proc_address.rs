@@ -1,0 +1,50 @@
+//! `cuGetProcAddress`: the function of a name and a CUDA version.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use crate::table;
+
+/// Asks for the variants that use the per-thread default stream where a stream is null.
+pub(crate) const PER_THREAD_DEFAULT_STREAM: u64 = 1 << 1;
+
+/// Functions whose newer form has another signature, and the first version in which their name
+/// means the newer form (`#define`s of `cuda.h`).
+const CHANGED: [(&str, i32); 3] =
+    [("cuMemAdvise", 13000), ("cuMemPrefetchAsync", 13000), ("cuGetProcAddress", 12000)];
+
+/// The newest form of a function that programs of this version mean by `name`. A name with a
+/// suffix (`cuMemAlloc_v2`) means that form.
+pub(crate) fn find(name: &str, version: i32) -> Option<*const c_void> {
+    static ROWS: OnceLock<BTreeMap<&'static str, usize>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| {
+        table::rows()
+            .into_iter()
+            .map(|(name, address)| (name, address.expose_provenance()))
+            .collect()
+    });
+    let is_older = CHANGED.iter().any(|&(changed, since)| changed == name && version < since);
+    let newer = (2..=4).rev().map(|form| format!("{name}_v{form}")).filter(|_| !is_older);
+    let found = newer.chain([name.to_owned()]).find_map(|form| rows.get(form.as_str()).copied());
+    found.map(std::ptr::with_exposed_provenance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_its_newest_form() {
+        assert_eq!(find("cuMemAlloc", 12000), find("cuMemAlloc_v2", 0));
+        assert_eq!(find("cuInit", 2000), find("cuInit", 13000));
+        assert!(find("cuInit", 2000).is_some());
+        assert_eq!(find("cuArrayCreate", 12000), None);
+    }
+
+    #[test]
+    fn a_name_whose_signature_changed_means_what_the_version_means() {
+        assert_ne!(find("cuMemPrefetchAsync", 12020), find("cuMemPrefetchAsync", 13000));
+        assert_eq!(find("cuMemPrefetchAsync", 13000), find("cuMemPrefetchAsync_v2", 12020));
+    }
+}

@@ -1,0 +1,41 @@
+//! Streams, events and graphs under their other names.
+
+use std::ffi::{c_float, c_uint, c_void};
+
+use rmm_sys::{CuEvent, CuGraphExec, CuHostFn, CuResult, CuStream};
+
+driver_shims! {
+    fn cuStreamCreate(stream: *mut CuStream, flags: c_uint) {
+        // SAFETY: the caller's contract.
+        unsafe { rmm_sim::driver().cuStreamCreateWithPriority(stream, flags, 0) }
+    }
+
+    fn cuLaunchHostFunc_v2(stream: CuStream, function: CuHostFn, data: *mut c_void, _mode: c_uint) {
+        // SAFETY: the caller's contract. How the driver waits for the function is all that the mode
+        // says.
+        unsafe { rmm_sim::driver().cuLaunchHostFunc(stream, function, data) }
+    }
+
+    fn cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent) {
+        // SAFETY: the caller's contract.
+        unsafe { rmm_sim::driver().cuEventElapsedTime_v2(milliseconds, start, end) }
+    }
+
+    fn cuEventRecordWithFlags(event: CuEvent, stream: CuStream, flags: c_uint) {
+        if flags != 0 {
+            return CuResult::NOT_SUPPORTED;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { rmm_sim::driver().cuEventRecord(event, stream) }
+    }
+
+    fn cuGraphUpload(executable: CuGraphExec, stream: CuStream) {
+        if executable.is_null() {
+            return CuResult::INVALID_VALUE;
+        }
+        let mut flags = 0;
+        // There is nothing to upload; the stream has to exist.
+        // SAFETY: `flags` is valid for a write.
+        unsafe { rmm_sim::driver().cuStreamGetFlags(stream, &raw mut flags) }
+    }
+}
