@@ -2,7 +2,9 @@
 //! custom_resource`.
 //!
 //! `Slabs` serves requests of up to 1 MiB from blocks of 1 MiB. A freed block is reused on the
-//! stream that it was freed on: that is always in order, and needs no event.
+//! stream that it was freed on: that is always in order, and needs no event. Only streams that the
+//! library owns have such blocks: a default stream is another one on each device or thread, and a
+//! foreign handle may name another stream at each call.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -15,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmm::custom::Request;
 use rmm::prelude::*;
 use rmm::property::{DeviceAccessible, HasProperty};
-use rmm::stream::StreamId;
+use rmm::stream::{StreamId, StreamKind};
 use rmm::{DevicePtr, LimitingResourceAdaptor, StatisticsResourceAdaptor};
 
 #[repr(align(256))]
@@ -29,7 +31,7 @@ struct Slabs(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     upstream: AnyResource,
-    /// Free slabs by the stream that they were freed on. The handle keeps the stream alive.
+    /// Free slabs by the owned stream that they were freed on. The handle keeps the stream alive.
     free: Mutex<HashMap<StreamId, (CudaStream, Vec<DevicePtr>)>>,
 }
 
@@ -89,6 +91,10 @@ unsafe impl Resource for Slabs {
         if !Self::serves(layout) {
             // SAFETY: the memory is the upstream's, and the caller's contract is the same.
             return unsafe { self.0.upstream.deallocate(stream, pointer, layout) };
+        }
+        if stream.kind() != StreamKind::Owned {
+            // SAFETY: allocated there with this layout; the stream is the caller's.
+            return unsafe { self.0.upstream.deallocate(stream, pointer, SLAB) };
         }
         let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.entry(stream.id()).or_insert_with(|| (stream.to_owned(), Vec::new())).1.push(pointer);

@@ -153,7 +153,8 @@
 //! its memory can be accessed. Containers keep a clone of their resource: clones are the same
 //! resource, and equal resources may free each other's memory. This one reuses slabs of 1 MiB on
 //! the stream that they were freed on, which needs no event, since the work that used them was
-//! enqueued there before:
+//! enqueued there before. It does so on streams that this library owns: a default stream is another
+//! one on each device or thread, and a foreign handle may name another stream at each call:
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -163,7 +164,7 @@
 //! use rmm::custom::Request;
 //! use rmm::prelude::*;
 //! use rmm::property::{DeviceAccessible, HasProperty};
-//! use rmm::stream::StreamId;
+//! use rmm::stream::{StreamId, StreamKind};
 //! use rmm::{DevicePtr, Result};
 //!
 //! #[derive(Clone, Debug)]
@@ -213,6 +214,7 @@
 //!         if !fits(layout) {
 //!             return self.upstream.allocate(stream, layout);
 //!         }
+//!         // Slabs are freed into lists of owned streams alone.
 //!         let mut free = self.free.lock().expect("no thread panics with the lock");
 //!         match free.get_mut(&stream.id()).and_then(Vec::pop) {
 //!             Some(slab) => Ok(slab),
@@ -224,6 +226,10 @@
 //!         if !fits(layout) {
 //!             // SAFETY: the memory is the upstream's, and the caller's contract is the same.
 //!             return unsafe { self.upstream.deallocate(stream, pointer, layout) };
+//!         }
+//!         if stream.kind() != StreamKind::Owned {
+//!             // SAFETY: allocated there with this layout; the stream is the caller's.
+//!             return unsafe { self.upstream.deallocate(stream, pointer, slab()) };
 //!         }
 //!         let mut free = self.free.lock().expect("no thread panics with the lock");
 //!         free.entry(stream.id()).or_default().push(pointer);
