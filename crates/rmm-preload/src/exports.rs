@@ -1,0 +1,267 @@
+//! The functions of the driver that the program finds here.
+//!
+//! Each keeps the driver's contract: what is said of its arguments there holds here.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rmm_core::sys::{CuCaptureMode, CuDevice, CuDevicePtr, CuGraph, CuResult, CuStream, Driver};
+
+use crate::allocations::{self, Served};
+use crate::{devices, report, streams};
+
+thread_local! {
+    /// Whether a function of this library is running on the thread: what it calls is the driver's.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Restores the flag, also if the function panics.
+struct Inside;
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ending = IS_INSIDE.try_with(|inside| inside.set(false));
+    }
+}
+
+fn driver() -> Result<&'static Driver, CuResult> {
+    Driver::get().map_err(|_| CuResult::NOT_INITIALIZED)
+}
+
+/// Runs `serve`, unless the thread is inside already; a panic is a call that was not served.
+fn guarded(serve: impl FnOnce() -> Served) -> Served {
+    // The flag is gone while the thread ends.
+    if IS_INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true) {
+        return Served::No;
+    }
+    let _inside = Inside;
+    catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Served::No)
+}
+
+/// Runs `note`, which changes what this library knows and nothing else.
+fn note(note: impl FnOnce()) {
+    guarded(|| {
+        note();
+        Served::No
+    });
+}
+
+/// The stream that 0 means to the functions that end in `_ptsz`.
+fn per_thread(stream: CuStream) -> CuStream {
+    if stream.is_null() { CuStream::PER_THREAD } else { stream }
+}
+
+/// # Safety
+/// As for the driver's function.
+unsafe fn allocate_async(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> CuResult {
+    let driver = match driver() {
+        Ok(driver) => driver,
+        Err(code) => return code,
+    };
+    let served = guarded(|| {
+        allocations::allocate(driver, Some(stream), bytes, |address| {
+            // SAFETY: the program passes a place for the address.
+            unsafe { pointer.write(address) };
+        })
+    });
+    match served {
+        Served::Yes(code) => code,
+        Served::No => {
+            report::count_passed_on();
+            // SAFETY: the caller's contract is the driver's.
+            unsafe { driver.cuMemAllocAsync(pointer, bytes, stream) }
+        }
+    }
+}
+
+/// # Safety
+/// As for the driver's function.
+unsafe fn free_async(pointer: CuDevicePtr, stream: CuStream) -> CuResult {
+    let driver = match driver() {
+        Ok(driver) => driver,
+        Err(code) => return code,
+    };
+    match guarded(|| allocations::free(driver, Some(stream), pointer)) {
+        Served::Yes(code) => code,
+        // SAFETY: the caller's contract is the driver's.
+        Served::No => unsafe { driver.cuMemFreeAsync(pointer, stream) },
+    }
+}
+
+/// Defines functions of the driver: each has the name, the arguments and the contract of the
+/// driver's.
+macro_rules! exports {
+    ($($name:ident($($argument:ident: $type:ty),*) => $body:block)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $type),*) -> CuResult $body
+    )*};
+}
+
+exports! {
+    cuMemAllocAsync(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { allocate_async(pointer, bytes, stream) }
+    }
+    cuMemAllocAsync_ptsz(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { allocate_async(pointer, bytes, per_thread(stream)) }
+    }
+    cuMemFreeAsync(pointer: CuDevicePtr, stream: CuStream) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { free_async(pointer, stream) }
+    }
+    cuMemFreeAsync_ptsz(pointer: CuDevicePtr, stream: CuStream) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { free_async(pointer, per_thread(stream)) }
+    }
+    cuMemAlloc_v2(pointer: *mut CuDevicePtr, bytes: usize) => {
+        let driver = match driver() {
+            Ok(driver) => driver,
+            Err(code) => return code,
+        };
+        let served = guarded(|| {
+            allocations::allocate(driver, None, bytes, |address| {
+                // SAFETY: the program passes a place for the address.
+                unsafe { pointer.write(address) };
+            })
+        });
+        match served {
+            Served::Yes(code) => code,
+            Served::No => {
+                report::count_passed_on();
+                // SAFETY: the caller's contract is the driver's.
+                unsafe { driver.cuMemAlloc_v2(pointer, bytes) }
+            }
+        }
+    }
+    cuMemFree_v2(pointer: CuDevicePtr) => {
+        let driver = match driver() {
+            Ok(driver) => driver,
+            Err(code) => return code,
+        };
+        match guarded(|| allocations::free(driver, None, pointer)) {
+            Served::Yes(code) => code,
+            // SAFETY: the caller's contract is the driver's.
+            Served::No => unsafe { driver.cuMemFree_v2(pointer) },
+        }
+    }
+    cuStreamCreate(stream: *mut CuStream, flags: c_uint) => {
+        // The two are the same at the default priority.
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { cuStreamCreateWithPriority(stream, flags, 0) }
+    }
+    cuStreamCreateWithPriority(stream: *mut CuStream, flags: c_uint, priority: c_int) => {
+        let driver = match driver() {
+            Ok(driver) => driver,
+            Err(code) => return code,
+        };
+        // SAFETY: the caller's contract is the driver's.
+        let code = unsafe { driver.cuStreamCreateWithPriority(stream, flags, priority) };
+        if code == CuResult::SUCCESS {
+            // SAFETY: the driver has written the handle.
+            let handle = unsafe { stream.read() };
+            note(|| streams::made(handle));
+        }
+        code
+    }
+    cuStreamDestroy_v2(stream: CuStream) => {
+        let driver = match driver() {
+            Ok(driver) => driver,
+            Err(code) => return code,
+        };
+        note(|| streams::ended(stream));
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { driver.cuStreamDestroy_v2(stream) }
+    }
+    cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { begin_capture(stream, mode) }
+    }
+    cuStreamBeginCapture_v2_ptsz(stream: CuStream, mode: CuCaptureMode) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { begin_capture(per_thread(stream), mode) }
+    }
+    cuStreamEndCapture(stream: CuStream, graph: *mut CuGraph) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { end_capture(stream, graph) }
+    }
+    cuStreamEndCapture_ptsz(stream: CuStream, graph: *mut CuGraph) => {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { end_capture(per_thread(stream), graph) }
+    }
+    cuStreamBeginCaptureToGraph(
+        stream: CuStream,
+        graph: CuGraph,
+        dependencies: *const c_void,
+        edges: *const c_void,
+        count: usize,
+        mode: CuCaptureMode
+    ) => {
+        type Function = unsafe extern "C" fn(
+            CuStream, CuGraph, *const c_void, *const c_void, usize, CuCaptureMode,
+        ) -> CuResult;
+        // SAFETY: this is the function's type since CUDA 12.3, in which it came.
+        let Some(function) = (unsafe { next::<Function>(c"cuStreamBeginCaptureToGraph") }) else {
+            return CuResult::NOT_SUPPORTED;
+        };
+        note(|| streams::capture_begins(stream));
+        // SAFETY: the caller's contract is the driver's.
+        let code = unsafe { function(stream, graph, dependencies, edges, count, mode) };
+        if code != CuResult::SUCCESS {
+            note(|| streams::capture_ends(stream));
+        }
+        code
+    }
+    cuDevicePrimaryCtxReset_v2(device: CuDevice) => {
+        let driver = match driver() {
+            Ok(driver) => driver,
+            Err(code) => return code,
+        };
+        note(|| devices::reset(device));
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { driver.cuDevicePrimaryCtxReset_v2(device) }
+    }
+}
+
+/// # Safety
+/// As for the driver's function.
+unsafe fn begin_capture(stream: CuStream, mode: CuCaptureMode) -> CuResult {
+    let driver = match driver() {
+        Ok(driver) => driver,
+        Err(code) => return code,
+    };
+    note(|| streams::capture_begins(stream));
+    // SAFETY: the caller's contract is the driver's.
+    let code = unsafe { driver.cuStreamBeginCapture_v2(stream, mode) };
+    if code != CuResult::SUCCESS {
+        note(|| streams::capture_ends(stream));
+    }
+    code
+}
+
+/// # Safety
+/// As for the driver's function.
+unsafe fn end_capture(stream: CuStream, graph: *mut CuGraph) -> CuResult {
+    let driver = match driver() {
+        Ok(driver) => driver,
+        Err(code) => return code,
+    };
+    // SAFETY: the caller's contract is the driver's.
+    let code = unsafe { driver.cuStreamEndCapture(stream, graph) };
+    note(|| streams::capture_ends(stream));
+    code
+}
+
+/// The function of this name in the libraries behind this one, of which the driver's is one.
+///
+/// # Safety
+/// `F` is the function's type.
+unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "it is a function's type") };
+    let name: *const c_char = name.as_ptr();
+    // SAFETY: the name ends with a zero.
+    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
+    // SAFETY: a function's address is a value of its type, as the caller says of `F`.
+    (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
+}

@@ -1,0 +1,47 @@
+//! A memory pool under CUDA programs that nobody changes.
+//!
+//! ```sh
+//! LD_PRELOAD=/usr/lib/librmm_preload.so RMM_RESOURCE='pool(cuda)' ./program
+//! ```
+//!
+//! The library exports functions of the driver under their own names, so that the program finds
+//! them before the driver's:
+//!
+//! | function | what it does |
+//! |---|---|
+//! | `cuMemAllocAsync`, `cuMemAlloc_v2` | allocates from the resource of the current device |
+//! | `cuMemFreeAsync` | frees in the order of the stream |
+//! | `cuMemFree_v2` | waits for the context, as the driver's does, and frees |
+//! | `cuStreamCreate`, `cuStreamCreateWithPriority`, `cuStreamDestroy_v2` | passed on; the streams' ends are known, so that frees on them need no question about the handle |
+//! | `cuStreamBeginCapture_v2`, `cuStreamBeginCaptureToGraph`, `cuStreamEndCapture` | passed on; what a capturing stream allocates is the driver's |
+//! | `cuDevicePrimaryCtxReset_v2` | passed on; the device gets a new resource |
+//!
+//! Those that end in `_ptsz` (per-thread default stream) are there too. The resource is what the
+//! environment variable `RMM_RESOURCE` says, in the language of
+//! [`rmm-spec`](https://docs.rs/rmm-spec), or `pool(cuda)`. An address that another function
+//! allocated is passed on, and so is everything that the resource cannot serve: requests in a
+//! context that is not the primary one of its device, and any error but out-of-memory. With
+//! `RMM_PRELOAD_REPORT=1` the library prints at exit what it served and what it passed on.
+//!
+//! # How a program gets it
+//!
+//! - A program that is **linked** to `libcuda.so.1` (candle and mistral.rs are): by `LD_PRELOAD`.
+//! - A program that **opens** `libcuda.so` (cudarc with `dynamic-loading`): a folder in
+//!   `LD_LIBRARY_PATH` in which `libcuda.so` is this library. What it does not have, `dlsym` finds
+//!   in the driver's library, which it needs.
+//!
+//! # What it is not
+//!
+//! - For programs of the **CUDA runtime** (PyTorch, `CuPy`, everything linked to `libcudart`): these
+//!   ask the driver for its functions by `cuGetProcAddress`, and never see the ones here.
+//! - For programs that open `libcuda.so.1` by that name, as NVIDIA's `cuda-core` does.
+//! - `cuMemGetInfo_v2` tells what the pool holds as used, and `cuMemGetAddressRange_v2` the pool's
+//!   own block.
+//! - **A program with an order bug**, which uses memory after it has freed it, shows that sooner on
+//!   a pool, since a pool reuses a block at once.
+
+mod allocations;
+mod devices;
+mod exports;
+mod report;
+mod streams;

@@ -1,0 +1,56 @@
+//! What the library says: at exit, if it is asked to, and when it cannot work.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::devices;
+
+/// Set and not empty: the library prints a report at exit.
+const VARIABLE: &str = "RMM_PRELOAD_REPORT";
+
+static SERVED: AtomicU64 = AtomicU64::new(0);
+static PASSED_ON: AtomicU64 = AtomicU64::new(0);
+
+/// Counts an allocation that the resource served.
+pub(crate) fn count_served() {
+    SERVED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts an allocation that the driver was asked for.
+pub(crate) fn count_passed_on() {
+    PASSED_ON.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Prints why a device has no resource.
+pub(crate) fn complain(error: &dyn Display) {
+    let _unheard = writeln!(std::io::stderr(), "rmm-preload: the driver allocates: {error}");
+}
+
+/// Has the report printed at exit, if the environment asks for it.
+pub(crate) fn register() {
+    static ONCE: Once = Once::new();
+    extern "C" fn print() {
+        // A panic must not leave the handler.
+        let _none = std::panic::catch_unwind(print_report);
+    }
+    ONCE.call_once(|| {
+        if std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty()) {
+            // SAFETY: the handler is a function without arguments that does not unwind.
+            let _unheard = unsafe { libc::atexit(print) };
+        }
+    });
+}
+
+fn print_report() {
+    let [served, passed_on] = [&SERVED, &PASSED_ON].map(|count| count.load(Ordering::Relaxed));
+    let mut to = std::io::stderr().lock();
+    let _unheard = writeln!(
+        to,
+        "rmm-preload: {served} allocations served, {passed_on} passed on to the driver"
+    );
+    for description in devices::descriptions() {
+        let _unheard = writeln!(to, "{description}");
+    }
+}
