@@ -26,6 +26,8 @@
 //!
 //! [`CallbackMemoryResource`] is a resource made of two functions of the program.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod aligned;
 mod arena;
 mod binning;

@@ -39,6 +39,8 @@
 //! before it is changed or freed. The guide `docs/containers.md` of the repository explains this
 //! with examples.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod block;
 mod buffer;
 mod common;

@@ -323,6 +323,8 @@
 //! | `allocator-api2` | `HostAllocator`: host collections in the memory of a resource |
 //! | `half` | `f16` and `bf16` of that crate, re-exported as `rmm::half`, as element types |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 /// The guide to checking stream order: its examples run as tests of this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/checking-stream-order.md")]
