@@ -4,9 +4,9 @@
 //! Everything but the models of locks shares one target folder, and no other step changes a profile
 //! or the flags of the whole build: what one step compiled, the next finds.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 use crate::cargo::{cargo, workspace_root};
 use crate::error::{Context as _, Result};
@@ -20,6 +20,9 @@ use crate::{deny, readme, test, tidy};
 /// and the third is a library for PyTorch.
 const APART: [(&str, &str); 3] =
     [("rmm-interop-cuda-sys", "check"), ("rmm-sys-oracle", "test"), ("rmm-benches-torch", "test")];
+
+/// Its build reads the headers of CUDA 13, by way of libclang.
+const CUDA_CORE: &str = "rmm-interop-cuda-core";
 
 /// Options of `cargo xtask ci`.
 // The flattened options bring a group of the same name.
@@ -53,6 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             None => steps.skip(name, "there is no such package"),
         }
     }
+    add_cuda_core(&mut steps);
     let extent = if args.test.all { Extent::All } else { Extent::Ci };
     test::add_steps(&args.test, extent, &mut steps)?;
     // Every interleaving of a few threads, which a build for it alone explores.
@@ -70,10 +74,34 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     add_readme_steps(&root, &mut steps);
     if args.test.all {
         // Builds each package from what a registry would get. Needs the registry's index.
-        let publish = ["publish", "--workspace", "--dry-run", "--allow-dirty"];
-        steps.run("publish, dry run", cargo().args(publish));
+        let mut publish = cargo();
+        publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty"]);
+        if !has_cuda_headers() {
+            publish.args(["--exclude", CUDA_CORE]);
+        }
+        steps.run("publish, dry run", &mut publish);
     }
     steps.finish()
+}
+
+/// Checks the crate for NVIDIA's `cuda-core`, where it can be built.
+fn add_cuda_core(steps: &mut Steps) {
+    let test = format!("test {CUDA_CORE}");
+    if !has_cuda_headers() {
+        steps.skip(test, "no headers of CUDA 13 below $CUDA_TOOLKIT_PATH or $CUDA_HOME");
+        return;
+    }
+    let clippy = ["clippy", "-p", CUDA_CORE, "--all-targets", "--", "-D", "warnings"];
+    steps.run(format!("clippy {CUDA_CORE}"), cargo().args(clippy));
+    steps.run(test, cargo().args(["test", "-p", CUDA_CORE]));
+}
+
+/// Whether the headers of CUDA 13 are where `cuda-core` looks for them. NVIDIA's wheels hold them.
+fn has_cuda_headers() -> bool {
+    ["CUDA_TOOLKIT_PATH", "CUDA_HOME"]
+        .into_iter()
+        .filter_map(env::var_os)
+        .any(|path| Path::new(&path).join("include/cuda.h").is_file())
 }
 
 /// Runs the commands of README.md, other than the tests, which have run by now.
