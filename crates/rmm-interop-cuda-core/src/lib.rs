@@ -7,8 +7,7 @@
 //!
 //! let context = Context::new(0)?;
 //! let theirs = context.new_stream()?;
-//! // SAFETY: the program captures no graph of it.
-//! let stream = unsafe { adopt_stream(&theirs) }?;
+//! let stream = unsafe { adopt_stream(&theirs) }?; // the program captures no graph of it
 //!
 //! let vector = DeviceUVector::from_slice(&host, &stream)?; // the memory of the current resource
 //! let buffer: DeviceBuffer<f32> = vector.into_cuda_core(&context)?; // the same memory
