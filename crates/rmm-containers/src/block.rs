@@ -5,8 +5,8 @@ use std::mem::ManuallyDrop;
 
 use rmm_core::sys::CuResult;
 use rmm_core::{
-    AnyResource, Context, CudaStream, DevicePtr, Error, Introspect as _, Resource as _, StreamKind,
-    StreamRef, SyncResource, process_is_exiting,
+    Annotator, AnyResource, Context, CudaStream, DevicePtr, Error, Introspect as _, Resource as _,
+    StreamKind, StreamRef, SyncResource, process_is_exiting,
 };
 use rmm_resources::per_device_resource;
 
@@ -68,6 +68,12 @@ impl Block {
         &self.tracker
     }
 
+    /// Names the memory, for messages and for a checker's reports.
+    pub(crate) fn set_name(&mut self, name: Box<str>) {
+        Annotator::name_memory(self.pointer, self.layout.size(), Some(&name));
+        self.tracker.set_name(name);
+    }
+
     pub(crate) fn tracker_mut(&mut self) -> &mut UseTracker {
         &mut self.tracker
     }
@@ -84,6 +90,9 @@ impl Block {
         // before this point on the owning stream, or are complete. 3. `drop` alone calls this,
         // once.
         unsafe { self.resource.deallocate(stream, self.pointer, self.layout) };
+        if self.tracker.name().is_some() {
+            Annotator::name_memory(self.pointer, self.layout.size(), None);
+        }
     }
 
     /// Whether the owning stream exists, given that the context of the memory does. A stream of

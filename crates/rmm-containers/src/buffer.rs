@@ -65,7 +65,8 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Names the buffer. Its `Debug` output and its out-of-range errors show the name.
+    /// Names the buffer. Its `Debug` output, its out-of-range errors and the software device's
+    /// reports show the name.
     ///
     /// ```
     /// use rmm_containers::DeviceBuffer;
@@ -81,7 +82,7 @@ impl DeviceBuffer {
     /// ```
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.block.tracker_mut().set_name(Some(name.into().into_boxed_str()));
+        self.block.set_name(name.into().into_boxed_str());
         self
     }
 
@@ -213,7 +214,9 @@ impl DeviceBuffer {
         // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one
         // belongs to this stream, and all uses of the old one are ordered before this point on it.
         unsafe { copy::device_to_device(new.pointer(), self.as_ptr(), self.len, &stream) }?;
-        new.tracker_mut().set_name(self.block.tracker_mut().take_name());
+        if let Some(name) = self.name() {
+            new.set_name(name.into());
+        }
         self.block = new;
         Ok(())
     }

@@ -10,8 +10,8 @@ use std::mem::ManuallyDrop;
 use allocator_api2::vec::Vec as AllocatedVec;
 use bytemuck::Pod;
 use rmm_core::{
-    Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HasResource, HostAccessible,
-    StreamRef, SyncResource,
+    Annotator, Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HasResource,
+    HostAccessible, StreamRef, SyncResource,
 };
 use rmm_resources::{ManagedMemoryResource, PinnedHostMemoryResource};
 
@@ -96,11 +96,22 @@ where
 {
     const ORIGIN: &'static str = "HostVec";
 
-    /// Names the vector. Its `Debug` output and its out-of-range errors show the name.
+    /// Names the vector. Its `Debug` output, its out-of-range errors and the software device's
+    /// reports show the name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.tracker.set_name(Some(name.into().into_boxed_str()));
+        self.tracker.set_name(name.into().into_boxed_str());
+        self.report_name();
         self
+    }
+
+    /// Reports the name to a checker, if the vector has one: when it gets it, and when the memory
+    /// may have moved.
+    fn report_name(&self) {
+        if let Some(name) = self.name() {
+            let bytes = self.capacity() * size_of::<T>();
+            Annotator::name_memory(device_address(&self.elements), bytes, Some(name));
+        }
     }
 
     /// The name, if the vector [has one](Self::with_name).
@@ -155,6 +166,7 @@ where
         self.tracker.wait_on_host(Access::Write)?;
         let reserved = self.elements.try_reserve_exact(more);
         reserved.map_err(|_| Error::out_of_memory(self.resource().name()).with_layout(layout))?;
+        self.report_name();
         Ok(&mut self.elements)
     }
 
@@ -214,11 +226,6 @@ where
     R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
 {
     fn range(&self) -> RangeView<'_> {
-        let pointer = if self.elements.capacity() == 0 {
-            DevicePtr::NULL
-        } else {
-            DevicePtr(self.elements.as_ptr().expose_provenance() as u64)
-        };
         // SAFETY: 1. There are so many bytes of device-accessible memory, and the order knows all
         // uses. 2. The vector frees them only after a wait for those uses. If the vector is leaked
         // they stay allocated: it owns a handle to its resource, which borrows nothing (`R:
@@ -228,7 +235,7 @@ where
             RangeView::new(
                 &self.tracker,
                 self.resource(),
-                pointer,
+                device_address(&self.elements),
                 size_of_val(self.elements.as_slice()),
             )
         }
@@ -256,6 +263,16 @@ where
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
         self.device_slice_mut().slice(..source.len())?.copy_from_on(source, stream)
+    }
+}
+
+/// The address of the elements; null if no memory is allocated.
+fn device_address<T, R: SyncResource + HasProperty<HostAccessible>>(
+    elements: &AllocatedVec<T, HostAllocator<R>>,
+) -> DevicePtr {
+    match elements.capacity() {
+        0 => DevicePtr::NULL,
+        _ => DevicePtr(elements.as_ptr().expose_provenance() as u64),
     }
 }
 
@@ -294,8 +311,13 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
         // An error does not mean that the work is complete. Memory that a device may still use is
         // leaked, and with it the handle to its resource, whose drop could free the memory too.
         if self.tracker.wait_on_host(Access::Write).is_ok() && !self.tracker.context_has_ended() {
+            let memory = device_address(&self.elements);
+            let bytes = self.elements.capacity() * size_of::<T>();
             // SAFETY: dropped here only, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.elements) };
+            if self.tracker.name().is_some() {
+                Annotator::name_memory(memory, bytes, None);
+            }
         }
     }
 }

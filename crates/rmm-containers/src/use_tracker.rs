@@ -126,12 +126,8 @@ impl UseTracker {
         self.name.as_deref()
     }
 
-    pub(crate) fn set_name(&mut self, name: Option<Box<str>>) {
-        self.name = name;
-    }
-
-    pub(crate) fn take_name(&mut self) -> Option<Box<str>> {
-        self.name.take()
+    pub(crate) fn set_name(&mut self, name: Box<str>) {
+        self.name = Some(name);
     }
 
     /// Whether the context was reset. Pinned and managed memory ended with it, and its address may

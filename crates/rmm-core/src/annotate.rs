@@ -1,13 +1,26 @@
-//! Annotations: an allocator reports its suballocations to a checker.
+//! Annotations: allocators report their suballocations to a checker, and streams and containers
+//! their names.
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rmm_sys::{AllocationEvent, Annotations, Driver};
+use rmm_sys::{AllocationEvent, Annotations, CuStream, Driver};
 
 use crate::{DevicePtr, StreamRef};
 
 static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
+
+/// The functions of the checker, if the process's driver is one.
+fn checker() -> Option<&'static Annotations> {
+    Driver::get().ok().and_then(|driver| driver.annotations)
+}
+
+/// Reports the name of a stream, which exists.
+pub(crate) fn name_stream(stream: CuStream, name: &str) {
+    if let Some(checker) = checker() {
+        (checker.stream_named)(stream, name);
+    }
+}
 
 /// Reports an allocator's suballocations to a checker, which then checks each like an allocation:
 /// whether its new owner is ordered after the previous one, and whether every use is within its
@@ -56,8 +69,39 @@ impl Annotator {
     /// ranges makes one for each.
     pub fn new(name: &'static str) -> Self {
         let owner = LAST_OWNER.fetch_add(1, Ordering::Relaxed) + 1;
-        let listener = Driver::get().ok().and_then(|driver| driver.annotations);
-        Self { owner, name, listener }
+        Self { owner, name, listener: checker() }
+    }
+
+    /// Reports the name that the program gave to memory, for authors of containers: a checker's
+    /// reports then show it. `None` if a container with a name has freed the memory. Memory that an
+    /// annotated allocator or the driver allocates again has no name.
+    ///
+    /// ```
+    /// use rmm_core::{Annotator, CudaStream, copy};
+    /// # use rmm_core::Resource;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let machine = rmm_sim::Machine::new();
+    /// let _entered = machine.enter();
+    /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
+    /// # let cuda = rmm_resources::CudaMemoryResource::new();
+    /// # let layout = std::alloc::Layout::from_size_align(4096, 256)?;
+    /// # let memory = cuda.allocate(&stream, layout)?;
+    /// Annotator::name_memory(memory, 4096, Some("weights"));
+    /// for stream in [&stream, &other] {
+    ///     // SAFETY: within the memory allocated above. Nothing orders the second fill: a race.
+    ///     unsafe { copy::fill(memory, 1, 4096, stream)? };
+    /// }
+    /// assert!(machine.violations()[0].to_string().contains("4096 bytes at d0+0x0 in \"weights\""));
+    /// # // SAFETY: allocated above; freeing it waits for the device.
+    /// # unsafe { cuda.deallocate(&stream, memory, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "nvtxMemRegionsNameA")]
+    pub fn name_memory(pointer: DevicePtr, bytes: usize, name: Option<&str>) {
+        if let Some(checker) = checker() {
+            (checker.memory_named)(pointer, bytes, name);
+        }
     }
 
     /// Reports that a range is about to be allocated: in the order of a stream, or, without one,

@@ -16,6 +16,7 @@ pub(crate) mod kernel;
 pub(crate) mod kernels;
 pub(crate) mod mapping;
 pub(crate) mod memory;
+pub(crate) mod memory_names;
 pub(crate) mod operation;
 pub(crate) mod piece;
 pub(crate) mod pool;

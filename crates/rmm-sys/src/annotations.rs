@@ -1,18 +1,24 @@
-//! Events that allocators report to a checker that stands in for the driver.
+//! Events that libraries report to a checker that stands in for the driver.
 
 use crate::{CuDevicePtr, CuStream};
 
-/// Listeners for suballocators, in [`Driver::annotations`](crate::Driver::annotations).
+/// Functions of a checker, in [`Driver::annotations`](crate::Driver::annotations).
 ///
 /// A suballocator splits one driver allocation into many ranges, which the driver cannot see. It
 /// reports each range here, so that a checker can treat it as an allocation, as the client requests
-/// of Valgrind and `AddressSanitizer` do.
+/// of Valgrind and `AddressSanitizer` do. Names of streams and of memory are for its reports, as
+/// those of NVTX are for a profiler.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotations {
     /// A range is about to be returned to the caller.
     pub allocated: fn(AllocationEvent),
     /// A range was freed, and cannot be allocated again yet.
     pub freed: fn(AllocationEvent),
+    /// The program named a stream, which exists during the call (`nvtxNameCuStreamA`).
+    pub stream_named: fn(CuStream, &str),
+    /// The program named so many bytes of memory, or they have no name any more. Memory that is
+    /// freed or allocated again loses its name by itself.
+    pub memory_named: fn(CuDevicePtr, usize, Option<&str>),
 }
 
 /// A range that is allocated or freed.

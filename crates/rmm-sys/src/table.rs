@@ -81,7 +81,7 @@ macro_rules! table {
                 #[doc = concat!("`", stringify!($name), "`, in drivers from CUDA ", $since, ".")]
                 pub $name: field!($kind unsafe extern "C" fn($($argument: $type),*) -> CuResult),
             )*
-            /// The listener for suballocations, if the driver is a checker. A real driver has none.
+            /// What reports annotations, if the driver is a checker. A real driver has none.
             pub annotations: Option<&'static Annotations>,
         }
 

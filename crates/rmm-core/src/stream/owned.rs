@@ -18,6 +18,7 @@ use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use self::identity::Identity;
 use super::StreamId;
+use crate::annotate::name_stream;
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
 use crate::{Context, Device, Error, process_is_exiting};
 
@@ -185,7 +186,8 @@ impl CudaStream {
     }
 
     /// Names the stream, and all its clones, for messages: `Debug` and errors show the name beside
-    /// the [id](StreamId). The default streams have no other names.
+    /// the [id](StreamId), and the reports of the software device beside the driver's id. The
+    /// default streams have no other names.
     ///
     /// ```
     /// use rmm_core::CudaStream;
@@ -198,10 +200,12 @@ impl CudaStream {
     /// assert!(format!("{upload:?}").contains("upload"));
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
+    #[doc(alias = "nvtxNameCudaStreamA")]
     #[must_use = "the stream is returned"]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         if !matches!(self.inner.kind, StreamKind::Legacy | StreamKind::PerThread) {
             let name = name.into();
+            name_stream(self.inner.handle, &name);
             if let Some(identity) = &self.inner.identity {
                 identity.set_name(name.clone());
             }

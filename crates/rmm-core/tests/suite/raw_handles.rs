@@ -1,10 +1,15 @@
 //! Streams of others with an unknown end, identified at each call, and raw handles.
 
+use std::alloc::Layout;
 use std::cell::RefCell;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
-use rmm_core::{Context, CudaStream, Device, Error, StreamId, StreamLifetime, StreamRef};
+use rmm_core::{
+    Context, CudaStream, Device, Error, StreamId, StreamLifetime, StreamRef, SyncResource as _,
+    copy,
+};
+use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine};
 use rmm_sys::{CuResult, CuStream};
 
@@ -120,6 +125,16 @@ fn a_name_passes_to_the_next_stream_of_a_handle() -> Result<(), Error> {
     assert!(identify(&stream)?.to_string().ends_with(" \"theirs\""));
     assert!(!former.to_string().contains("theirs"));
     let last = identify(&stream)?;
+    // The checker knows the streams by other numbers, and names the one that there is now.
+    let other = CudaStream::new()?;
+    let memory = CudaMemoryResource::new().allocate_sync(Layout::new::<u64>())?;
+    for stream in [&stream, &other] {
+        // SAFETY: within the memory. Nothing orders the second fill: a race.
+        unsafe { copy::fill(memory, 1, 8, stream)? };
+    }
+    let report = machine.violations()[0].to_string();
+    assert!(report.contains("item 1 of stream 3 \"theirs\", then"), "{report}");
+    assert!(report.contains("item 1 of stream 4: "), "{report}");
     drop(stream);
     assert!(!last.to_string().contains("theirs"));
     Ok(())

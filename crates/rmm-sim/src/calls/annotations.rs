@@ -1,10 +1,11 @@
-//! Annotations: allocators report the ranges that they suballocate and free.
+//! Annotations: allocators report the ranges that they suballocate and free, and programs name
+//! streams and memory.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use rmm_sys::{AllocationEvent, Annotations};
+use rmm_sys::{AllocationEvent, Annotations, CuDevicePtr, CuStream};
 
 use crate::calls::arguments::address;
 use crate::engine::context::ends_contexts;
@@ -22,35 +23,68 @@ use crate::model::violation::{Access, ViolationKind};
 pub(crate) static ANNOTATIONS: Annotations = Annotations {
     allocated: |event| on_annotation(event, true),
     freed: |event| on_annotation(event, false),
+    stream_named: on_stream_named,
+    memory_named: on_memory_named,
 };
 
-fn on_annotation(event: AllocationEvent, out: bool) {
+/// Calls `work` with the machine that the hints name, if it checks.
+fn with_checking_machine(hints: &[Hint], work: impl FnOnce(&mut Session<'_>)) {
     if !checks::is_any_machine_checking() || thread::in_callback() {
         return;
     }
+    let machine = current::machine_for("an annotation", hints);
+    let mut session = Session::open(&machine);
+    if session.checks.is_on() {
+        work(&mut session);
+    }
+}
+
+fn on_stream_named(stream: CuStream, name: &str) {
+    with_checking_machine(&[Hint::Handle(stream.addr())], |session| {
+        if let Ok(id) = session.stream(stream)
+            && let Some(stream) = session.streams.get_mut(id)
+        {
+            stream.name = Some(name.into());
+        }
+    });
+}
+
+fn on_memory_named(pointer: CuDevicePtr, bytes: usize, name: Option<&str>) {
+    let start = address(pointer);
+    if bytes == 0 {
+        return;
+    }
+    with_checking_machine(&[Hint::Address(start)], |session| match name {
+        // Nothing would end the name of memory that no driver call and no allocator has reported.
+        Some(name) if session.known_root_of(start).is_some() => {
+            session.checks.memory_names.insert(&(start..start.saturating_add(bytes)), name);
+        }
+        Some(_) => {}
+        None => session.checks.memory_names.end(start),
+    });
+}
+
+fn on_annotation(event: AllocationEvent, out: bool) {
     let start = address(event.pointer);
     let stream = event.stream.map(|stream| Hint::Handle(stream.addr()));
     let hints = [Hint::Address(start), stream.unwrap_or(Hint::Address(start))];
-    let machine = current::machine_for("an annotation", &hints);
-    let mut session = Session::open(&machine);
-    if !session.checks.is_on() {
-        return;
-    }
-    let near = session.allocation_at(start).map(|allocation| allocation.device);
-    let stream = match event.stream {
-        // A destroyed stream orders nothing; the calls that use it report it.
-        Some(stream) => match session.stream_near(stream, near) {
-            Ok(id) => Some(id),
-            Err(_) => return,
-        },
-        None => None,
-    };
-    let range = start..start + event.bytes;
-    if out {
-        session.suballocated(event, &range, stream);
-    } else {
-        session.suballocation_freed(event, &range, stream);
-    }
+    with_checking_machine(&hints, |session| {
+        let near = session.allocation_at(start).map(|allocation| allocation.device);
+        let stream = match event.stream {
+            // A destroyed stream orders nothing; the calls that use it report it.
+            Some(stream) => match session.stream_near(stream, near) {
+                Ok(id) => Some(id),
+                Err(_) => return,
+            },
+            None => None,
+        };
+        let range = start..start + event.bytes;
+        if out {
+            session.suballocated(event, &range, stream);
+        } else {
+            session.suballocation_freed(event, &range, stream);
+        }
+    });
 }
 
 impl State {
@@ -78,6 +112,7 @@ impl State {
             self.report_rule(broken, range, &access);
         }
         self.check_owner_change(ViolationKind::AllocatedInUse, range, &access);
+        self.checks.memory_names.remove(range);
         let also = self.implicitly_awaited(range, stream);
         let access = Arc::new(Access { also, ..(*access).clone() });
         self.record_owner_change(range, &access);
@@ -134,11 +169,13 @@ impl State {
             self.report_rule(broken, range, &access);
         }
         self.check_owner_change(ViolationKind::FreedInUse, range, &access);
+        self.checks.memory_names.keep_freed(range.start);
         if self.allocation_at(range.start).is_some() {
             self.record_owner_change(range, &access);
         } else if root == range.start && !self.virtual_memory.holds(root) {
             // Host memory that the driver did not allocate: its next owner is not reported.
             self.checks.shadow.clear(range);
+            self.checks.memory_names.remove(range);
             // Parts that are still live were reported above.
             self.checks.suballocations.end(root).unwrap_or_default();
         }

@@ -30,11 +30,10 @@ impl State {
         let of_it = |imported: &&Allocation| matches!(imported.kind, AllocationKind::Imported { id, .. } if id == allocation.id);
         let imports: Vec<Allocation> = self.allocations.iter().filter(of_it).copied().collect();
         for imported in imports {
-            let place = (self.describe(imported.start), imported.bytes);
-            let mut violation = Violation::new(ViolationKind::FreedInUse)
+            let place = self.located(&(imported.start..imported.start + imported.bytes));
+            let violation = Violation::new(ViolationKind::FreedInUse)
                 .with_detail("its exporter freed it before the importer did");
-            violation.place = Some(place);
-            self.checks.report(violation);
+            self.checks.report(violation.with_place(place));
             self.end_import(&imported);
             self.allocations.release(imported.id);
         }

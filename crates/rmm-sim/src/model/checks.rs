@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::model::memory_names::MemoryNames;
 use crate::model::shadow::Shadow;
 use crate::model::suballocations::Suballocations;
 use crate::model::vector_clock::VectorClock;
@@ -34,6 +35,7 @@ pub(crate) struct Checks {
     pub(crate) host: VectorClock,
     pub(crate) shadow: Shadow,
     pub(crate) suballocations: Suballocations,
+    pub(crate) memory_names: MemoryNames,
     /// The last frees of whole allocations.
     freed: VecDeque<(Range<usize>, Arc<Access>)>,
     violations: Vec<Violation>,
@@ -65,6 +67,7 @@ impl Checks {
             host: VectorClock::default(),
             shadow: Shadow::default(),
             suballocations: Suballocations::default(),
+            memory_names: MemoryNames::default(),
             freed: VecDeque::new(),
             violations: Vec::new(),
         }
@@ -96,7 +99,12 @@ impl Checks {
         self.settings.backtraces.then(|| Arc::new(Backtrace::force_capture()))
     }
 
-    pub(crate) fn remember_free(&mut self, range: Range<usize>, access: Arc<Access>) {
+    /// Records that memory was freed or unmapped, which ends its name.
+    pub(crate) fn remember_free(&mut self, range: Range<usize>, mut access: Arc<Access>) {
+        if let Some(name) = self.memory_names.at(range.start) {
+            Arc::make_mut(&mut access).memory_name = Some(Arc::clone(name));
+        }
+        self.memory_names.remove(&range);
         if self.freed.len() == REMEMBERED {
             self.freed.pop_front();
         }

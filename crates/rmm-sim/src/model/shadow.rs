@@ -129,8 +129,16 @@ mod tests {
 
     fn access(operation: Operation, stream: u64) -> Arc<Access> {
         let also = Vec::new();
-        let (stream, backtrace) = (Some(stream), None);
-        Arc::new(Access { operation, what: "test", stream, position: 1, also, backtrace })
+        Arc::new(Access {
+            operation,
+            what: "test",
+            stream: Some(stream),
+            stream_name: None,
+            position: 1,
+            also,
+            memory_name: None,
+            backtrace: None,
+        })
     }
 
     fn segments(shadow: &Shadow, range: Range<usize>) -> Vec<(Range<usize>, Option<u64>, usize)> {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Item;
@@ -36,6 +37,8 @@ pub(crate) struct Stream {
     /// The stream's vector clock: for every other stream, the position that its next item happens
     /// after.
     pub(crate) frontier: VectorClock,
+    /// The name that the program gave it, for reports.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 impl Stream {
@@ -92,6 +95,7 @@ impl Streams {
             running: false,
             destroyed: false,
             frontier: VectorClock::default(),
+            name: None,
         };
         self.by_id.insert(self.last_id, stream);
         self.last_id
@@ -103,6 +107,11 @@ impl Streams {
 
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Stream> {
         self.by_id.get_mut(&id)
+    }
+
+    /// The name of a stream, if it has one and exists.
+    pub(crate) fn name(&self, id: u64) -> Option<Arc<str>> {
+        self.get(id)?.name.clone()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Stream)> {

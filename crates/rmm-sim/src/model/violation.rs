@@ -100,12 +100,16 @@ pub struct Access {
     pub what: &'static str,
     /// The stream in whose order it happens (`cuStreamGetId`); `None` for the host.
     pub stream: Option<u64>,
+    /// The name that the program gave the stream.
+    pub stream_name: Option<Arc<str>>,
     /// Its position among the stream's work, counted from 1; for an allocation or a free, that of
     /// the last work before it.
     pub position: u64,
     /// Points of other streams that also precede it: what the stream's next work would wait for
     /// implicitly, by the rules of the legacy default stream.
     pub(crate) also: Vec<Point>,
+    /// For a free by the driver, the name that the program gave the memory.
+    pub(crate) memory_name: Option<Arc<str>>,
     /// The stack of the driver call that enqueued it, if the machine [keeps
     /// backtraces](crate::MachineBuilder::backtraces).
     pub backtrace: Option<Arc<Backtrace>>,
@@ -119,6 +123,16 @@ impl Access {
     }
 }
 
+/// A stream in a report: its id and, if it has one, its name.
+struct StreamLabel<'a>(u64, &'a Option<Arc<str>>);
+
+impl fmt::Display for StreamLabel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream {}", self.0)?;
+        self.1.as_ref().map_or(Ok(()), |name| write!(f, " {name:?}"))
+    }
+}
+
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.operation {
@@ -129,40 +143,49 @@ impl fmt::Display for Access {
             Operation::Free => "frees",
         };
         write!(f, "{} {verb} it", self.what)?;
-        match (self.stream, self.operation) {
-            (None, _) => f.write_str(" on the host"),
-            (Some(stream), Operation::Read | Operation::Write | Operation::Update) => {
-                write!(f, " as item {} of stream {stream}", self.position)
+        let Some(stream) = self.stream.map(|stream| StreamLabel(stream, &self.stream_name)) else {
+            return f.write_str(" on the host");
+        };
+        match self.operation {
+            Operation::Read | Operation::Write | Operation::Update => {
+                write!(f, " as item {} of {stream}", self.position)
             }
-            (Some(stream), _) => write!(f, " on stream {stream} after its item {}", self.position),
+            Operation::Allocate | Operation::Free => {
+                write!(f, " on {stream} after its item {}", self.position)
+            }
         }
     }
 }
 
 /// The happens-before edge that would make a program correct.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MissingOrder {
     /// The stream whose work must come first.
     pub stream: u64,
+    /// The name that the program gave that stream.
+    pub stream_name: Option<Arc<str>>,
     /// The position of that work in the stream.
     pub position: u64,
     /// The stream that must wait for it; `None` for the host.
     pub waiter: Option<u64>,
+    /// The name that the program gave that stream.
+    pub waiter_name: Option<Arc<str>>,
     /// The position in `stream` up to which the waiter is ordered after it; 0 for not at all.
     pub reached: u64,
 }
 
 impl fmt::Display for MissingOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, position, waiter, reached } = *self;
+        let Self { stream, position, waiter, reached, .. } = *self;
+        let first = StreamLabel(stream, &self.stream_name);
         match waiter {
-            Some(waiter) => write!(f, "stream {waiter}")?,
+            Some(waiter) => write!(f, "{}", StreamLabel(waiter, &self.waiter_name))?,
             None => f.write_str("the host")?,
         }
         match reached {
-            0 => write!(f, " is not ordered after stream {stream}")?,
-            reached => write!(f, " is ordered after stream {stream} only up to item {reached}")?,
+            0 => write!(f, " is not ordered after {first}")?,
+            reached => write!(f, " is ordered after {first} only up to item {reached}")?,
         }
         match waiter {
             Some(waiter) => write!(
@@ -190,15 +213,28 @@ pub struct Violation {
     /// The memory: a device (`d0`), virtual addresses (`v`) or the host (`h`) with an offset, and
     /// its bytes.
     pub place: Option<(String, usize)>,
+    /// The name that the program gave the memory.
+    pub memory_name: Option<Arc<str>>,
     /// The order between the two that is missing.
     pub missing: Option<MissingOrder>,
     /// Further details.
     pub detail: String,
 }
 
+/// A range as reports show it: where it starts, its bytes, and its name.
+pub(crate) type Located = (String, usize, Option<Arc<str>>);
+
 impl Violation {
     pub(crate) fn new(kind: ViolationKind) -> Self {
-        Self { kind, first: None, second: None, place: None, missing: None, detail: String::new() }
+        Self {
+            kind,
+            first: None,
+            second: None,
+            place: None,
+            memory_name: None,
+            missing: None,
+            detail: String::new(),
+        }
     }
 
     pub(crate) fn with_detail(mut self, detail: impl Into<String>) -> Self {
@@ -207,7 +243,15 @@ impl Violation {
     }
 
     pub(crate) fn with_first(mut self, first: &Access) -> Self {
+        self.memory_name = self.memory_name.or_else(|| first.memory_name.clone());
         self.first = Some(first.clone());
+        self
+    }
+
+    /// The memory, and the name that it has now.
+    pub(crate) fn with_place(mut self, (place, bytes, name): Located) -> Self {
+        self.place = Some((place, bytes));
+        self.memory_name = name.or(self.memory_name);
         self
     }
 
@@ -234,6 +278,7 @@ impl fmt::Display for Violation {
         write!(f, "{}", self.kind)?;
         if let Some((place, bytes)) = &self.place {
             write!(f, ": {bytes} bytes at {place}")?;
+            self.memory_name.as_ref().map_or(Ok(()), |name| write!(f, " in {name:?}"))?;
         }
         match (&self.first, &self.second) {
             (Some(first), Some(second)) => write!(f, ": {first}, then {second}")?,

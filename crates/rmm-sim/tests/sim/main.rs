@@ -17,6 +17,7 @@ mod implicit_order;
 mod kernels;
 mod mapped;
 mod memory;
+mod names;
 mod nothing;
 mod peers;
 mod pool_devices;

@@ -2,14 +2,38 @@
 
 use crate::mutants::mutant::Mutant;
 
+const ANNOTATIONS: &str = "crates/rmm-sim/src/calls/annotations.rs";
+const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const BYTES: &str = "crates/rmm-sim/src/api/bytes.rs";
 const CHECKER: &str = "crates/rmm-sim/src/api/checker.rs";
 const FAILURE: &str = "crates/rmm-sim/src/engine/failure.rs";
 const PREFETCH: &str = "crates/rmm-sim/src/model/prefetch.rs";
 const STRAYS: &str = "crates/rmm-sim/src/engine/strays.rs";
 const CONTEXT: &str = "crates/rmm-sim/src/engine/context.rs";
+const STREAM: &str = "crates/rmm-core/src/stream/owned.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "stream-name-not-reported",
+        file: STREAM,
+        original: "            name_stream(self.inner.handle, &name);\n",
+        replacement: "            let _ = name_stream;\n",
+        breaks: "the checker's reports do not show a stream's name",
+    },
+    Mutant {
+        name: "buffer-name-not-reported",
+        file: BLOCK,
+        original: "        Annotator::name_memory(self.pointer, self.layout.size(), Some(&name));\n",
+        replacement: "",
+        breaks: "the checker's reports do not show a buffer's name",
+    },
+    Mutant {
+        name: "buffer-name-inherited",
+        file: ANNOTATIONS,
+        original: "&access);\n        self.checks.memory_names.remove(range);\n",
+        replacement: "&access);\n",
+        breaks: "memory that is allocated again has the name of its former owner in reports",
+    },
     Mutant {
         name: "device-failure-not-sticky",
         file: FAILURE,

@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rmm_sys::{CuStream, watch};
 
 use super::CudaStream;
+use crate::annotate::name_stream;
 use crate::driver::{check, driver_in_context, loaded_driver};
 use crate::{Context, Error, StreamId, StreamRef};
 
@@ -177,6 +178,9 @@ impl CudaStream {
         let context = unsafe { Context::of_stream(loaded_driver()?, self.inner.handle) }?;
         let (id, former) = identity.change(driver_id, context, || self.inner.id.name());
         if let Some(former) = former {
+            if let Some(name) = self.inner.id.name() {
+                name_stream(self.inner.handle, &name);
+            }
             let watchers =
                 self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner).clone();
             // They stay: the next identity ends as this one did.

@@ -140,13 +140,15 @@ impl State {
             Some(found) if end > found.start + found.bytes => (ViolationKind::OutOfBounds, None),
             Some(_) => return,
             None => match self.checks.freed_by(address) {
-                Some(freed) => (ViolationKind::UseAfterFree, Some((**freed).clone())),
+                Some(freed) => (ViolationKind::UseAfterFree, Some(Arc::clone(freed))),
                 None => return,
             },
         };
         let mut violation = Violation::new(kind).with_detail(format!("passed to a {what}"));
-        (violation.first, violation.place) = (first, Some(self.located(&(address..end))));
-        self.checks.report(violation);
+        if let Some(first) = first {
+            violation = violation.with_first(&first);
+        }
+        self.checks.report(violation.with_place(self.located(&(address..end))));
     }
 
     /// Reports a free of an address at which no allocation starts.

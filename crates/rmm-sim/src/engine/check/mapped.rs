@@ -38,9 +38,10 @@ impl State {
         };
         let mut violation = Violation::new(kind)
             .with_detail(format!("passed to a {what}, but nothing is mapped there"));
-        violation.first = freed.map(|freed| (**freed).clone());
-        violation.place = Some(self.located(&(gap..range.end)));
-        self.checks.report(violation);
+        if let Some(freed) = freed {
+            violation = violation.with_first(freed);
+        }
+        self.checks.report(violation.with_place(self.located(&(gap..range.end))));
         true
     }
 
@@ -131,9 +132,9 @@ impl State {
         }
         for (place, first, missing) in found {
             let mut violation = Violation::new(ViolationKind::NoAccess);
+            violation.missing = Some(missing);
             violation = violation.with_first(&first).with_second(&change);
-            (violation.place, violation.missing) = (Some(place), Some(missing));
-            self.checks.report(violation);
+            self.checks.report(violation.with_place(place));
         }
     }
 

@@ -50,7 +50,11 @@ impl State {
         let frontier = waiter.and_then(|id| self.streams.get(id)).map(|stream| &stream.frontier);
         let reached = frontier.map_or(0, |frontier| frontier.position_in(stream));
         let reached = reached.max(self.checks.host.position_in(stream));
-        Some(MissingOrder { stream, position, waiter, reached })
+        // A stream that was destroyed has no name any more, but the access still has it.
+        let of_access = || first.stream_name.clone().filter(|_| first.stream == Some(stream));
+        let stream_name = self.streams.name(stream).or_else(of_access);
+        let waiter_name = waiter.and_then(|id| self.streams.name(id));
+        Some(MissingOrder { stream, stream_name, position, waiter, waiter_name, reached })
     }
 
     /// The vector clock of the end of a stream: its work so far, and all that happens before it.

@@ -9,7 +9,7 @@ use crate::model::operation::Operation;
 use crate::model::piece::Piece;
 use crate::model::suballocations::BrokenRule;
 use crate::model::vector_clock::Point;
-use crate::model::violation::{Access, Violation, ViolationKind};
+use crate::model::violation::{Access, Located, Violation, ViolationKind};
 
 impl State {
     /// An access by work at a point of a stream.
@@ -19,14 +19,7 @@ impl State {
         what: &'static str,
         at: Point,
     ) -> Arc<Access> {
-        Arc::new(Access {
-            operation,
-            what,
-            stream: Some(at.stream),
-            position: at.position,
-            also: Vec::new(),
-            backtrace: self.checks.backtrace(),
-        })
+        Arc::new(self.access(operation, what, Some(at.stream), (at.position, Vec::new())))
     }
 
     /// An access after the last work of a stream so far, or on the host.
@@ -36,13 +29,32 @@ impl State {
         what: &'static str,
         stream: Option<u64>,
     ) -> Arc<Access> {
-        let (position, also) = stream.map_or((0, Vec::new()), |id| self.position_after(id));
-        let backtrace = self.checks.backtrace();
-        Arc::new(Access { operation, what, stream, position, also, backtrace })
+        let position = stream.map_or((0, Vec::new()), |id| self.position_after(id));
+        Arc::new(self.access(operation, what, stream, position))
     }
 
-    pub(crate) fn located(&self, range: &Range<usize>) -> (String, usize) {
-        (self.describe(range.start), range.len())
+    fn access(
+        &self,
+        operation: Operation,
+        what: &'static str,
+        stream: Option<u64>,
+        (position, also): (u64, Vec<Point>),
+    ) -> Access {
+        Access {
+            operation,
+            what,
+            stream,
+            stream_name: stream.and_then(|id| self.streams.name(id)),
+            position,
+            also,
+            memory_name: None,
+            backtrace: self.checks.backtrace(),
+        }
+    }
+
+    pub(crate) fn located(&self, range: &Range<usize>) -> Located {
+        let name = self.checks.memory_names.at(range.start).cloned();
+        (self.describe(range.start), range.len(), name)
     }
 
     /// Reports a rule that `access` broke on a range.
@@ -53,9 +65,10 @@ impl State {
         access: &Access,
     ) {
         let mut violation = Violation::new(kind).with_second(access);
-        violation.first = first.map(|first| (*first).clone());
-        violation.place = Some(self.located(range));
-        self.checks.report(violation);
+        if let Some(first) = first {
+            violation = violation.with_first(&first);
+        }
+        self.checks.report(violation.with_place(self.located(range)));
     }
 
     /// Reports every earlier access to a piece of memory that conflicts with `access` and does not
@@ -76,10 +89,10 @@ impl State {
                 (ViolationKind::Race, Operation::Allocate) => ViolationKind::UseBeforeAllocation,
                 (kind, _) => kind,
             };
-            let mut violation = Violation::new(kind).with_first(&first).with_second(access);
             let place = self.located(&piece.name_of(&at));
-            (violation.place, violation.missing) = (Some(place), Some(missing));
-            self.checks.report(violation);
+            let mut violation = Violation::new(kind).with_first(&first).with_second(access);
+            violation.missing = Some(missing);
+            self.checks.report(violation.with_place(place));
         }
     }
 
@@ -97,9 +110,13 @@ impl State {
     /// The start of the allocation, reservation or suballocated range that contains an address; for
     /// other host memory, the address itself.
     pub(crate) fn root_of(&self, start: usize) -> usize {
+        self.known_root_of(start).unwrap_or(start)
+    }
+
+    /// As [`root_of`](Self::root_of); `None` for other host memory.
+    pub(crate) fn known_root_of(&self, start: usize) -> Option<usize> {
         let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
         let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);
-        let suballocated = || self.checks.suballocations.root_of(start);
-        allocation.or_else(reserved).or_else(suballocated).unwrap_or(start)
+        allocation.or_else(reserved).or_else(|| self.checks.suballocations.root_of(start))
     }
 }

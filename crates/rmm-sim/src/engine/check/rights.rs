@@ -61,11 +61,10 @@ impl State {
         let Some((start, mapped)) = closed else { return true };
         let at = start.max(range.start)..range.end.min(start + mapped.bytes);
         let needed = if operation == Operation::Read { "read" } else { "write" };
-        let mut violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
+        let violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
             "{what} accessed memory that device {device} may not {needed}; the access was skipped"
         ));
-        violation.place = Some(self.located(&at));
-        self.checks.report(violation);
+        self.checks.report(violation.with_place(self.located(&at)));
         false
     }
 
@@ -113,11 +112,10 @@ impl State {
             AllocationKind::Pool(..) | AllocationKind::Imported { .. } => "cuMemPoolSetAccess",
             _ => "cuCtxEnablePeerAccess",
         };
-        let mut violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
+        let violation = Violation::new(ViolationKind::NoAccess).with_detail(format!(
             "{kernel} accessed memory of device {home} that device {device} may not {needed} without {missing}; the access was skipped"
         ));
-        violation.place = Some(self.located(&place.range()));
-        self.checks.report(violation);
+        self.checks.report(violation.with_place(self.located(&place.range())));
         false
     }
 
