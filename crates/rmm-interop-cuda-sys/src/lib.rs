@@ -10,6 +10,7 @@
 //! use rmm_sys::CuStream;
 //!
 //! let mut theirs = std::ptr::null_mut();
+//! // SAFETY: `theirs` may be written to.
 //! unsafe { cuda_runtime_sys::cudaStreamCreate(&mut theirs) };
 //! let stream = CuStream::from_runtime_sys(theirs);  // the same stream, for rmm
 //! let again: cuda_driver_sys::CUstream = stream.to_driver_sys();

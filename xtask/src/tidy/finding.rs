@@ -9,7 +9,7 @@ pub(super) struct Finding {
     /// The file, below the workspace's folder.
     pub(super) file: PathBuf,
     /// Its line, from 1.
-    line: usize,
+    pub(super) line: usize,
     /// What is wrong, and what to do.
     text: String,
 }

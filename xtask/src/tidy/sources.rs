@@ -1,4 +1,5 @@
-//! Checks on Rust files: length, module documentation, modules without unsafe code.
+//! Checks on Rust files: length, module documentation, modules without unsafe code, proofs in
+//! examples.
 
 use super::files::SourceFile;
 use super::finding::Finding;
@@ -17,6 +18,7 @@ const FORBIDS_UNSAFE: &str = "#![forbid(unsafe_code)]";
 pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(check_length(file));
+    findings.extend(check_examples(file));
     if file.is_in_src() {
         findings.extend(check_module_doc(file));
     }
@@ -33,6 +35,32 @@ fn check_module_doc(file: &SourceFile) -> Option<Finding> {
     let first = file.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     (!first.starts_with("//!"))
         .then(|| Finding::new(&file.path, 1, "does not begin with a module doc (`//! ...`)"))
+}
+
+/// Checks that each unsafe block and impl of an example in documentation has its proof, which
+/// clippy asks for in code only.
+fn check_examples(file: &SourceFile) -> Vec<Finding> {
+    let (mut unproven, mut findings) = (0, Vec::new());
+    for (index, line) in file.text.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(doc) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) else {
+            continue;
+        };
+        let (code, comment) = doc.split_once("//").unwrap_or((doc, ""));
+        if code.trim_start().starts_with("```") {
+            unproven = 0;
+        }
+        // A block may follow its proof after the first lines of its statement.
+        unproven -= i32::from(comment.trim_start().starts_with("SAFETY:"));
+        if ["unsafe {", "unsafe impl"].iter().any(|word| code.contains(word)) {
+            unproven += 1;
+            if unproven > 0 {
+                let text = "unsafe code in an example without a proof above it (`SAFETY:`)";
+                findings.push(Finding::new(&file.path, index + 1, text));
+            }
+        }
+    }
+    findings
 }
 
 /// Checks that the compiler forbids unsafe code in every policy module, and that the list above

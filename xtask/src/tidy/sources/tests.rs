@@ -31,6 +31,22 @@ fn a_source_file_begins_with_its_module_doc() {
 }
 
 #[test]
+fn unsafe_code_in_an_example_has_its_proof() {
+    let lines_found = |lines: &[&str]| -> Vec<usize> {
+        let doc = format!("    /// {}\n", lines.join("\n    /// "));
+        let findings = check_examples(&file("crates/a/src/b.rs", &doc));
+        findings.iter().map(|finding| finding.line).collect()
+    };
+    let proven = ["```", "# // SAFETY: it is.", "let x =", "    unsafe { f() };", "```"];
+    assert!(lines_found(&proven).is_empty());
+    let of_another = ["// SAFETY: of another.", "```", "# unsafe impl A for B {}", "```"];
+    assert_eq!(lines_found(&of_another), [3]);
+    let one_of_two = ["// SAFETY: of the first.", "unsafe { f() };", "g(unsafe { f() }); // late"];
+    assert_eq!(lines_found(&one_of_two), [3]);
+    assert!(check_examples(&file("crates/a/src/b.rs", "unsafe { f() };\n")).is_empty(), "clippy's");
+}
+
+#[test]
 fn policy_modules_forbid_unsafe_code() {
     let [module, folder] = POLICY_MODULES;
     let child = format!("{folder}tree.rs");
