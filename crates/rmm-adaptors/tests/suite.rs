@@ -49,8 +49,12 @@ mod pool_end;
 mod pool_events;
 #[path = "suite/pool_faults.rs"]
 mod pool_faults;
+#[path = "suite/pool_legacy.rs"]
+mod pool_legacy;
 #[path = "suite/pool_many_blocks.rs"]
 mod pool_many_blocks;
+#[path = "suite/pool_old_driver.rs"]
+mod pool_old_driver;
 #[path = "suite/pool_order.rs"]
 mod pool_order;
 #[path = "suite/pool_streams.rs"]

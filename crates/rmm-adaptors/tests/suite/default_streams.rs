@@ -15,9 +15,10 @@ use crate::support::{MIB, free, layout, mib, stream, write};
 const BLOCKS: usize = 16;
 const BYTES: usize = MIB / 4;
 const LIMIT: u64 = (BLOCKS * BYTES) as u64;
-/// Driver calls for a block that another stream freed and this one frees again, at most. A pool
-/// that records an event at each free makes 16.
-const CALLS_OF_A_BLOCK: u64 = 16;
+/// Driver calls for all blocks together, that another stream freed and this one frees again, at
+/// most: a few events serve them all. One more call for each block would be above it on every
+/// stream, since none makes fewer than 6.
+const CALLS_OF_ALL: u64 = 20;
 
 /// Runs with a pool that cannot grow past its blocks, over the driver's memory and over virtual
 /// memory.
@@ -72,8 +73,7 @@ fn reuse_all(machine: &Machine, pool: &dyn FullPool, stream: &CudaStream) {
     // The writes of this test are not calls.
     let calls = machine.calls() - calls;
     assert_eq!(pool.reserved(), reserved, "the pool has grown");
-    let most = CALLS_OF_A_BLOCK * BLOCKS as u64;
-    assert!(calls <= most, "{calls} driver calls for {BLOCKS} blocks, at most {most}");
+    assert!(calls <= CALLS_OF_ALL, "{calls} driver calls for {BLOCKS} blocks");
 }
 
 /// The streams that reuse what others freed.

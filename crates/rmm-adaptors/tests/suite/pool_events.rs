@@ -64,3 +64,24 @@ fn frees_without_an_event_stay_when_a_stream_is_forgotten() {
     }
     machine.assert_no_violations();
 }
+
+/// The stream is destroyed, and no event could be recorded on it. One of the context serves.
+#[test]
+fn a_failed_last_event_leaves_memory_in_reach() {
+    const SIZE: usize = 2 << 20;
+    for schedule in [Schedule::Eager, Schedule::Lazy] {
+        let machine = Machine::builder().schedule(schedule).build();
+        let (machine, _entered, pool, [gone, heir]) =
+            pool_on(machine, |builder| builder.maximum_size(SIZE as u64));
+        let block = pool.allocate(&gone, layout(SIZE)).unwrap();
+        write(&machine, &gone, block, 1);
+        free(&pool, &gone, block, SIZE);
+        machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
+        drop(gone);
+        machine.clear_faults();
+        let block = pool.allocate(&heir, layout(SIZE)).unwrap();
+        write(&machine, &heir, block, 2);
+        assert_eq!(pool.statistics().host_waits, 0);
+        machine.assert_no_violations();
+    }
+}

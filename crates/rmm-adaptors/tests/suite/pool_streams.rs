@@ -90,6 +90,30 @@ fn the_cost_of_a_new_stream_ignores_busy_streams() {
 }
 
 #[test]
+fn a_request_asks_about_a_few_streams_until_it_has_memory() {
+    const SIZE: usize = MIB / 4;
+    let (_machine, _entered, pool, [heir]) = pool_on(machine(Schedule::Eager), |builder| {
+        builder.initial_size(mib(25)).maximum_size(mib(25)).check_frees(false)
+    });
+    let streams: Vec<_> = (0..100).map(|_| stream()).collect();
+    let allocate = |stream: &CudaStream| pool.allocate(stream, layout(SIZE)).expect("a block");
+    let blocks: Vec<_> = streams.iter().map(allocate).collect();
+    for (stream, block) in streams.iter().zip(blocks) {
+        free(&pool, stream, block, SIZE);
+    }
+    let before = pool.statistics().event_queries;
+    allocate(&heir);
+    let asked = pool.statistics().event_queries - before;
+    assert!((1..=16).contains(&asked), "{asked} of {} streams", streams.len());
+    // What the other streams freed is in reach of the next requests.
+    for _ in 1..100 {
+        allocate(&heir);
+    }
+    let statistics = pool.statistics();
+    assert_eq!((statistics.stream_waits, statistics.host_waits), (0, 0));
+}
+
+#[test]
 fn short_lived_streams_share_a_few_slots() {
     for lifetime in [StreamLifetime::UntilDropped, StreamLifetime::Unknown] {
         let machine = machine(Schedule::Eager);
