@@ -17,9 +17,15 @@ use crate::{deny, readme, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: the first cannot
 /// be linked where there is no CUDA, the second consists of assertions that the compiler checks,
-/// and the third is a library for PyTorch.
-const APART: [(&str, &str); 3] =
-    [("rmm-interop-cuda-sys", "check"), ("rmm-sys-oracle", "test"), ("rmm-benches-torch", "test")];
+/// the third is a library for PyTorch, and the last two ask for a CUDA version: tests with the
+/// newest cudarc, whose build the second has paid for, and a check with all that are supported.
+const APART: [(&str, &[&str]); 5] = [
+    ("rmm-interop-cuda-sys", &["check"]),
+    ("rmm-sys-oracle", &["test"]),
+    ("rmm-benches-torch", &["test"]),
+    ("rmm-interop-cudarc", &["test", "--features", "checked-alone"]),
+    ("rmm-interop-cudarc", &["check", "--all-features"]),
+];
 
 /// Its build reads the headers of CUDA 13, by way of libclang.
 const CUDA_CORE: &str = "rmm-interop-cuda-core";
@@ -50,9 +56,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     steps.check("dependencies", || deny::check(&root));
     for (package, command) in APART {
-        let name = format!("{command} {package}");
+        let name = format!("{} {package}", command.join(" "));
         match metadata.member(package) {
-            Some(_) => steps.run(name, cargo().args([command, "-p", package])),
+            Some(_) => steps.run(name, cargo().args(command).args(["-p", package])),
             None => steps.skip(name, "there is no such package"),
         }
     }
@@ -76,6 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         // Builds each package from what a registry would get. Needs the registry's index.
         let mut publish = cargo();
         publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty"]);
+        publish.args(["--features", "rmm-interop-cudarc/checked-alone"]);
         if !has_cuda_headers() {
             publish.args(["--exclude", CUDA_CORE]);
         }
