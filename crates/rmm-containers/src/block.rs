@@ -10,6 +10,7 @@ use rmm_core::{
 };
 use rmm_resources::per_device_resource;
 
+use crate::foreign::ForeignMemory;
 use crate::use_tracker::UseTracker;
 
 /// The current resource of the stream's device.
@@ -43,13 +44,47 @@ impl Block {
         resource: AnyResource,
         context: Context,
     ) -> Result<Self, Error> {
-        if matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
-            check_serves(&resource, context)?;
-        }
+        check_serves(stream, &resource, context)?;
         let pointer = resource.allocate(stream, layout)?;
+        // SAFETY: the memory came from the resource just now, with this layout, on this stream.
+        Ok(unsafe { Self::adopt(pointer, layout, stream, resource, context) })
+    }
+
+    /// Takes over memory that was allocated before.
+    ///
+    /// # Safety
+    /// 1. The memory is of this layout, from a resource equal to this one, in this context; it is
+    ///    not freed, and nothing else frees it. Null if the size is 0.
+    /// 2. All work on it is complete, or ordered before the work enqueued on `stream` next.
+    pub(crate) unsafe fn adopt(
+        pointer: DevicePtr,
+        layout: Layout,
+        stream: StreamRef<'_>,
+        resource: AnyResource,
+        context: Context,
+    ) -> Self {
         let resource = ManuallyDrop::new(resource);
         let tracker = UseTracker::bound_to(stream, context);
-        Ok(Self { pointer, layout, resource, tracker })
+        Self { pointer, layout, resource, tracker }
+    }
+
+    /// Gives up the memory without freeing it. Uses on other streams are no longer tracked.
+    pub(crate) fn into_resource(self) -> AnyResource {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the block is not dropped, and its resource is taken once.
+        let resource = unsafe { ManuallyDrop::take(&mut this.resource) };
+        // SAFETY: the block is not dropped, and the tracker is dropped once.
+        unsafe { std::ptr::drop_in_place(&raw mut this.tracker) };
+        resource
+    }
+
+    /// The resource that new memory in place of this, or beside it, is allocated from. Memory of
+    /// another library moves to the current resource of the device.
+    pub(crate) fn resource_of_new(&self) -> Result<AnyResource, Error> {
+        if self.resource.downcast_ref::<ForeignMemory>().is_some() {
+            return resource_for(self.stream().into());
+        }
+        Ok(AnyResource::clone(&self.resource))
     }
 
     pub(crate) fn pointer(&self) -> DevicePtr {
@@ -109,13 +144,20 @@ impl Block {
     }
 }
 
-/// Checks that the default streams which the resource serves are those of this context. Their
-/// handles denote other streams in each context, and a suballocator takes them for those of its own
-/// without a driver call.
+/// If `stream` is a default stream: checks that those which the resource serves are of this
+/// context. Their handles denote other streams in each context, and a suballocator takes them for
+/// those of its own without a driver call.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if not.
-fn check_serves(resource: &AnyResource, context: Context) -> Result<(), Error> {
+pub(crate) fn check_serves(
+    stream: StreamRef<'_>,
+    resource: &AnyResource,
+    context: Context,
+) -> Result<(), Error> {
+    if !matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
+        return Ok(());
+    }
     let mut next: Option<&(dyn SyncResource + 'static)> = Some(resource);
     while let Some(resource) = next {
         if let Some(its) = resource.request_value::<Context>() {

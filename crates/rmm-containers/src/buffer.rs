@@ -1,6 +1,7 @@
 //! Untyped device memory.
 
 mod contents;
+mod foreign;
 mod make;
 
 use std::alloc::Layout;
@@ -12,6 +13,8 @@ use rmm_core::{
 };
 
 use crate::block::Block;
+
+pub use foreign::RawBuffer;
 
 /// Bytes in device memory that belong to one stream.
 ///
@@ -208,7 +211,7 @@ impl DeviceBuffer {
         let layout = layout(capacity, self.alignment())?;
         let context = self.context();
         let _context = context.enter()?;
-        let (stream, resource) = (self.stream().clone(), self.resource().clone());
+        let (stream, resource) = (self.stream().clone(), self.block.resource_of_new()?);
         let mut new = Block::allocate(layout, (&stream).into(), resource, context)?;
         self.wait_for_other_streams()?;
         // SAFETY: both are device memory of at least `len` bytes that do not overlap; the new one
@@ -236,7 +239,7 @@ impl DeviceBuffer {
     /// # Errors
     /// As [`try_clone`](Self::try_clone).
     pub fn try_clone_on<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
-        self.try_clone_in(stream, self.resource())
+        self.try_clone_in(stream, &self.block.resource_of_new()?)
     }
 
     /// As [`try_clone_on`](Self::try_clone_on), from `resource`.

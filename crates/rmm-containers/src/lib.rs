@@ -5,6 +5,8 @@
 //!   otherwise; [`DeviceScalar`] holds one.
 //! * [`DeviceSlice`] and [`DeviceSliceMut`] borrow the elements of a container, or a range of them.
 //! * [`PinnedVec`] and [`ManagedVec`] hold elements that the host accesses as a slice.
+//! * [`DeviceBuffer::from_foreign`] adopts memory of another library, and
+//!   [`DeviceSlice::with_foreign`] borrows it; [`RawBuffer`] is a buffer taken apart.
 //! * With the feature `allocator-api2`, `HostAllocator` lets collections of the host allocate from
 //!   a resource.
 //! * With the feature `half`, the types of that crate are elements.
@@ -44,6 +46,7 @@
 mod block;
 mod buffer;
 mod common;
+mod foreign;
 #[cfg_attr(
     not(feature = "allocator-api2"),
     expect(
@@ -61,7 +64,7 @@ mod slice;
 mod use_tracker;
 mod uvector;
 
-pub use buffer::DeviceBuffer;
+pub use buffer::{DeviceBuffer, RawBuffer};
 #[cfg(feature = "allocator-api2")]
 pub use host_allocator::HostAllocator;
 pub use host_vec::{HostVec, ManagedVec, PinnedVec};

@@ -1,6 +1,7 @@
 //! Views of elements in a container, for reading.
 
 mod exclusive;
+mod foreign;
 mod on_stream;
 
 use std::any::type_name;

@@ -9,12 +9,14 @@
 use std::cell::RefCell;
 use std::io::{Write as _, stderr};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector};
 use rmm_core::{
-    Context, ContextGuard, CudaEvent, CudaStream, CudaStreamPool, StreamFlags, process_is_exiting,
+    AnyResource, Context, ContextGuard, CudaEvent, CudaStream, CudaStreamPool, DevicePtr,
+    StreamFlags, process_is_exiting,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, set_current_device_resource};
 use rmm_sim::Machine;
@@ -36,6 +38,10 @@ struct Kept {
     buffer: DeviceBuffer,
     vector: DeviceUVector<u32>,
     driver_buffer: DeviceBuffer,
+    /// Over memory of another library.
+    foreign: DeviceBuffer,
+    /// The last handle to such memory.
+    foreign_resource: AnyResource,
     event: CudaEvent,
     stream: CudaStream,
     streams: CudaStreamPool,
@@ -47,6 +53,17 @@ struct Kept {
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+/// Whether the other library's function was called, or its owner dropped.
+static FREED: AtomicBool = AtomicBool::new(false);
+
+/// The owner of memory of another library.
+struct Owner;
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        FREED.store(true, Ordering::Relaxed);
+    }
+}
 
 thread_local! {
     static OF_THREAD: RefCell<Vec<DeviceBuffer>> = const { RefCell::new(Vec::new()) };
@@ -65,10 +82,14 @@ extern "C" fn at_the_very_end() {
     let expected = if std::env::var_os(DRIVER_GOES_FIRST).is_some() { 3 } else { 2 };
     drop(kept);
     let called = machine.calls() - calls;
-    if !process_is_exiting() || called != 0 || live != Some(expected) {
+    let is_freed = FREED.load(Ordering::Relaxed);
+    if !process_is_exiting() || called != 0 || live != Some(expected) || is_freed {
         let exiting = process_is_exiting();
         // The exit status reports it, too.
-        let _unsaid = writeln!(stderr(), "exiting: {exiting}, {called} calls, {live:?} live");
+        let _unsaid = writeln!(
+            stderr(),
+            "exiting: {exiting}, {called} calls, {live:?} live, freed: {is_freed}"
+        );
         // SAFETY: ends the process at once.
         unsafe { libc::_exit(WRONG) };
     }
@@ -89,10 +110,19 @@ fn fill_all_places() -> Result<(), rmm_core::Error> {
         DeviceBuffer::from_slice_in(b"driver", streams.get(), &from_driver)?,
     ];
     OF_THREAD.with_borrow_mut(|kept| kept.extend(of_thread));
+    let adopt = |owner: Owner| {
+        // SAFETY: the memory is never used or freed.
+        unsafe { DeviceBuffer::from_foreign(DevicePtr(1 << 20), 1000, &stream, |_| drop(owner)) }
+    };
+    let (foreign, parts) = (adopt(Owner)?, adopt(Owner)?.into_raw()?);
+    // SAFETY: the memory is never used.
+    let foreign_resource = unsafe { parts.into_resource() };
     let kept = Kept {
         buffer,
         vector: DeviceUVector::from_slice(&[1, 2, 3], &stream)?,
         driver_buffer: DeviceBuffer::uninit_in(1000, &stream, &from_driver)?,
+        foreign,
+        foreign_resource,
         event,
         stream,
         streams,

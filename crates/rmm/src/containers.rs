@@ -6,6 +6,6 @@
 pub use rmm_containers::HostAllocator;
 pub use rmm_containers::{
     DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, HostVec, ManagedVec,
-    OnStream, PinnedVec,
+    OnStream, PinnedVec, RawBuffer,
 };
 pub use rmm_core::{HasResource, allocation_alignment};

@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DeviceResource, Error, StreamRef};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, DeviceResource, Error, StreamRef};
 
 use super::DeviceUVector;
 use crate::DeviceBuffer;
@@ -118,5 +118,54 @@ impl<T: Pod> DeviceUVector<T> {
         let mut vector = Self::uninit_in(elements.len(), stream, resource)?;
         vector.copy_from_slice(elements)?;
         Ok(vector)
+    }
+
+    /// Adopts the `len` elements at `pointer`, which another library allocated, and calls `free`
+    /// after the last use instead of a free: see
+    /// [`DeviceBuffer::from_foreign`](crate::DeviceBuffer::from_foreign).
+    ///
+    /// ```
+    /// use rmm_containers::DeviceUVector;
+    /// use rmm_core::CudaStream;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let stream = CudaStream::new()?;
+    /// // In its place: an array of another library, which is freed in the order of `stream`.
+    /// let theirs = DeviceUVector::from_slice(&[1.0f32, 2.0], &stream)?;
+    /// let (pointer, len) = (theirs.as_ptr(), theirs.len());
+    /// // SAFETY: `theirs` keeps the elements, is not used elsewhere, and is freed in the order of
+    /// // the stream that the vector is on.
+    /// let vector =
+    ///     unsafe { DeviceUVector::<f32>::from_foreign(pointer, len, &stream, |_| drop(theirs)) }?;
+    /// assert_eq!(vector.to_vec()?, [1.0, 2.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::from_foreign`](crate::DeviceBuffer::from_foreign), and
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the address is not
+    /// aligned for `T`.
+    ///
+    /// # Safety
+    /// As for [`DeviceBuffer::from_foreign`](crate::DeviceBuffer::from_foreign).
+    pub unsafe fn from_foreign<'s>(
+        pointer: DevicePtr,
+        len: usize,
+        stream: impl Into<StreamRef<'s>>,
+        free: impl FnOnce(StreamRef<'_>) + Send + 'static,
+    ) -> Result<Self, Error> {
+        let bytes = Self::bytes(len)?;
+        if !pointer.0.is_multiple_of(align_of::<T>() as u64) {
+            let message = format!("{pointer:?} is not aligned for `{}`", type_name::<T>());
+            return Err(Error::invalid_argument("DeviceUVector", message));
+        }
+        // SAFETY: the caller's contract is the same.
+        let buffer = unsafe {
+            DeviceBuffer::from_foreign_of(pointer, bytes, align_of::<T>(), stream.into(), free)
+        }?;
+        Ok(Self { buffer, elements: PhantomData })
     }
 }

@@ -3,12 +3,50 @@
 use crate::mutants::mutant::Mutant;
 
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
+const FOREIGN: &str = "crates/rmm-containers/src/foreign.rs";
+const FOREIGN_BUFFER: &str = "crates/rmm-containers/src/buffer/foreign.rs";
+const FOREIGN_SLICE: &str = "crates/rmm-containers/src/slice/foreign.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
 const RANGE_VIEW: &str = "crates/rmm-containers/src/range_view.rs";
 const USES: &str = "crates/rmm-containers/src/use_tracker/pending.rs";
 const USE_TRACKER: &str = "crates/rmm-containers/src/use_tracker.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "foreign-parts-do-not-wait",
+        file: FOREIGN_BUFFER,
+        original: "self.wait_for_other_streams()?;\n        let (pointer, layout)",
+        replacement: "let (pointer, layout)",
+        breaks: "the parts of a buffer are freed while another stream uses the memory",
+    },
+    Mutant {
+        name: "foreign-memory-freed-after-a-reset",
+        file: FOREIGN,
+        original: "if layout.size() > 0 && !is_freed {",
+        replacement: "if layout.size() > 0 {",
+        breaks: "the other library frees memory that a reset has freed",
+    },
+    Mutant {
+        name: "foreign-owner-dropped-at-exit",
+        file: FOREIGN,
+        original: "if process_is_exiting() {",
+        replacement: "if false {",
+        breaks: "the destructor of the owner calls a driver that is gone",
+    },
+    Mutant {
+        name: "foreign-borrow-not-joined",
+        file: FOREIGN_SLICE,
+        original: "borrowed.join()?;",
+        replacement: "borrowed.is_joined = true;",
+        breaks: "the owner of a borrowed slice frees it while another stream uses it",
+    },
+    Mutant {
+        name: "foreign-borrow-not-joined-after-a-panic",
+        file: FOREIGN_SLICE,
+        original: "if !self.is_joined {",
+        replacement: "if false {",
+        breaks: "a panic ends the borrow while another stream uses the memory",
+    },
     Mutant {
         name: "spare-event-of-another-device",
         file: USE_TRACKER,
