@@ -11,7 +11,7 @@ use allocator_api2::vec::Vec as AllocatedVec;
 use bytemuck::Pod;
 use rmm_core::{
     Annotator, Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HasResource,
-    HostAccessible, StreamRef, SyncResource,
+    HostAccessible, StreamRef, SyncResource, process_is_exiting,
 };
 use rmm_resources::{ManagedMemoryResource, PinnedHostMemoryResource};
 
@@ -308,6 +308,11 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T,
 
 impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
     fn drop(&mut self) {
+        // At process exit the system frees all memory, and the driver may have shut down: it is not
+        // asked whether work that uses the memory is complete.
+        if process_is_exiting() {
+            return;
+        }
         // An error does not mean that the work is complete. Memory that a device may still use is
         // leaked, and with it the handle to its resource, whose drop could free the memory too.
         if self.tracker.wait_on_host(Access::Write).is_ok() && !self.tracker.context_has_ended() {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_containers::{DeviceBuffer, DeviceUVector};
+use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
 use rmm_core::{
     AnyResource, Context, ContextGuard, CudaEvent, CudaStream, CudaStreamPool, DevicePtr,
     StreamFlags, process_is_exiting,
@@ -38,6 +38,8 @@ struct Kept {
     buffer: DeviceBuffer,
     vector: DeviceUVector<u32>,
     driver_buffer: DeviceBuffer,
+    /// A copy from it is pending.
+    pinned: PinnedVec<u32>,
     /// Over memory of another library.
     foreign: DeviceBuffer,
     /// The last handle to such memory.
@@ -110,6 +112,8 @@ fn fill_all_places() -> Result<(), rmm_core::Error> {
         DeviceBuffer::from_slice_in(b"driver", streams.get(), &from_driver)?,
     ];
     OF_THREAD.with_borrow_mut(|kept| kept.extend(of_thread));
+    let pinned = PinnedVec::from_slice(&[1, 2, 3])?;
+    let vector = pinned.device_slice().to_vector(&stream)?;
     let adopt = |owner: Owner| {
         // SAFETY: the memory is never used or freed.
         unsafe { DeviceBuffer::from_foreign(DevicePtr(1 << 20), 1000, &stream, |_| drop(owner)) }
@@ -119,7 +123,8 @@ fn fill_all_places() -> Result<(), rmm_core::Error> {
     let foreign_resource = unsafe { parts.into_resource() };
     let kept = Kept {
         buffer,
-        vector: DeviceUVector::from_slice(&[1, 2, 3], &stream)?,
+        vector,
+        pinned,
         driver_buffer: DeviceBuffer::uninit_in(1000, &stream, &from_driver)?,
         foreign,
         foreign_resource,
