@@ -40,7 +40,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: CONTEXT,
         original: "if !is_full {\n                event.frontier.clear();\n            }",
         replacement: "",
-        breaks: "an event that is used again covers streams of its former record, whose slots are others now",
+        breaks: "an event on the legacy stream covers what the event was ordered after at its former record",
     },
     Mutant {
         name: "legacy-event-stands-for-unknown-streams",
@@ -48,6 +48,13 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "if is_of_legacy && slot.policy != RecordPolicy::PerThread {",
         replacement: "if is_of_legacy && slot.policy == RecordPolicy::PerThread {",
         breaks: "an event on the legacy stream stands for streams that do not block with it",
+    },
+    Mutant {
+        name: "old-drivers-record-no-event-for-threads",
+        file: PROBE,
+        original: "error.code() == Some(CuResult::NOT_SUPPORTED) =>",
+        replacement: "error.code() == Some(CuResult::NOT_INITIALIZED) =>",
+        breaks: "before CUDA 12.5, other streams wait for the device to get memory of a thread's stream",
     },
     Mutant {
         name: "context-is-sealed-under-capture",
@@ -92,11 +99,18 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "what a flush leaves on the legacy stream is reused without an event",
     },
     Mutant {
-        name: "legacy-blocks-wait-while-the-pool-grows",
+        name: "legacy-blocks-wait-while-caches-are-flushed",
         file: ALLOCATE,
         original: "&& state.timeline.awaits_fence(list)\n            && self.fence(&mut state, stream, list)",
         replacement: "&& false",
-        breaks: "a program on the legacy stream takes more memory than it needs",
+        breaks: "a request on the legacy stream that waits for an event alone empties all caches first",
+    },
+    Mutant {
+        name: "cached-legacy-blocks-wait-while-the-pool-grows",
+        file: PROBE,
+        original: "if list != ListId::ANY_STREAM && self.timeline.awaits_fence(list) {",
+        replacement: "if false {",
+        breaks: "what a flush leaves on the legacy stream is out of its reach: it takes more memory",
     },
     Mutant {
         name: "raw-handles-are-not-identified",
@@ -136,8 +150,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "poll-asks-all-streams",
         file: PROBE,
-        original: "self.heap.begin_with(next);\n                return Some(node);",
-        replacement: "self.heap.begin_with(next);",
+        original: "if polled % POLLED_TOGETHER == 0",
+        replacement: "if false",
         breaks: "a request asks the driver about all streams although it has memory",
     },
 ];
