@@ -18,13 +18,13 @@ use crate::run::{in_every_environment_unwatched, in_every_place_unwatched};
 const GLOBAL: CuCaptureMode = CuCaptureMode::GLOBAL;
 const THREAD_LOCAL: CuCaptureMode = CuCaptureMode::THREAD_LOCAL;
 const RELAXED: CuCaptureMode = CuCaptureMode::RELAXED;
-const MODES: [CuCaptureMode; 3] = [GLOBAL, THREAD_LOCAL, RELAXED];
+pub(super) const MODES: [CuCaptureMode; 3] = [GLOBAL, THREAD_LOCAL, RELAXED];
 
 /// What a call returned, what the captured stream said of itself then, and how the capture ended.
-type Found = (CuResult, Result<CuCaptureStatus, CuResult>, CuResult);
+pub(super) type Found = (CuResult, Result<CuCaptureStatus, CuResult>, CuResult);
 
 /// The call was made and the capture goes on.
-const FINE: Found = goes_on(CuResult::SUCCESS);
+pub(super) const FINE: Found = goes_on(CuResult::SUCCESS);
 
 /// The call returned this and the capture goes on.
 const fn goes_on(code: CuResult) -> Found {
@@ -37,7 +37,7 @@ const fn is_spoilt(code: CuResult) -> Found {
 }
 
 /// Makes a call while a stream is captured.
-fn during(
+pub(super) fn during(
     stream: &Stream,
     mode: CuCaptureMode,
     call: impl FnOnce() -> CuResult,

@@ -8,26 +8,19 @@ use std::sync::mpsc::channel;
 use rmm_conformance::{Environment, Failure, Outcome};
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
 
+use super::capture_calls::{FINE, Found, MODES, during};
 use super::context_events::has_context_events;
 use super::library::OtherContext;
 use super::raw::{Event, Memory, Stream, context};
-use super::raw_graph::{Capture, exchange, status};
+use super::raw_graph::exchange;
 use super::{all, answers, works};
 use crate::run::in_every_environment_unwatched;
-
-const MODES: [CuCaptureMode; 3] =
-    [CuCaptureMode::GLOBAL, CuCaptureMode::THREAD_LOCAL, CuCaptureMode::RELAXED];
-
-/// What a call returned, what the captured stream said of itself then, and how the capture ended.
-type Found = (CuResult, Result<CuCaptureStatus, CuResult>, CuResult);
 
 const SPOILT: Found = (
     CuResult::STREAM_CAPTURE_UNSUPPORTED,
     Ok(CuCaptureStatus::INVALIDATED),
     CuResult::STREAM_CAPTURE_INVALIDATED,
 );
-
-const FINE: Found = (CuResult::SUCCESS, Ok(CuCaptureStatus::ACTIVE), CuResult::SUCCESS);
 
 /// Runs in every environment whose driver has the call. The software device is not to report that
 /// captures are spoilt.
@@ -38,18 +31,6 @@ fn with_context_events(probe: impl Fn(&Environment) -> Outcome) {
             if has_context_events()? { probe(environment) } else { Ok(()) }
         },
     );
-}
-
-/// Makes a call while a stream is captured.
-fn during(
-    stream: &Stream,
-    mode: CuCaptureMode,
-    call: impl FnOnce() -> CuResult,
-) -> Result<Found, CuResult> {
-    let capture = Capture::begin(stream, mode)?;
-    let (code, status) = (call(), status(stream));
-    let ended = capture.end().err().unwrap_or(CuResult::SUCCESS);
-    Ok((code, status, ended))
 }
 
 /// A non-blocking and a blocking stream.
