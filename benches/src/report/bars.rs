@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+use rmm_cli::draw::{Canvas, Drawn, font, svg, text};
 
-use super::draw::{Canvas, Drawn, INK, LINE, Side, WIDTH, colour, svg, text, title};
+use super::draw::{colour, title};
 use super::figures::{Figures, higher_is_better};
 use super::number::short;
 use super::subject::{Runner, Subject};
@@ -16,6 +18,10 @@ pub(super) struct Panel {
     pub(super) params: String,
 }
 
+/// The width of every chart.
+const WIDTH: i32 = 960;
+/// The height of a line of text.
+const LINE: i32 = 20;
 const COLUMNS: usize = 2;
 /// Where bars begin: names are before.
 const NAMES: i32 = 140;
@@ -37,7 +43,10 @@ pub(super) fn draw(figures: &Figures, panels: &[Panel]) -> Drawn<Option<String>>
     let panel_height = LINE * (pixels(most)? + 2);
     let rows = panels.len().div_ceil(COLUMNS);
     let column_width = (WIDTH - MARGIN) / pixels(COLUMNS)?;
-    let drawn = svg(panel_height * pixels(rows)? + MARGIN, |canvas| {
+    let height = panel_height * pixels(rows)? + MARGIN;
+    let drawn = svg((WIDTH, height), |canvas| {
+        // So that it can be read on any page.
+        canvas.fill(&WHITE)?;
         for (place, (panel, bars)) in panels.iter().enumerate() {
             let left = MARGIN + pixels(place % COLUMNS)? * column_width;
             let top = MARGIN + pixels(place / COLUMNS)? * panel_height;
@@ -73,7 +82,7 @@ fn draw_bars(
         let middle = top + LINE * pixels(line)? + LINE / 2;
         let start = left + NAMES;
         let end = start + length(value / longest, room);
-        text(canvas, &subject.label(), (start - 6, middle), Side::Left, INK)?;
+        text(canvas, subject.label(), (start - 6, middle), HPos::Right, &font(15))?;
         let colour = colour(subject);
         let style = if subject.runner == Runner::Ours {
             colour.filled()
@@ -87,7 +96,7 @@ fn draw_bars(
             let gap = [(end - 14, middle + 8), (end - 8, middle - 8)];
             canvas.draw(&PathElement::new(gap.to_vec(), WHITE.stroke_width(4)))?;
         }
-        text(canvas, &short(value), (end + 5, middle), Side::Right, INK)?;
+        text(canvas, short(value), (end + 5, middle), HPos::Left, &font(15))?;
     }
     Ok(())
 }

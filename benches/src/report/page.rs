@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::presets;
+use rmm_cli::table::of_figures;
 
 use super::figures::{Figures, higher_is_better};
 use super::number::short;
@@ -94,19 +95,15 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
 /// Every figure of every allocator.
 fn all(figures: &Figures) -> String {
     let subjects = figures.subjects();
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     let names = subjects.iter().map(|subject| subject.label());
-    table.set_header(["work", "unit", "better"].map(str::to_owned).into_iter().chain(names));
+    let header = ["work", "unit", "better"].map(str::to_owned).into_iter().chain(names);
+    let mut table = of_figures(presets::ASCII_MARKDOWN, header, 3);
     for ((workload, params), unit) in figures.works() {
         let value = |subject| figures.value(subject, workload, params);
         let values = subjects.iter().map(|subject| value(subject).map(short).unwrap_or_default());
         let better = if higher_is_better(unit) { "more" } else { "less" };
         let work = [format!("{workload} {params}"), unit.to_owned(), better.to_owned()];
         table.add_row(work.into_iter().chain(values));
-    }
-    for column in table.column_iter_mut().skip(3) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
 }

@@ -7,7 +7,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle, presets};
+use comfy_table::{Table, TableStyle, presets};
+use rmm_cli::table::of_figures;
 
 use super::number::short;
 use crate::round_trip::{Allocation, Figure};
@@ -55,9 +56,7 @@ fn within_bound(figures: &[Figure]) -> String {
 }
 
 fn table(figures: &[Figure], style: TableStyle) -> Table {
-    let mut table = Table::new();
-    table.load_style(style);
-    table.set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
+    let mut table = of_figures(style, COLUMNS, 2);
     for figure in figures {
         let allocated = match figure.allocation {
             Allocation::Once => "once",
@@ -73,9 +72,6 @@ fn table(figures: &[Figure], style: TableStyle) -> Table {
             figure.typed_calls.to_string(),
             figure.raw_calls.to_string(),
         ]);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }

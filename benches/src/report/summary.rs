@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle, presets};
+use comfy_table::{Table, TableStyle, presets};
+use rmm_cli::table::of_figures;
 
 use super::number::short;
 use super::targets::{Judged, Limit, Times, Verdict};
@@ -28,19 +29,12 @@ fn verdict(judged: &[Judged]) -> String {
 }
 
 fn table(judged: &[Judged], style: TableStyle) -> Table {
-    let mut table = Table::new();
-    table.load_style(style).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(COLUMNS);
+    let mut table = of_figures(style, COLUMNS, 2);
     // A run of some workloads only is not shown with empty lines for the others.
     let is_measured = |judged: &&Judged| {
         judged.ours.is_some() || judged.rmm_pool.is_some() || judged.best_peer.is_some()
     };
-    for judged in judged.iter().filter(is_measured) {
-        table.add_row(cells(judged));
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    table.add_rows(judged.iter().filter(is_measured).map(cells));
     table
 }
 

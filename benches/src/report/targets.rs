@@ -28,78 +28,45 @@ pub(super) enum Limit {
     AtLeast(f64),
 }
 
+impl Target {
+    const fn at_most(self, bound: f64) -> Self {
+        Self { limit: Limit::AtMost(bound), ..self }
+    }
+
+    const fn at_least(self, bound: f64) -> Self {
+        Self { limit: Limit::AtLeast(bound), ..self }
+    }
+
+    const fn rmm_pool(self, times: f64) -> Self {
+        Self { than_rmm_pool: Some(times), ..self }
+    }
+
+    const fn best_peer(self, times: f64) -> Self {
+        Self { than_best_peer: Some(times), ..self }
+    }
+
+    const fn one_thread(self, times: f64) -> Self {
+        Self { than_one_thread: Some(times), ..self }
+    }
+}
+
 const fn target(label: &'static str, workload: &'static str, params: &'static str) -> Target {
+    let (limit, times) = (Limit::None, None);
     Target {
         label,
         workload,
         params,
-        limit: Limit::None,
-        than_rmm_pool: None,
-        than_best_peer: None,
-        than_one_thread: None,
+        limit,
+        than_rmm_pool: times,
+        than_best_peer: times,
+        than_one_thread: times,
     }
-}
-
-/// Without a comparison with others.
-const fn at_most(
-    label: &'static str,
-    workload: &'static str,
-    params: &'static str,
-    bound: f64,
-) -> Target {
-    Target { limit: Limit::AtMost(bound), ..target(label, workload, params) }
-}
-
-const fn at_least(
-    label: &'static str,
-    workload: &'static str,
-    params: &'static str,
-    bound: f64,
-) -> Target {
-    Target { limit: Limit::AtLeast(bound), ..target(label, workload, params) }
-}
-
-const fn pair(label: &'static str, params: &'static str, bound: f64) -> Target {
-    Target {
-        limit: Limit::AtMost(bound),
-        than_rmm_pool: Some(15.0),
-        than_best_peer: Some(7.0),
-        ..target(label, "pair", params)
-    }
-}
-
-const fn warm(label: &'static str, trace: &'static str) -> Target {
-    Target {
-        limit: Limit::AtMost(50.0),
-        than_best_peer: Some(5.0),
-        ..target(label, "replay", trace)
-    }
-}
-
-const fn cold(label: &'static str, trace: &'static str) -> Target {
-    Target { than_best_peer: Some(1.0), ..target(label, "replay_cold", trace) }
-}
-
-const fn reserved(label: &'static str, trace: &'static str, bound: f64) -> Target {
-    at_most(label, "replay_reserved_over_peak", trace, bound)
-}
-
-const fn waits(label: &'static str, params: &'static str) -> Target {
-    at_most(label, "waits", params, 10.0)
-}
-
-/// Nanoseconds of the longest call that asks the driver for nothing, beside 10^5 blocks and beside
-/// 10^6.
-const LONGEST: [f64; 2] = [1e6, 1e7];
-
-const fn longest(label: &'static str, params: &'static str, bound: f64) -> Target {
-    at_most(label, "latency", params, bound)
 }
 
 /// How many times less than RMM's an adaptor of ours is to add, to a resource that does nothing.
 /// Over a pool, a part of its work is done while the processor waits for the pool's.
 const fn adaptor(label: &'static str, name: &'static str) -> Target {
-    Target { than_rmm_pool: Some(5.0), ..target(label, "adaptor_over_nothing", name) }
+    target(label, "adaptor_over_nothing", name).rmm_pool(5.0)
 }
 
 /// Nanoseconds that two runs of the same differ by: an adaptor that adds less counts as adding
@@ -108,90 +75,52 @@ const RESOLUTION: f64 = 0.5;
 
 /// Every target.
 const TARGETS: &[Target] = &[
-    pair("pair, 256 B", "size=256", 30.0),
-    pair("pair, 4 KiB", "size=4096", 20.0),
-    pair("pair, 1 MiB", "size=1048576", 30.0),
-    at_most("legacy stream, pair", "legacy", "size=4096", 45.0),
-    at_most("legacy stream, random", "legacy", "random", 80.0),
-    at_most("per-thread stream, pair", "per-thread", "size=4096", 25.0),
-    at_most("per-thread stream, random", "per-thread", "random", 50.0),
+    target("pair, 256 B", "pair", "size=256").at_most(30.0).rmm_pool(15.0).best_peer(7.0),
+    target("pair, 4 KiB", "pair", "size=4096").at_most(20.0).rmm_pool(15.0).best_peer(7.0),
+    target("pair, 1 MiB", "pair", "size=1048576").at_most(30.0).rmm_pool(15.0).best_peer(7.0),
+    target("legacy stream, pair", "legacy", "size=4096").at_most(45.0),
+    target("legacy stream, random", "legacy", "random").at_most(80.0),
+    target("per-thread stream, pair", "per-thread", "size=4096").at_most(25.0),
+    target("per-thread stream, random", "per-thread", "random").at_most(50.0),
     // Three more than on a stream of our own.
-    at_most("adopted stream, known end, pair", "foreign", "known end", 23.0),
-    at_most("adopted stream, unknown end, pair", "foreign", "unknown end", 180.0),
-    at_most("random, 256 streams", "streams", "streams=256", 80.0),
-    at_least("migrate, 1,000 calls a round", "migrate", "T=16 calls=1000", 40.0),
-    at_least("migrate, 50 calls a round", "migrate", "T=16 calls=50", 10.0),
-    at_least("16 threads on one stream", "shared", "T=16", 200.0),
-    at_most("large blocks", "large", "2 to 256 MiB", 60.0),
-    at_most("growth from an empty pool", "grow", "blocks=4000", 350.0),
-    at_most("busy streams, reserved / live", "busy", "reserved / live", 1.25),
-    longest("p99.999 of a million calls", "random p99.999", 10e3),
-    longest("longest of a million calls", "random longest", 50e3),
-    Target {
-        limit: Limit::AtMost(60.0),
-        than_rmm_pool: Some(500.0),
-        than_best_peer: Some(10.0),
-        ..target("10,000 holes", "holes", "H=10000")
-    },
-    Target {
-        limit: Limit::AtMost(50.0),
-        than_best_peer: Some(8.0),
-        ..target("random, 1 stream", "random", "streams=1")
-    },
-    Target {
-        limit: Limit::AtMost(60.0),
-        than_best_peer: Some(5.0),
-        ..target("random, 8 streams", "random", "streams=8")
-    },
-    Target {
-        limit: Limit::AtLeast(100.0),
-        than_best_peer: Some(20.0),
-        than_one_thread: Some(10.0),
-        ..target("16 threads", "threads", "T=16")
-    },
-    Target {
-        limit: Limit::AtMost(150.0),
-        than_best_peer: Some(6.0),
-        ..target("handoff", "handoff", "4096")
-    },
-    warm("etl-streams, warm", "etl-streams"),
-    warm("gnn-train, warm", "gnn-train"),
-    warm("gpt2-train, warm", "gpt2-train"),
-    warm("resnet-train, warm", "resnet-train"),
-    cold("etl-streams, cold", "etl-streams"),
-    cold("gnn-train, cold", "gnn-train"),
-    cold("gpt2-train, cold", "gpt2-train"),
-    cold("resnet-train, cold", "resnet-train"),
-    reserved("etl-streams, reserved / peak", "etl-streams", 1.40),
-    reserved("gnn-train, reserved / peak", "gnn-train", 1.15),
-    reserved("gpt2-train, reserved / peak", "gpt2-train", 1.15),
-    reserved("resnet-train, reserved / peak", "resnet-train", 1.15),
-    waits("random, 8 streams, waits", "random streams=8"),
-    waits("etl-streams, waits", "etl-streams"),
-    waits("gnn-train, waits", "gnn-train"),
-    waits("gpt2-train, waits", "gpt2-train"),
-    waits("resnet-train, waits", "resnet-train"),
-    at_most("allocate, p99.9", "allocate", "p99.9", 1000.0),
-    longest(
-        "longest allocation, 10^5 blocks",
-        "blocks=100000 streams=1 threads=1 allocate longest",
-        LONGEST[0],
-    ),
-    longest(
-        "longest free, 10^5 blocks",
-        "blocks=100000 streams=1 threads=1 free longest",
-        LONGEST[0],
-    ),
-    longest(
-        "longest allocation, 10^6 blocks",
-        "blocks=1000000 streams=1 threads=1 allocate longest",
-        LONGEST[1],
-    ),
-    longest(
-        "longest free, 10^6 blocks",
-        "blocks=1000000 streams=1 threads=1 free longest",
-        LONGEST[1],
-    ),
+    target("adopted stream, known end, pair", "foreign", "known end").at_most(23.0),
+    target("adopted stream, unknown end, pair", "foreign", "unknown end").at_most(180.0),
+    target("random, 256 streams", "streams", "streams=256").at_most(80.0),
+    target("migrate, 1,000 calls a round", "migrate", "T=16 calls=1000").at_least(40.0),
+    target("migrate, 50 calls a round", "migrate", "T=16 calls=50").at_least(10.0),
+    target("16 threads on one stream", "shared", "T=16").at_least(200.0),
+    target("large blocks", "large", "2 to 256 MiB").at_most(60.0),
+    target("growth from an empty pool", "grow", "blocks=4000").at_most(350.0),
+    target("busy streams, reserved / live", "busy", "reserved / live").at_most(1.25),
+    target("p99.999 of a million calls", "latency", "random p99.999").at_most(10e3),
+    target("longest of a million calls", "latency", "random longest").at_most(50e3),
+    target("10,000 holes", "holes", "H=10000").at_most(60.0).rmm_pool(500.0).best_peer(10.0),
+    target("random, 1 stream", "random", "streams=1").at_most(50.0).best_peer(8.0),
+    target("random, 8 streams", "random", "streams=8").at_most(60.0).best_peer(5.0),
+    target("16 threads", "threads", "T=16").at_least(100.0).best_peer(20.0).one_thread(10.0),
+    target("handoff", "handoff", "4096").at_most(150.0).best_peer(6.0),
+    target("etl-streams, warm", "replay", "etl-streams").at_most(50.0).best_peer(5.0),
+    target("gnn-train, warm", "replay", "gnn-train").at_most(50.0).best_peer(5.0),
+    target("gpt2-train, warm", "replay", "gpt2-train").at_most(50.0).best_peer(5.0),
+    target("resnet-train, warm", "replay", "resnet-train").at_most(50.0).best_peer(5.0),
+    target("etl-streams, cold", "replay_cold", "etl-streams").best_peer(1.0),
+    target("gnn-train, cold", "replay_cold", "gnn-train").best_peer(1.0),
+    target("gpt2-train, cold", "replay_cold", "gpt2-train").best_peer(1.0),
+    target("resnet-train, cold", "replay_cold", "resnet-train").best_peer(1.0),
+    target("etl-streams, reserved / peak", RESERVED, "etl-streams").at_most(1.40),
+    target("gnn-train, reserved / peak", RESERVED, "gnn-train").at_most(1.15),
+    target("gpt2-train, reserved / peak", RESERVED, "gpt2-train").at_most(1.15),
+    target("resnet-train, reserved / peak", RESERVED, "resnet-train").at_most(1.15),
+    target("random, 8 streams, waits", "waits", "random streams=8").at_most(10.0),
+    target("etl-streams, waits", "waits", "etl-streams").at_most(10.0),
+    target("gnn-train, waits", "waits", "gnn-train").at_most(10.0),
+    target("gpt2-train, waits", "waits", "gpt2-train").at_most(10.0),
+    target("resnet-train, waits", "waits", "resnet-train").at_most(10.0),
+    target("allocate, p99.9", "allocate", "p99.9").at_most(1000.0),
+    target("longest allocation, 10^5 blocks", "latency", LONGEST[0]).at_most(1e6),
+    target("longest free, 10^5 blocks", "latency", LONGEST[1]).at_most(1e6),
+    target("longest allocation, 10^6 blocks", "latency", LONGEST[2]).at_most(1e7),
+    target("longest free, 10^6 blocks", "latency", LONGEST[3]).at_most(1e7),
     adaptor("adaptor aligned_256", "aligned_256"),
     adaptor("adaptor aligned_4096", "aligned_4096"),
     adaptor("adaptor callback", "callback"),
@@ -199,13 +128,20 @@ const TARGETS: &[Target] = &[
     adaptor("adaptor limiting", "limiting"),
     adaptor("adaptor logging", "logging"),
     // It needs memory to move: over the pool.
-    Target {
-        than_rmm_pool: Some(5.0),
-        ..target("adaptor prefetch, over the pool", "adaptor_own", "prefetch")
-    },
+    target("adaptor prefetch, over the pool", "adaptor_own", "prefetch").rmm_pool(5.0),
     adaptor("adaptor statistics", "statistics"),
     adaptor("adaptor thread_safe", "thread_safe"),
     adaptor("adaptor tracking", "tracking"),
+];
+
+const RESERVED: &str = "replay_reserved_over_peak";
+
+/// The longest calls that ask the driver for nothing, beside 10^5 blocks and beside 10^6.
+const LONGEST: [&str; 4] = [
+    "blocks=100000 streams=1 threads=1 allocate longest",
+    "blocks=100000 streams=1 threads=1 free longest",
+    "blocks=1000000 streams=1 threads=1 allocate longest",
+    "blocks=1000000 streams=1 threads=1 free longest",
 ];
 
 /// A ratio and what it is to be at least.

@@ -10,6 +10,7 @@
 //! | [`replay`] | makes a trace's calls against a resource |
 //! | [`results`] | the data a replay produces, and its JSON |
 //! | [`table`] | the terminal table of a replay |
+//! | [`draw`] | the drawing primitives of charts |
 //! | [`html`] | the self-contained HTML report of a replay |
 //! | [`output`] | writes a file whole or not at all |
 
@@ -17,6 +18,7 @@ pub mod args;
 pub mod commands;
 pub mod device;
 pub mod doctor;
+pub mod draw;
 mod exit;
 mod findings;
 mod format;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Row, Table, TableStyle, presets};
 
 use crate::format::{bytes, count, float, mib, thousands};
 use crate::results::{ResourceResult, TraceResult};
@@ -22,23 +22,25 @@ pub(crate) const COLUMNS: [&str; 11] = [
     "leaks",
 ];
 
+/// An empty table as wide as its content, with figures in all but the first columns.
+pub fn of_figures(style: TableStyle, header: impl Into<Row>, first_figure: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(style).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(first_figure) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
 /// One line about the trace, the table of its resources, and the first failure of each resource
 /// that had one.
 ///
 /// The width does not depend on the terminal, so that output can be compared and grepped. Ends with
 /// a line feed.
 pub fn render(trace: &TraceResult) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(COLUMNS);
-    for resource in &trace.resources {
-        table.add_row(cells(resource));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = of_figures(presets::UTF8_HORIZONTAL_ONLY, COLUMNS, 1);
+    table.add_rows(trace.resources.iter().map(values));
     let mut text = format!("{}: {}\n", trace.file, describe(trace));
     for line in table.lines() {
         text.push_str(line.trim_end());
@@ -112,8 +114,4 @@ pub(crate) fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
         thousands(resource.failures),
         thousands(resource.leaked_blocks),
     ]
-}
-
-fn cells(resource: &ResourceResult) -> Vec<Cell> {
-    values(resource).into_iter().map(Cell::new).collect()
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use super::draw::{
-    Canvas, Drawn, FREE, FREE_EDGE, STREAM_COLOURS, WIDTH, css, font, stream_colour, svg,
-};
+use super::draw::{FREE, FREE_EDGE, WIDTH, css, stream_colour, svg};
 use super::figure::{Figure, legend};
 use super::layout::{Layout, Row, Span, layout};
+use crate::draw::{Canvas, Drawn, PALETTE, font, text};
 use crate::format::{bytes, count};
 use crate::results::{BlockState, HeapBlock, ResourceResult};
 
@@ -46,6 +45,7 @@ pub(super) fn figure(resource: &ResourceResult) -> Option<Figure> {
 }
 
 /// Totals of a heap.
+#[derive(Default)]
 struct Usage {
     live: u64,
     live_blocks: u64,
@@ -57,14 +57,7 @@ struct Usage {
 
 impl Usage {
     fn of(blocks: &[HeapBlock]) -> Self {
-        let mut usage = Self {
-            live: 0,
-            live_blocks: 0,
-            streams: BTreeMap::new(),
-            free: 0,
-            free_ranges: 0,
-            largest_free: 0,
-        };
+        let mut usage = Self::default();
         for block in blocks {
             match block.state {
                 BlockState::Live => {
@@ -134,8 +127,8 @@ fn caption(layout: &Layout, usage: &Usage) -> String {
             bytes(hidden_bytes)
         );
     }
-    if usage.streams.keys().any(|&stream| stream as usize >= STREAM_COLOURS) {
-        let _ = write!(text, " Streams share {STREAM_COLOURS} colours.");
+    if usage.streams.keys().any(|&stream| stream as usize >= PALETTE.len()) {
+        let _ = write!(text, " Streams share {} colours.", PALETTE.len());
     }
     text
 }
@@ -161,8 +154,8 @@ fn draw(canvas: &Canvas<'_>, layout: &Layout, tops: &[i32]) -> Drawn {
         } else {
             format!("+{}", bytes(row.offset))
         };
-        let style = font(16).pos(Pos::new(HPos::Right, VPos::Center));
-        canvas.draw(&Text::new(label, (LEFT - 10, top + ROW_HEIGHT / 2), style))?;
+        let place = (LEFT - 10, top + ROW_HEIGHT / 2);
+        text(canvas, label, place, HPos::Right, &font(16))?;
 
         let end = x(row.pixels);
         canvas.draw(&Rectangle::new([(LEFT, top), (end, top + ROW_HEIGHT)], FREE.filled()))?;

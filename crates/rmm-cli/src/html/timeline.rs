@@ -4,8 +4,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::downsample::{MAX_POINTS, downsample};
-use super::draw::{Drawn, GRID, INK, LIVE, RESERVED, Unit, css, float, font, svg};
+use super::draw::{GRID, LIVE, RESERVED, Unit, css, float, svg};
 use super::figure::{Figure, legend};
+use crate::draw::{Canvas, Drawn, INK, font};
 use crate::format::{self, bytes, thousands};
 use crate::results::{ResourceResult, Sample};
 
@@ -55,7 +56,7 @@ fn peak(samples: &[Sample]) -> Option<Sample> {
     samples.iter().rev().max_by_key(|sample| sample.live_bytes).copied()
 }
 
-fn draw(canvas: &super::draw::Canvas<'_>, samples: &[Sample], peak: Sample) -> Drawn {
+fn draw(canvas: &Canvas<'_>, samples: &[Sample], peak: Sample) -> Drawn {
     let top = samples
         .iter()
         .map(|sample| sample.live_bytes.max(sample.reserved_bytes))
