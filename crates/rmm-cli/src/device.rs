@@ -25,13 +25,8 @@ pub struct OpenDevice {
     pub name: String,
     /// Why the software device was chosen, if it was.
     pub notice: Option<String>,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Software { machine: Machine, _entered: MachineGuard },
-    Gpu { device: Device, _current: DeviceGuard },
+    handle: DeviceHandle,
+    _current: Current,
 }
 
 /// A handle with which another thread uses the same device.
@@ -129,58 +124,49 @@ impl OpenDevice {
         let machine = sizes.iter().find_map(|&memory| build(memory).ok());
         let machine = machine
             .ok_or("the software device cannot reserve its memory: this system limits the address space of a process")?;
-        let entered = machine.enter();
+        let opened = Self { notice, ..Self::on_machine(&machine) };
         let name = Device::current().and_then(Device::name).map_err(|error| error.to_string())?;
-        Ok(Self { name, notice, kind: Kind::Software { machine, _entered: entered } })
+        Ok(Self { name, ..opened })
     }
 
     /// Wraps an existing software device: for tests that inject faults.
     pub fn on_machine(machine: &Machine) -> Self {
-        let name = "Software device".to_owned();
         Self {
-            name,
+            name: "Software device".to_owned(),
             notice: None,
-            kind: Kind::Software { machine: machine.clone(), _entered: machine.enter() },
+            handle: DeviceHandle::Software(machine.clone()),
+            _current: Current::Software(machine.enter()),
         }
     }
 
     fn gpu(ordinal: u32) -> Result<Self, Error> {
         install_counted()?;
         let device = Device::new(ordinal as usize)?;
-        let current = device.make_current()?;
-        Ok(Self {
-            name: device.name()?,
-            notice: None,
-            kind: Kind::Gpu { device, _current: current },
-        })
+        let (handle, current) = (DeviceHandle::Gpu(device), device.make_current()?);
+        let (name, notice) = (device.name()?, None);
+        Ok(Self { name, notice, handle, _current: Current::Gpu(current) })
     }
 
     /// Whether it is the software device.
     pub fn is_software(&self) -> bool {
-        matches!(self.kind, Kind::Software { .. })
+        self.machine().is_some()
     }
 
     /// Driver calls that this process has made so far.
     pub fn driver_calls(&self) -> u64 {
-        match &self.kind {
-            Kind::Software { machine, .. } => machine.calls(),
-            Kind::Gpu { .. } => counting::calls(),
-        }
+        self.machine().map_or_else(counting::calls, Machine::calls)
     }
 
     /// A handle for other threads.
     pub fn handle(&self) -> DeviceHandle {
-        match &self.kind {
-            Kind::Software { machine, .. } => DeviceHandle::Software(machine.clone()),
-            Kind::Gpu { device, .. } => DeviceHandle::Gpu(*device),
-        }
+        self.handle.clone()
     }
 
     /// The software device itself, if it is one.
     pub fn machine(&self) -> Option<&Machine> {
-        match &self.kind {
-            Kind::Software { machine, .. } => Some(machine),
-            Kind::Gpu { .. } => None,
+        match &self.handle {
+            DeviceHandle::Software(machine) => Some(machine),
+            DeviceHandle::Gpu(_) => None,
         }
     }
 }
