@@ -1,22 +1,19 @@
-//! Comparison of two allocation logs.
+//! Allocation logs without what differs from run to run.
 
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::fmt;
 
 /// The handles of the default streams, which are the same in every process: null, the legacy one,
 /// the thread's own.
 const DEFAULT_STREAMS: [&str; 3] = ["0", "0x1", "0x2"];
 
-/// How many rows that differ are shown.
-const SHOWN: usize = 10;
-
-/// What two logs have in common.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Matched {
-    /// Rows below the header.
-    pub(crate) rows: usize,
+/// A log as two runs of one program write it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Canonical {
+    /// The header, and the rows with numbers in place of addresses, threads and the handles of
+    /// streams, and without times.
+    pub(crate) lines: Vec<String>,
     /// Threads in them.
     pub(crate) threads: usize,
     /// Streams in them, default streams too.
@@ -25,56 +22,26 @@ pub(crate) struct Matched {
     pub(crate) blocks: usize,
 }
 
-/// Why two logs are not of the same program, in text for a person.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Mismatch(String);
-
-/// Whether two logs have the same columns, rows and formats, but for addresses, times, threads and
-/// the handles of streams. Those have to be well formed, and are compared by which row means which
-/// block, thread and stream.
+/// What a log has in common with those of other runs of its program.
 ///
 /// # Errors
-/// If they differ, or one of them is not as RMM writes them.
-pub(crate) fn compare(theirs: &str, ours: &str) -> Result<Matched, Mismatch> {
-    let of = |whose: &str, log| {
-        Log::read(log).map_err(|problem| Mismatch(format!("{whose} log: {problem}")))
-    };
-    let (theirs, ours) = (of("their", theirs)?, of("our", ours)?);
-    let length = theirs.lines.len().max(ours.lines.len());
-    let pairs = (0..length).map(|row| (row + 1, theirs.line(row), ours.line(row)));
-    let different: Vec<_> = pairs.filter(|(_, theirs, ours)| theirs != ours).collect();
-    if different.is_empty() {
-        return Ok(ours.counts());
+/// If the log is not as RMM writes them.
+pub(crate) fn canonical(text: &str) -> Result<Canonical, String> {
+    let mut log = Log::default();
+    let lines = text.strip_suffix('\n').ok_or("its last line has no end")?;
+    let mut canonical = Vec::new();
+    for (number, line) in (1..).zip(lines.split('\n')) {
+        // What the header is, the other log says.
+        let read = if number == 1 { Ok(line.to_owned()) } else { log.row(line) };
+        canonical.push(read.map_err(|problem| format!("line {number}: {problem}: {line:?}"))?);
     }
-    let shown = different.iter().take(SHOWN).map(|(line, theirs, ours)| {
-        format!("\nline {line}:\n  theirs: {theirs}\n  ours:   {ours}")
-    });
-    let more = different.len().saturating_sub(SHOWN);
-    let more = if more > 0 { format!("\nand {more} more") } else { String::new() };
-    let text = format!("{} of {length} lines differ", different.len());
-    Err(Mismatch(text + &shown.collect::<String>() + &more))
+    let (threads, streams) = (log.threads.0.len(), log.streams.0.len());
+    Ok(Canonical { lines: canonical, threads, streams, blocks: log.blocks })
 }
 
-impl fmt::Display for Matched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rows, threads, streams, blocks } = self;
-        write!(f, "the same {rows} rows: {threads} threads, {streams} streams, {blocks} blocks")
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Mismatch {}
-
-/// A log whose addresses, times, threads and streams are replaced by what does not change from run
-/// to run.
+/// What the rows so far have named.
 #[derive(Default)]
 struct Log {
-    lines: Vec<String>,
     threads: Numbers,
     streams: Numbers,
     /// The live blocks by address.
@@ -94,17 +61,6 @@ impl Numbers {
 }
 
 impl Log {
-    fn read(text: &str) -> Result<Self, String> {
-        let mut log = Self::default();
-        let lines = text.strip_suffix('\n').ok_or("its last line has no end")?;
-        for (number, line) in (1..).zip(lines.split('\n')) {
-            // What the header is, the other log says.
-            let read = if number == 1 { Ok(line.to_owned()) } else { log.row(line) };
-            log.lines.push(read.map_err(|problem| format!("line {number}: {problem}: {line:?}"))?);
-        }
-        Ok(log)
-    }
-
     fn row(&mut self, line: &str) -> Result<String, String> {
         let fields: Vec<&str> = line.split(',').collect();
         let &[thread, time, action, pointer, size, stream] = fields.as_slice() else {
@@ -149,19 +105,6 @@ impl Log {
         };
         Ok(format!("(block {number})"))
     }
-
-    fn line(&self, row: usize) -> &str {
-        self.lines.get(row).map_or("nothing", String::as_str)
-    }
-
-    fn counts(&self) -> Matched {
-        Matched {
-            rows: self.lines.len() - 1,
-            threads: self.threads.0.len(),
-            streams: self.streams.0.len(),
-            blocks: self.blocks,
-        }
-    }
 }
 
 fn is_decimal(text: &str) -> bool {
@@ -188,5 +131,5 @@ fn is_time(text: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "compare/tests.rs"]
+#[path = "canonical/tests.rs"]
 mod tests;
