@@ -1,18 +1,15 @@
 //! Migration benchmark: tasks that change threads, as those of async runtimes do.
 
-use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rmm_cli::device::DeviceHandle;
 use rmm_core::{Error, Resource};
 
-use crate::pin::pin_thread;
 use crate::player::Player;
 use crate::program::Program;
-use crate::rounds::SpinBarrier;
+use crate::rounds::{SpinBarrier, on_threads};
 
 /// Lists of calls, each with its stream, which one thread after the other goes on with.
 #[derive(Debug)]
@@ -47,7 +44,8 @@ impl<'a> Tasks<'a> {
         let rounds = longest.unwrap_or_default().div_ceil(calls_a_round);
         (0..self.players.len()).for_each(|task| self.player(task).start_over());
         let (failed, first_error) = (AtomicBool::new(false), Mutex::new(None));
-        let time = on_threads(device, self.players.len(), |thread, barrier| {
+        let barrier = SpinBarrier::new(self.players.len());
+        let time = on_threads(device, 0..self.players.len(), &|| barrier.wait(), &|thread| {
             for round in 0..rounds {
                 let task = (thread + round) % self.players.len();
                 let left = self.programs[task].list().len().saturating_sub(round * calls_a_round);
@@ -65,6 +63,7 @@ impl<'a> Tasks<'a> {
                 }
                 barrier.wait();
             }
+            Ok(())
         })?;
         let first_error = first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
         first_error.map_or(Ok(time), Err)
@@ -84,44 +83,11 @@ pub fn empty_rounds(
     threads: usize,
     rounds: usize,
 ) -> Result<Duration, Error> {
-    on_threads(device, threads, |_, barrier| (0..rounds).for_each(|_| barrier.wait()))
-}
-
-/// Does the work on new threads, given their numbers; the time from the first that began to the
-/// last that ended.
-fn on_threads(
-    device: &DeviceHandle,
-    threads: usize,
-    work: impl Fn(usize, &SpinBarrier) + Sync,
-) -> Result<Duration, Error> {
     let barrier = SpinBarrier::new(threads);
-    let spans: Result<Vec<_>, Error> = thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (work, barrier) = (&work, &barrier);
-                scope.spawn(move || {
-                    pin_thread(thread, threads);
-                    // Also if it fails: the others wait for this thread.
-                    let current = device.make_current();
-                    barrier.wait();
-                    let begin = Instant::now();
-                    work(thread, barrier);
-                    let end = Instant::now();
-                    current.map(|_| (begin, end))
-                })
-            })
-            .collect();
-        let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
-        joined.map(|span| span.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
-    });
-    Ok(longest_span(&spans?))
-}
-
-/// From the first beginning to the last end.
-pub(crate) fn longest_span(spans: &[(Instant, Instant)]) -> Duration {
-    let begin = spans.iter().map(|span| span.0).min();
-    let end = spans.iter().map(|span| span.1).max();
-    begin.zip(end).map(|(begin, end)| end - begin).unwrap_or_default()
+    on_threads(device, 0..threads, &|| barrier.wait(), &|_| {
+        (0..rounds).for_each(|_| barrier.wait());
+        Ok(())
+    })
 }
 
 #[cfg(test)]

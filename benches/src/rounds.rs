@@ -1,10 +1,47 @@
-//! A barrier between short rounds of work.
+//! Threads that work at the same time, and a barrier between short rounds of their work.
 
 #![forbid(unsafe_code)]
 
-use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::time::{Duration, Instant};
+use std::{hint, panic, thread};
+
+use rmm_cli::device::DeviceHandle;
+use rmm_core::Error;
+
+use crate::pin::pin_thread;
+
+/// Does the work on new threads, one for each item, which first `wait` for all others; the time
+/// from the first that began to the last that ended.
+pub(crate) fn on_threads<T: Send>(
+    device: &DeviceHandle,
+    items: impl ExactSizeIterator<Item = T>,
+    wait: &(impl Fn() + Sync),
+    work: &(impl Fn(T) -> Result<(), Error> + Sync),
+) -> Result<Duration, Error> {
+    let threads = items.len();
+    let spans: Vec<Result<(Instant, Instant), Error>> = thread::scope(|scope| {
+        let start = |(thread, item)| {
+            scope.spawn(move || {
+                pin_thread(thread, threads);
+                // Also if it fails: the others wait for this thread.
+                let current = device.make_current();
+                wait();
+                let begin = Instant::now();
+                work(item)?;
+                let end = Instant::now();
+                current.map(|_| (begin, end))
+            })
+        };
+        let running: Vec<_> = items.enumerate().map(start).collect();
+        let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.map(|span| span.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
+    });
+    let spans = spans.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let begin = spans.iter().map(|span| span.0).min();
+    let end = spans.iter().map(|span| span.1).max();
+    Ok(begin.zip(end).map(|(begin, end)| end - begin).unwrap_or_default())
+}
 
 /// A barrier whose waiters spin: between rounds of a microsecond a wait in the kernel would be most
 /// of what is timed. `peers/workloads.hpp` has the same one.

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt;
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +23,7 @@ pub struct Row {
 
 /// Writes rows as they come, after one line of headings, so that a run that is cut short leaves
 /// what it has measured.
+#[derive(Debug)]
 pub struct Writer<W: Write> {
     csv: csv::Writer<W>,
 }
@@ -42,12 +42,6 @@ impl<W: Write> Writer<W> {
         let rounded = Row { value: (row.value * 1e4).round() / 1e4, ..row.clone() };
         self.csv.serialize(rounded)?;
         Ok(self.csv.flush()?)
-    }
-}
-
-impl<W: Write> fmt::Debug for Writer<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").finish_non_exhaustive()
     }
 }
 

@@ -31,10 +31,15 @@ pub fn run(benchmarks: impl FnOnce(&mut Criterion, &OpenDevice) -> Outcome) -> E
         .configure_from_args();
     let outcome = open(DeviceChoice::Auto).and_then(|device| benchmarks(&mut criterion, &device));
     criterion.final_summary();
+    status("the benchmarks stopped", outcome)
+}
+
+/// The exit status of a program, whose error is printed after `what`.
+pub fn status(what: &str, outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("the benchmarks stopped: {error}"));
+            say(&format!("{what}: {error}"));
             ExitCode::FAILURE
         }
     }

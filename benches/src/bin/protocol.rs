@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rmm_benches::allocators::{KINDS, Kind};
 use rmm_benches::pin;
 use rmm_benches::rows::{Row, Writer};
-use rmm_benches::setup::{open, rows_to, say};
+use rmm_benches::setup::{open, rows_to, status};
 use rmm_benches::workloads::{Bench, Extent, Recorded, WORKLOADS, Workload};
 use rmm_cli::args::DeviceChoice;
 
@@ -59,13 +59,7 @@ fn workload_names() -> PossibleValuesParser {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&format!("protocol: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    status("protocol", run(&Args::parse()))
 }
 
 fn run(args: &Args) -> Result<(), Box<dyn Error>> {

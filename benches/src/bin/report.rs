@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use rmm_benches::report::{self, Figures, Page};
+use rmm_benches::setup::status;
 
 /// Read the rows of a run.
 #[derive(Debug, Parser)]
@@ -42,17 +43,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(text) => {
-            // A reader that has gone away has read enough.
-            io::stdout().write_all(text.as_bytes()).ok();
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            writeln!(io::stderr(), "report: {error}").ok();
-            ExitCode::FAILURE
-        }
-    }
+    let outcome = run(&Args::parse()).map(|text| {
+        // A reader that has gone away has read enough.
+        io::stdout().write_all(text.as_bytes()).ok();
+    });
+    status("report", outcome)
 }
 
 fn run(args: &Args) -> Result<String, Box<dyn Error>> {

@@ -10,7 +10,7 @@ use clap::Parser;
 use rmm_benches::outcome::Outcome;
 use rmm_benches::report;
 use rmm_benches::round_trip::{Allocation, measure};
-use rmm_benches::setup::{open, rows_to, say};
+use rmm_benches::setup::{open, rows_to, say, status};
 use rmm_cli::args::DeviceChoice;
 
 /// Bytes that go each way.
@@ -37,13 +37,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&format!("round-trip: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    status("round-trip", run(&Args::parse()))
 }
 
 fn run(args: &Args) -> Outcome {

@@ -1,21 +1,18 @@
 //! Workloads: several threads at once with random calls, each with its own stream or all on one.
 
-use std::panic;
 use std::sync::Barrier;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rmm_cli::device::DeviceHandle;
 use rmm_core::{AnyResource, Error};
 
 use super::bench::{Bench, new_stream, to_f64};
 use crate::allocators::Start;
-use crate::migrate::longest_span;
 use crate::outcome::Outcome;
-use crate::pin::pin_thread;
 use crate::player::Player;
 use crate::program::Program;
 use crate::protocol::RandomOps;
+use crate::rounds::on_threads;
 
 /// One to sixteen threads.
 pub(super) fn threads(bench: &mut Bench<'_>) -> Outcome {
@@ -70,27 +67,9 @@ fn all_at_once(
     resource: &AnyResource,
     players: &mut [Player<'_>],
 ) -> Result<Duration, Error> {
-    let threads = players.len();
-    let ready = Barrier::new(threads);
-    let spans: Vec<Result<(Instant, Instant), Error>> = thread::scope(|scope| {
-        let running: Vec<_> = players
-            .iter_mut()
-            .enumerate()
-            .map(|(thread, player)| {
-                let ready = &ready;
-                scope.spawn(move || {
-                    pin_thread(thread, threads);
-                    let current = device.make_current();
-                    ready.wait(); // also if it failed: the others wait for this thread
-                    let begin = Instant::now();
-                    player.run(resource)?;
-                    let end = Instant::now();
-                    current.map(|_| (begin, end))
-                })
-            })
-            .collect();
-        let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
-        joined.map(|span| span.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
-    });
-    Ok(longest_span(&spans.into_iter().collect::<Result<Vec<_>, _>>()?))
+    let ready = Barrier::new(players.len());
+    let wait = || {
+        ready.wait();
+    };
+    on_threads(device, players.iter_mut(), &wait, &|player| player.run(resource))
 }
