@@ -76,13 +76,64 @@ macro_rules! assert_same_layout {
 
 use assert_same_layout;
 
-/// Implements one of the two traits for types of the same layout, by an expression for each
-/// direction.
+/// Defines the trait of a crate, and implements it for handles, numbers and the structures of
+/// bytes, which both crates have.
 macro_rules! conversions {
     (
-        $trait:ident: $to:ident |$value:ident| $there:expr, $from:ident |$foreign:ident| $back:expr;
-        $($ours:ident = $theirs:ty;)*
-    ) => {$(
+        $trait:ident of $crate_name:literal: $to:ident, $from:ident;
+        handles: $($handle:ident = $their_handle:ty),*;
+        numbers: $($number:ident = $their_number:ty),*;
+        uuid: $uuid:ty, ipc_memory: $memory:ty, ipc_event: $event:ty
+    ) => {
+        #[doc = concat!("A value that `", $crate_name, "` has a type for too.")]
+        ///
+        /// Both directions change the type of a handle only; nothing is created, checked or freed.
+        pub trait $trait: Sized {
+            #[doc = concat!("The type in `", $crate_name, "`.")]
+            type Foreign;
+
+            #[doc = concat!("Converts to the type of `", $crate_name, "`.")]
+            fn $to(self) -> Self::Foreign;
+
+            #[doc = concat!("Converts from the type of `", $crate_name, "`. A handle need not name")]
+            /// a live object: the driver reports an invalid one when it is used.
+            fn $from(foreign: Self::Foreign) -> Self;
+        }
+
+        $($crate::conversion! {
+            $trait for $handle = $their_handle:
+                $to |handle| handle.as_raw().cast(), $from |theirs| Self::from_raw(theirs.cast())
+        })*
+        $($crate::conversion! {
+            $trait for $number = $their_number: $to |number| number.0, $from |theirs| Self(theirs)
+        })*
+        $crate::conversion! {
+            $trait for CuUuid = $uuid:
+                $to |uuid| Self::Foreign { bytes: $crate::to_chars(uuid.bytes) },
+                $from |theirs| Self { bytes: $crate::to_bytes(theirs.bytes) }
+        }
+        $crate::conversion! {
+            $trait for CuIpcMemHandle = $memory:
+                $to |value| Self::Foreign { reserved: $crate::to_chars(value.reserved) },
+                $from |theirs| Self { reserved: $crate::to_bytes(theirs.reserved) }
+        }
+        $crate::conversion! {
+            $trait for CuIpcEventHandle = $event:
+                $to |value| Self::Foreign { reserved: $crate::to_chars(value.reserved) },
+                $from |theirs| Self { reserved: $crate::to_bytes(theirs.reserved) }
+        }
+    };
+}
+
+use conversions;
+
+/// Implements one of the two traits for a type of the same layout, by an expression for each
+/// direction.
+macro_rules! conversion {
+    (
+        $trait:ident for $ours:ident = $theirs:ty:
+            $to:ident |$value:ident| $there:expr, $from:ident |$foreign:ident| $back:expr
+    ) => {
         $crate::assert_same_layout!($ours, $theirs);
 
         impl $trait for $ours {
@@ -97,7 +148,7 @@ macro_rules! conversions {
                 $back
             }
         }
-    )*};
+    };
 }
 
-use conversions;
+use conversion;
