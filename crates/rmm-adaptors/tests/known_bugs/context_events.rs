@@ -3,9 +3,7 @@
 //! reach them by one event of the whole context (`cuCtxRecordEvent`), which is recorded after the
 //! free and waited for before the reuse. Each bug leaves out one of these rules.
 
-use std::thread;
-
-use rmm_core::{Annotator, Context, CudaEvent, CudaStream, Device, DevicePtr, StreamRef};
+use rmm_core::{Annotator, Context, CudaEvent, CudaStream, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 
 use crate::harness::{BLOCK, Bug, Harness, Report, assert_bug_is_found, fill, id, stream};
@@ -92,18 +90,11 @@ impl Pool {
 /// Uses and frees a block on the stream of another thread, which has ended then. Returns the
 /// identity of the stream.
 fn free_on_a_thread(harness: &Harness, pool: &mut Pool) -> u64 {
-    let (machine, block) = (&harness.machine, harness.block(0));
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let _entered = machine.enter();
-            let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-            let own = CudaStream::per_thread();
-            pool.annotator.allocated(block, BLOCK, Some(own.as_stream_ref()));
-            fill(&own, block);
-            pool.free(&own, block);
-            id(&own)
-        });
-        thread.join().expect("it ends well")
+    let block = harness.block(0);
+    harness.on_a_thread(|own| {
+        pool.annotator.allocated(block, BLOCK, Some(own.as_stream_ref()));
+        fill(own, block);
+        pool.free(own, block);
     })
 }
 

@@ -1,8 +1,9 @@
 //! Harness of the known bugs: a machine, memory to suballocate, and the expected reports.
 
 use std::alloc::Layout;
+use std::thread;
 
-use rmm_core::{CudaStream, DevicePtr, StreamFlags, StreamRef, SyncResource, copy};
+use rmm_core::{CudaStream, Device, DevicePtr, StreamFlags, StreamRef, SyncResource, copy};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::CuDeviceAttribute;
@@ -70,6 +71,22 @@ impl Harness {
         // SAFETY: allocated with this layout by `new`, and freed once; the driver waits for its
         // uses.
         unsafe { CudaMemoryResource::new().deallocate_sync(self.memory, memory()) };
+    }
+
+    /// Calls `work` with the default stream of a thread, which has ended on return. Returns the
+    /// identity of the stream.
+    pub(crate) fn on_a_thread(&self, work: impl FnOnce(&CudaStream) + Send) -> u64 {
+        let machine = &self.machine;
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _entered = machine.enter();
+                let _current = Device::new(0).and_then(Device::make_current).expect("a device");
+                let own = CudaStream::per_thread();
+                work(&own);
+                id(&own)
+            });
+            thread.join().expect("it ends well")
+        })
     }
 
     fn reports(&self) -> Vec<Report> {

@@ -2,9 +2,7 @@
 //! default stream may still use blocks that were freed there, and no other thread can wait for that
 //! stream: only for the device.
 
-use std::thread;
-
-use rmm_core::{Annotator, CudaStream, Device, DevicePtr, StreamRef};
+use rmm_core::{Annotator, Device, DevicePtr, StreamRef};
 use rmm_sim::ViolationKind;
 
 use crate::harness::{BLOCK, Bug, Harness, Report, assert_bug_is_found, fill, id, stream};
@@ -30,19 +28,12 @@ impl Left {
 /// A thread uses a block on its default stream, frees it and ends. Returns the identity of the
 /// stream.
 fn leave_a_block(harness: &Harness, left: &mut Left) -> u64 {
-    let (machine, block) = (&harness.machine, harness.block(0));
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let _entered = machine.enter();
-            let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-            let own = CudaStream::per_thread();
-            left.annotator.allocated(block, BLOCK, Some(own.as_stream_ref()));
-            fill(&own, block);
-            left.annotator.freed(block, BLOCK, Some(own.as_stream_ref()));
-            left.blocks.push(block);
-            id(&own)
-        });
-        thread.join().expect("it ends well")
+    let block = harness.block(0);
+    harness.on_a_thread(|own| {
+        left.annotator.allocated(block, BLOCK, Some(own.as_stream_ref()));
+        fill(own, block);
+        left.annotator.freed(block, BLOCK, Some(own.as_stream_ref()));
+        left.blocks.push(block);
     })
 }
 
