@@ -29,51 +29,52 @@ impl PoolCore {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        if let Some(stream) = stream
-            && !self.is_identified(stream)
-        {
-            return self.allocate_identified(upstream, stream, layout);
-        }
-        self.allocate_known(upstream, stream, layout)
-    }
-
-    /// As [`allocate`](Self::allocate), of a handle that may name another stream than at the last
-    /// call.
-    #[inline(never)]
-    fn allocate_identified(
-        &self,
-        upstream: &dyn SyncResource,
-        stream: StreamRef<'_>,
-        layout: Layout,
-    ) -> Result<DevicePtr, Error> {
-        self.allocate_known(upstream, Some(stream.identified()?), layout)
-    }
-
-    #[inline]
-    fn allocate_known(
-        &self,
-        upstream: &dyn SyncResource,
-        stream: Option<StreamRef<'_>>,
-        layout: Layout,
-    ) -> Result<DevicePtr, Error> {
-        let class = self.class(layout);
         let mut taken = Take::NotHere;
-        if let (Some(class), Some(stream)) = (class, stream)
+        if let Some(stream) = stream
+            && self.is_identified(stream)
             && self.is_calm()
+            && let Some(class) = self.small_class(layout)
         {
-            taken = self.caches.take(stream.id(), class);
+            taken = self.caches.take_own(stream.id(), class);
             if let Take::Done(address) = taken {
                 let pointer = DevicePtr(address);
                 self.annotator.allocated(pointer, layout, Some(stream));
                 return Ok(pointer);
             }
         }
-        self.allocate_from_heap(upstream, stream, layout, class.map(|class| (class, taken)))
+        self.allocate_missed(upstream, stream, layout, taken)
+    }
+
+    /// As [`allocate`](Self::allocate), where the thread's own cache has no small block. `missed`
+    /// is its answer.
+    #[inline(never)]
+    fn allocate_missed(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+        mut missed: Take,
+    ) -> Result<DevicePtr, Error> {
+        // The handle may name another stream than at the last call.
+        let stream = stream.map(|stream| self.identified(stream)).transpose()?;
+        let class = self.class(layout);
+        if missed == Take::NotHere
+            && let (Some(class), Some(stream)) = (class, stream)
+            && self.is_calm()
+        {
+            missed = self.caches.take(stream.id(), class);
+            if let Take::Done(address) = missed {
+                let pointer = DevicePtr(address);
+                self.annotator.allocated(pointer, layout, Some(stream));
+                return Ok(pointer);
+            }
+        }
+        self.allocate_from_heap(upstream, stream, layout, class.map(|class| (class, missed)))
     }
 
     /// Allocates a block of the size class from the heap, or, where memory is too scarce for that,
     /// one of the exact size. `missed` is the class and the cache's answer.
-    #[inline(never)]
+    #[inline]
     fn allocate_from_heap(
         &self,
         upstream: &dyn SyncResource,

@@ -27,6 +27,7 @@ mod large;
 #[cfg(all(test, rmm_loom))]
 mod models;
 mod now;
+mod own;
 mod slot;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
@@ -35,7 +36,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rmm_core::{StreamId, StreamRef};
 
-use crate::sync::biased::NextOwner;
+use crate::sync::biased::{NextOwner, Owned, PerThread};
 use crate::sync::biased_table::{BiasedTable, Slot};
 use crate::sync::fence::Fences;
 use crate::sync::thread_token::ThreadToken;
@@ -67,6 +68,9 @@ pub(crate) enum CachePolicy {
     /// All: they have this size.
     OneSize(u64),
 }
+
+/// A slot that belonged to the calling thread a moment ago.
+type OwnedSlot<'a> = (&'a SlotHeader, Owned<'a, SlotHeader, Option<Box<Cache>>, PerThread>);
 
 /// The outcome of an allocation from a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,15 +131,33 @@ impl Caches {
         }
     }
 
-    /// The slots that a thread may use for a stream: the stream's first slot, for the thread that
-    /// comes first, and one in the thread's row.
+    /// The slot that a stream has for the thread that comes first. Neighbours in number have
+    /// neighbouring slots: few streams share one.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
     #[inline]
-    fn slots_of(stream: StreamId, me: ThreadToken) -> [usize; 2] {
-        // Neighbours in number have neighbouring slots: few streams share one.
-        let stream = stream.get() as usize;
+    fn first_slot(stream: StreamId) -> usize {
+        stream.get() as usize % FIRST_SLOTS
+    }
+
+    /// The slot in the thread's row that a stream may have as well.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that is used")]
+    #[inline]
+    fn further_slot(stream: StreamId, me: ThreadToken) -> usize {
         let row = me.number() % THREAD_ROWS * SLOTS_PER_ROW;
-        [stream % FIRST_SLOTS, FIRST_SLOTS + row + stream % SLOTS_PER_ROW]
+        FIRST_SLOTS + row + stream.get() as usize % SLOTS_PER_ROW
+    }
+
+    /// The slot of the stream that belongs to this thread. Another thread may revoke it at any
+    /// time.
+    #[inline]
+    fn owned(&self, me: ThreadToken, stream: StreamId) -> Option<OwnedSlot<'_>> {
+        let slots = self.table.slots()?;
+        let owned = |index: usize| {
+            let slot = &slots[index];
+            let owned = slot.owned_by(me).filter(|_| slot.header().is_of(stream))?;
+            Some((slot.header(), owned))
+        };
+        owned(Self::first_slot(stream)).or_else(|| owned(Self::further_slot(stream, me)))
     }
 
     /// Enters this thread's cache for the stream, if there is one.
@@ -152,15 +174,9 @@ impl Caches {
         stream: StreamId,
         act: impl FnOnce(&mut Cache, &Counters) -> R,
     ) -> Option<R> {
-        let slots = self.table.slots()?;
-        let [first, further] = Self::slots_of(stream, me).map(|index| &slots[index]);
-        let owned_first = first.owned_by(me).filter(|_| first.header().is_of(stream));
-        let (header, owned) = match owned_first {
-            Some(owned) => (first.header(), owned),
-            None => match further.owned_by(me).filter(|_| further.header().is_of(stream)) {
-                Some(owned) => (further.header(), owned),
-                None => return first.header().with_shared(stream, act),
-            },
+        let Some((header, owned)) = self.owned(me, stream) else {
+            let first = &self.table.slots()?[Self::first_slot(stream)];
+            return first.header().with_shared(stream, act);
         };
         let acted = owned.enter(|cache| {
             let cache = cache.as_mut().filter(|_| header.is_of(stream))?;
@@ -174,11 +190,23 @@ impl Caches {
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Take {
         let take = |cache: &mut Cache, counters: &_| match cache.take(class, counters) {
             Some(address) => Take::Done(address),
-            None if cache.is_fence_due(class) => Take::Unfenced,
-            None if cache.is_short(class) => Take::Short,
-            None => Take::Missed,
+            None => Self::miss(cache, class),
         };
         self.with(stream, take).unwrap_or(Take::NotHere)
+    }
+
+    /// Counts a miss, and says what should be done about it. Out of line, so that a hit stays
+    /// short.
+    #[inline(never)]
+    fn miss(cache: &mut Cache, class: Class) -> Take {
+        cache.note_miss();
+        if cache.is_fence_due(class) {
+            Take::Unfenced
+        } else if cache.is_short(class) {
+            Take::Short
+        } else {
+            Take::Missed
+        }
     }
 
     /// Makes the young blocks of this thread's cache for the stream available: an event was
@@ -273,7 +301,7 @@ impl Caches {
 
     /// As [`make`](Self::make); `me` is the calling thread.
     fn make_as(&self, me: ThreadToken, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
-        let candidates = Self::slots_of(stream, me);
+        let candidates = [Self::first_slot(stream), Self::further_slot(stream, me)];
         let mut revoker = self.table.revoker();
         let slots = revoker.slots();
         let is_mine = |index: usize| {

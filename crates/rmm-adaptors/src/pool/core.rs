@@ -119,6 +119,13 @@ impl PoolCore {
         if is_plain { self.caches.class(layout.size() as u64) } else { None }
     }
 
+    /// As [`class`](Self::class), if such blocks are cached and not large.
+    #[inline]
+    pub(super) fn small_class(&self, layout: Layout) -> Option<Class> {
+        let is_plain = layout.align() <= CUDA_ALLOCATION_ALIGNMENT;
+        if is_plain { self.caches.small_class(layout.size()) } else { None }
+    }
+
     /// Whether a block of so many bytes is smaller than the size class of its layout.
     pub(super) fn is_undersized(&self, layout: Layout, bytes: u64) -> bool {
         self.class(layout).is_some_and(|class| class.block_size() > bytes)

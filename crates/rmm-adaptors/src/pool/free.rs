@@ -22,43 +22,54 @@ impl PoolCore {
         pointer: DevicePtr,
         layout: Layout,
     ) {
-        match stream {
-            Some(stream) if !self.is_identified(stream) => {
-                self.deallocate_identified(stream, pointer, layout);
+        if let Some(stream) = stream
+            && self.is_identified(stream)
+            && self.is_calm()
+            && !self.checks_frees
+            && let Some(class) = self.small_class(layout)
+        {
+            self.annotator.freed(pointer, layout, Some(stream));
+            if !self.caches.put_own(stream.id(), class, pointer.0) {
+                self.deallocate_uncached(stream, pointer, class);
             }
-            stream => self.deallocate_known(stream, pointer, layout),
+            return;
         }
+        self.deallocate_any(stream, pointer, layout);
     }
 
-    /// As [`deallocate`](Self::deallocate), of a handle that may name another stream than at the
-    /// last call.
+    /// As [`deallocate`](Self::deallocate), of any block.
     #[inline(never)]
-    fn deallocate_identified(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        match stream.identified() {
-            Ok(stream) => self.deallocate_known(Some(stream), pointer, layout),
-            Err(_) => self.deallocate_unidentified(stream, pointer, layout),
+    fn deallocate_any(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) {
+        // The handle may name another stream than at the last call.
+        let identified = stream.map(|stream| self.identified(stream)).transpose();
+        if let (Err(_), Some(stream)) = (&identified, stream) {
+            return self.deallocate_unidentified(stream, pointer, layout);
         }
-    }
-
-    #[inline]
-    fn deallocate_known(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) {
+        let stream = identified.unwrap_or(stream);
         if !self.is_calm() && self.withholds(stream, pointer, layout) {
             return;
         }
         self.annotator.freed(pointer, layout, stream);
-        let mut class = self.class(layout);
-        if let (Some(its), Some(stream)) = (class, stream) {
-            if self.checks_frees && !self.may_be_freed(its, pointer) {
-                return;
+        match (self.class(layout), stream) {
+            (Some(class), Some(stream)) => {
+                if !self.checks_frees || self.may_be_freed(class, pointer) {
+                    self.deallocate_uncached(stream, pointer, class);
+                }
             }
-            match self.caches.put(stream.id(), its, pointer.0) {
-                Put::Done => return,
-                Put::Instead(other) => return self.flush_one(stream, other),
-                Put::Full if its.is_large() => class = None,
-                Put::Full | Put::NotHere => {}
-            }
+            (class, stream) => self.deallocate_block(stream, pointer, class),
         }
-        self.deallocate_block(stream, pointer, class);
+    }
+
+    /// Takes back a block that is not in the thread's own cache, and whose free was annotated.
+    #[inline(never)]
+    fn deallocate_uncached(&self, stream: StreamRef<'_>, pointer: DevicePtr, class: Class) {
+        let class = match self.caches.put(stream.id(), class, pointer.0) {
+            Put::Done => return,
+            Put::Instead(other) => return self.flush_one(stream, other),
+            Put::Full if class.is_large() => None,
+            Put::Full | Put::NotHere => Some(class),
+        };
+        self.deallocate_block(Some(stream), pointer, class);
     }
 
     /// Takes memory back on a stream that the driver does not know. Only a wait for the device

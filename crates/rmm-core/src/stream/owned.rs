@@ -271,6 +271,7 @@ impl CudaStream {
 
     /// The stream's identity, as the calling thread sees it: the per-thread default stream is
     /// another stream on each thread.
+    #[inline]
     pub(super) fn id_on_this_thread(&self) -> StreamId {
         match self.inner.kind {
             StreamKind::PerThread => StreamId::of_this_thread(),

@@ -51,6 +51,7 @@ pub struct StreamRef<'a> {
 }
 
 impl<'a> StreamRef<'a> {
+    #[inline]
     fn new(stream: &'a CudaStream, id: StreamId) -> Self {
         Self { stream, id, thread_bound: PhantomData }
     }
@@ -71,6 +72,7 @@ impl<'a> StreamRef<'a> {
     /// The stream's identity; that of the handle, if it was [adopted](CudaStream::adopt) with an
     /// [unknown lifetime](crate::StreamLifetime::Unknown). A resource that keeps memory by stream
     /// asks [`identify`](Self::identify).
+    #[inline]
     pub fn id(self) -> StreamId {
         self.id
     }
@@ -218,18 +220,21 @@ impl<'a> StreamRef<'a> {
 
 impl CudaStream {
     /// Borrows the stream. Changes no reference count and calls no driver.
+    #[inline]
     pub fn as_stream_ref(&self) -> StreamRef<'_> {
         StreamRef::new(self, self.id_on_this_thread())
     }
 }
 
 impl<'a> From<&'a CudaStream> for StreamRef<'a> {
+    #[inline]
     fn from(stream: &'a CudaStream) -> Self {
         stream.as_stream_ref()
     }
 }
 
 impl<'a> From<&StreamRef<'a>> for StreamRef<'a> {
+    #[inline]
     fn from(stream: &StreamRef<'a>) -> Self {
         *stream
     }

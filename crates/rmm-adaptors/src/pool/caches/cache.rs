@@ -149,20 +149,24 @@ impl Cache {
     /// Takes the newest block of a class.
     #[inline]
     pub(super) fn take(&mut self, class: Class, counters: &Counters) -> Option<u64> {
-        let address = self.remove(class, counters);
-        match address {
-            Some(_) => Counters::add(&counters.taken, 1),
-            None => self.misses = self.misses.saturating_add(1),
-        }
-        address
-    }
-
-    /// As [`take`](Self::take), and a miss is not counted.
-    #[inline]
-    pub(super) fn take_now(&mut self, class: Class, counters: &Counters) -> Option<u64> {
         let address = self.remove(class, counters)?;
         Counters::add(&counters.taken, 1);
         Some(address)
+    }
+
+    /// As [`take`](Self::take), of a class that is not large.
+    #[inline]
+    pub(super) fn take_small(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        let newest = &mut self.newest[class.index()];
+        let address = remove_first(&mut self.entries, newest, &mut self.unused)?;
+        Counters::add(&counters.bytes, class.block_size().wrapping_neg());
+        Counters::add(&counters.taken, 1);
+        Some(address)
+    }
+
+    /// Counts a request that the cache could not serve.
+    pub(super) fn note_miss(&mut self) {
+        self.misses = self.misses.saturating_add(1);
     }
 
     #[inline]
@@ -222,6 +226,32 @@ impl Cache {
         self.misses >= MANY_MISSES && !class.is_large()
     }
 
+    /// As [`put`](Self::put), of a class that is not large, while there are unused entries. Returns
+    /// whether the block is in the cache.
+    #[inline]
+    pub(super) fn put_small(
+        &mut self,
+        class: Class,
+        address: u64,
+        capacity: u64,
+        counters: &Counters,
+    ) -> bool {
+        let (bytes, size) = (counters.bytes(), class.block_size());
+        if bytes - self.large.bytes() + size > capacity {
+            return false;
+        }
+        let Some(entry) = self.entries.get_mut(usize::from(self.unused)) else { return false };
+        let newest = if self.is_fenced { &mut self.young } else { &mut self.newest };
+        let newest = &mut newest[class.index()];
+        let number = std::mem::replace(&mut self.unused, entry.next);
+        *entry = Entry { address, next: std::mem::replace(newest, number) };
+        self.young_blocks += u32::from(self.is_fenced);
+        self.misses = 0;
+        counters.bytes.store(bytes + size, Ordering::Relaxed);
+        Counters::add(&counters.put, 1);
+        true
+    }
+
     /// Caches a freed block, if there is room and the cache then holds at most `capacity` bytes.
     #[inline]
     pub(super) fn put(
@@ -247,7 +277,7 @@ impl Cache {
         put
     }
 
-    #[inline]
+    #[inline(never)]
     fn put_large(&mut self, size: u64, address: u64, capacity: u64, counters: &Counters) -> Put {
         if size > capacity / LARGE_PART {
             return Put::Full;

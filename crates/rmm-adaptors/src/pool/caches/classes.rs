@@ -35,7 +35,6 @@ impl Class {
 
     /// The smallest class whose blocks hold `size` bytes, which are not zero; `None` if no block
     /// does.
-    #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes")]
     #[inline]
     pub(in super::super) const fn holding(size: u64) -> Option<Self> {
         if size > LARGEST {
@@ -44,8 +43,23 @@ impl Class {
                 None => None,
             };
         }
-        let number = of_granules(size.div_ceil(GRANULE)) as u8;
-        Some(Self { number, block_size: size_of(number) })
+        Self::small(size)
+    }
+
+    /// As [`holding`](Self::holding); `None` if the class is large or the size is zero.
+    #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes")]
+    #[inline]
+    pub(super) const fn small(size: u64) -> Option<Self> {
+        let last = size.wrapping_sub(1);
+        if last >= LARGEST {
+            return None;
+        }
+        // With so many bits cleared at the end it is the last granule of a block of the class.
+        let last = last / GRANULE;
+        let doublings = doublings_of(last);
+        let steps = last >> doublings;
+        let number = ((doublings as u64) << STEPS) + steps;
+        Some(Self { number: number as u8, block_size: ((steps + 1) * GRANULE) << doublings })
     }
 
     /// Bytes of each of its blocks.
@@ -77,10 +91,16 @@ impl Class {
 #[expect(clippy::cast_possible_truncation, reason = "what is left after the shift is below 32")]
 #[inline]
 const fn of_granules(granules: u64) -> usize {
-    let largest = granules - 1;
-    let bits = u64::BITS - largest.leading_zeros();
-    let doublings = bits.saturating_sub(STEPS + 1);
-    ((doublings as usize) << STEPS) + (largest >> doublings) as usize
+    let last = granules - 1;
+    let doublings = doublings_of(last);
+    ((doublings as usize) << STEPS) + (last >> doublings) as usize
+}
+
+/// By how many bits the number of a block's last granule, from 0, is shortened: below 32, each
+/// size has a class of its own.
+#[inline]
+const fn doublings_of(last: u64) -> u32 {
+    (last | ((2 << STEPS) - 1)).ilog2() - STEPS
 }
 
 /// The size of the blocks of a class.
@@ -118,6 +138,14 @@ mod tests {
         }
         let last = former.expect("there are sizes");
         assert_eq!((last.index() + 1, last.block_size()), (CLASSES, LARGEST));
+    }
+
+    #[test]
+    fn a_number_stands_for_one_size() {
+        for class in Class::all() {
+            assert_eq!(Class::small(class.block_size()), Some(class));
+        }
+        assert_eq!([0, LARGEST + 1, u64::MAX].map(Class::small), [None; 3]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ impl Caches {
     pub(in super::super) fn take_now(&self, stream: StreamId, class: Class) -> Option<u64> {
         // A thread without a token has no cache, and gets a token under a lock.
         let me = ThreadToken::registered()?;
-        self.with_as(me, stream, |cache, counters| cache.take_now(class, counters)).flatten()
+        self.with_as(me, stream, |cache, counters| cache.take(class, counters)).flatten()
     }
 
     /// As [`put`](Self::put), if that evicts no other block. `freed` runs before another thread can

@@ -1,0 +1,59 @@
+//! The fast path: a small block from or to the cache that the thread itself owns.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use rmm_core::StreamId;
+
+use super::{CachePolicy, Caches, Class, Take};
+use crate::sync::thread_token::ThreadToken;
+
+impl Caches {
+    /// The class of a request for `size` bytes, if such blocks are cached and not large.
+    #[inline]
+    pub(in super::super) fn small_class(&self, size: usize) -> Option<Class> {
+        match self.policy {
+            CachePolicy::SizeClasses => Class::small(size as u64),
+            CachePolicy::OneSize(unit) => (size as u64 <= unit).then_some(Class::only(unit)),
+            CachePolicy::Off => None,
+        }
+    }
+
+    /// As [`take`](Self::take), of a class that is not large, from a cache that no other thread can
+    /// use. [`Take::NotHere`] says nothing about a cache that threads share.
+    #[inline]
+    pub(in super::super) fn take_own(&self, stream: StreamId, class: Class) -> Take {
+        // A thread without a token has no cache.
+        let Some(me) = ThreadToken::registered() else { return Take::NotHere };
+        let Some((header, owned)) = self.owned(me, stream) else { return Take::NotHere };
+        let taken = owned.enter(|cache| {
+            let Some(cache) = cache.as_mut().filter(|_| header.is_of(stream)) else {
+                return Take::NotHere;
+            };
+            match cache.take_small(class, &header.counters) {
+                Some(address) => Take::Done(address),
+                None => Self::miss(cache, class),
+            }
+        });
+        taken.unwrap_or(Take::NotHere)
+    }
+
+    /// As [`put`](Self::put), of a class that is not large, into a cache that no other thread can
+    /// use. Returns whether the block is there; if not, `put` may still cache it.
+    #[inline]
+    pub(in super::super) fn put_own(&self, stream: StreamId, class: Class, address: u64) -> bool {
+        // Relaxed: as in `put`.
+        if self.undersized_blocks.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        let Some(me) = ThreadToken::registered() else { return false };
+        let Some((header, owned)) = self.owned(me, stream) else { return false };
+        let capacity = self.capacity();
+        let put = owned.enter(|cache| {
+            let cache = cache.as_mut().filter(|_| header.is_of(stream));
+            cache.is_some_and(|cache| cache.put_small(class, address, capacity, &header.counters))
+        });
+        put.unwrap_or(false)
+    }
+}
