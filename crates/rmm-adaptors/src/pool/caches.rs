@@ -319,17 +319,19 @@ impl Caches {
         let mut free = candidates.into_iter().find(is_free);
         if free != Some(first) && slots[first].header().is_of(stream) {
             // It is another thread's, or all threads' and one is inside. If a task has changed
-            // threads, its blocks come along.
+            // threads, its blocks come along. If threads use the stream at the same time, each gets
+            // a cache of its own.
+            let is_all_threads = slots[first].header().is_shared();
             match slots[first].header().note_wanted(me.number()) {
-                Wanted::ForTheFirstTime => return,
-                Wanted::AndIdle if slots[first].header().is_shared() => return,
+                Wanted::ForTheFirstTime if !is_all_threads => return,
+                Wanted::AndIdle if is_all_threads => return,
                 Wanted::AndIdle => {
                     free = Some(first);
                     // `promote` relies on an owner.
                     is_shared = stream != StreamRef::legacy().id()
                         && slots[first].header().is_shared_at_change();
                 }
-                Wanted::AndBusy => {}
+                Wanted::ForTheFirstTime | Wanted::AndBusy | Wanted::ByMany => {}
             }
         }
         if free.is_none() && slots[further].owned_by(me).is_some() {

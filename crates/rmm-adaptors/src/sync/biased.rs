@@ -174,8 +174,9 @@ unsafe impl Bias for PerThread {
 
 /// A value that its owner enters without an atomic read-modify-write, and beside it a header that
 /// any thread may read. On cache lines of its own (128 bytes, since processors prefetch pairs of
-/// lines).
-#[repr(align(128))]
+/// lines). What every entry reads comes first, and is seldom written; the header comes last, and may
+/// end with what owners write.
+#[repr(C, align(128))]
 pub(crate) struct BiasedCell<H, T, B> {
     /// The id of the thread that may enter, or one of the reserved words.
     ///
@@ -185,14 +186,14 @@ pub(crate) struct BiasedCell<H, T, B> {
     /// 2. Never changes once it is [`REVOKED`].
     owner: AtomicU64,
     bias: B,
-    fences: Fences,
-    header: H,
-    /// The owner before the current revocation, or the last one. Used by revokers alone.
-    former_owner: AtomicU64,
     /// # Invariant
     /// References to it exist in [`Owned::enter`], on the owner's thread while it is inside, and in
     /// [`revoke`], after the owner was seen outside and before the owner word changes.
     value: UnsafeCell<T>,
+    /// The owner before the current revocation, or the last one. Used by revokers alone.
+    former_owner: AtomicU64,
+    fences: Fences,
+    header: H,
 }
 
 /// A cell that belonged to the calling thread a moment ago.
@@ -270,7 +271,7 @@ impl<H, T, B: Bias + Default> BiasedCell<H, T, B> {
     pub(crate) fn new(header: H, value: T, fences: Fences) -> Self {
         let [owner, former_owner] = [NO_OWNER; 2].map(AtomicU64::new);
         let (bias, value) = (B::default(), UnsafeCell::new(value));
-        Self { owner, bias, fences, header, former_owner, value }
+        Self { owner, bias, value, former_owner, fences, header }
     }
 }
 

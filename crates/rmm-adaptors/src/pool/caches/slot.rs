@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rmm_core::StreamId;
 
@@ -20,33 +20,37 @@ pub(super) const STEAL_AFTER_MISSES: u32 = 64;
 
 /// How often a slot changes hands between live threads before its cache is put under a lock: each
 /// change costs a heavy fence, as much as a thousand uncontended locks.
-const SHARED_AFTER: u32 = 3;
+const SHARED_AFTER: u8 = 3;
 
 /// The header of a slot.
+///
+/// Threads read the first fields at each call, of first slots that are another's, too. `counters`,
+/// which the owner writes at each call, and what a shared cache writes are on another cache line.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct SlotHeader {
     /// The id of the stream whose blocks are in the cache.
     ///
     /// # Invariant
     /// Changed only during a revocation of the slot, while its cache is empty. The stream has a
     /// free list, which is neither recycled nor retired before this is cleared.
-    stream: StreamNumber,
-    /// Misses for which the slot was wanted, and another's.
-    misses: AtomicU32,
-    /// The number of the thread that last wanted the slot, which another one owns, plus 1, and the
-    /// calls that the owner had made by then.
-    wanted_by: AtomicUsize,
-    calls_then: AtomicU64,
-    /// How often the slot has come to another thread while its owner went on.
-    changes: AtomicU32,
+    pub(super) stream: StreamNumber,
+    /// Host memory of the cache.
+    pub(super) host_bytes: AtomicU64,
     /// Whether the cache is in `shared`.
     is_shared: AtomicBool,
+    /// How often the slot has come to another thread while its owner went on.
+    changes: AtomicU8,
+    /// Misses for which the slot was wanted, and another's.
+    misses: AtomicU32,
+    pub(super) counters: Counters,
+    /// The number of the thread that last wanted the slot, which another one owns, plus 1, and the
+    /// calls that the owner had made by then, modulo 2^32.
+    wanted_by: AtomicU32,
+    calls_then: AtomicU32,
     /// The cache of a stream whose tasks change threads over and over; then no thread owns the
     /// slot.
     shared: Mutex<Option<Box<Cache>>>,
-    /// Host memory of the cache.
-    pub(super) host_bytes: AtomicU64,
-    pub(super) counters: Counters,
 }
 
 impl SlotHeader {
@@ -116,10 +120,17 @@ impl SlotHeader {
     }
 
     /// Notes that a thread wants the slot, which another one owns, for the slot's own stream. Says
-    /// whether it should have it: the owner has made no call since the thread wanted it before.
+    /// whether it should have it: the owner has made no call since the thread wanted it before. If
+    /// a third thread wants it meanwhile, threads share the stream.
+    #[expect(clippy::cast_possible_truncation, reason = "equal numbers have equal low bits")]
     pub(super) fn note_wanted(&self, thread: usize) -> Wanted {
-        let (calls, thread) = (self.counters.calls(), thread + 1);
-        if self.wanted_by.load(Ordering::Relaxed) != thread {
+        let (calls, thread) = (self.counters.calls() as u32, thread as u32 + 1);
+        let wanted_by = self.wanted_by.load(Ordering::Relaxed);
+        if wanted_by != thread && wanted_by != NO_THREAD {
+            self.wanted_by.store(NO_THREAD, Ordering::Relaxed);
+            return Wanted::ByMany;
+        }
+        if wanted_by != thread {
             self.wanted_by.store(thread, Ordering::Relaxed);
             self.calls_then.store(calls, Ordering::Relaxed);
             return Wanted::ForTheFirstTime;
@@ -134,7 +145,7 @@ impl SlotHeader {
 }
 
 /// Stands for no thread.
-const NO_THREAD: usize = 0;
+const NO_THREAD: u32 = 0;
 
 /// A slot that another thread owns is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,4 +155,6 @@ pub(super) enum Wanted {
     AndBusy,
     /// The owner does not use it: tasks have changed threads.
     AndIdle,
+    /// A third thread wants it, too.
+    ByMany,
 }

@@ -212,6 +212,66 @@ fn the_legacy_stream_s_cache_is_never_shared() {
     assert!(caches.table.iter().all(|slot| !slot.header().is_shared()));
 }
 
+/// The first slot of a stream, once a revoker has put its cache under the lock.
+fn shared_slot(caches: &Caches, stream: StreamId) -> &SlotHeader {
+    make(caches, stream);
+    let is_first = |index, _: &SlotHeader| index == Caches::first_slot(stream);
+    caches.table.revoker().revoke(None, NextOwner::None, is_first, |header, cache| {
+        header.share(cache.take());
+    });
+    caches.table.slots().expect("they were made")[Caches::first_slot(stream)].header()
+}
+
+#[test]
+fn threads_that_meet_in_a_shared_cache_get_their_own() {
+    let (caches, ids) = (caches(), ids(1));
+    let shared = shared_slot(&caches, ids[0]);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    let there = shared.look_at_shared(|cache| {
+        assert!(cache.contains(class(), 1));
+        on_another_thread(|| {
+            let missed = caches.put(ids[0], class(), 2);
+            make(&caches, ids[0]);
+            [missed, caches.put(ids[0], class(), 2)]
+        })
+    });
+    assert_eq!(there, Some([Put::NotHere, Put::Done]), "the lock is held all the time");
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1));
+    assert_eq!(flush_all(&caches, None), [(ids[0], 2)], "what the thread left is found");
+}
+
+#[test]
+fn a_third_thread_on_a_stream_gets_its_own_cache() {
+    let (caches, ids) = (caches(), ids(1));
+    make(&caches, ids[0]);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    let put_after_a_miss = |address| {
+        make(&caches, ids[0]);
+        caches.put(ids[0], class(), address)
+    };
+    let there = on_another_thread(|| {
+        let second = put_after_a_miss(2);
+        // While the second goes on.
+        [second, on_another_thread(|| put_after_a_miss(3))]
+    });
+    assert_eq!(there, [Put::NotHere, Put::Done], "a task may have changed threads once");
+    assert_eq!(caches.take(ids[0], class()), Take::Done(1), "the first keeps its own");
+}
+
+#[test]
+fn what_owners_write_is_on_another_cache_line() {
+    let (caches, ids) = (caches(), ids(1));
+    make(&caches, ids[0]);
+    let line_of = |address: usize| address / 64;
+    for slot in caches.table.iter() {
+        let header = slot.header();
+        let [written, read] =
+            [(&raw const header.counters).addr(), (&raw const header.stream).addr()];
+        assert!(line_of(written) > line_of(read) && written.is_multiple_of(64), "{written:x}");
+        assert_eq!(line_of(read), line_of((&raw const *slot).addr()), "with the owner");
+    }
+}
+
 #[test]
 fn a_slot_that_others_miss_often_changes_owners() {
     // The third stream has the same slots as the others, which are taken.
