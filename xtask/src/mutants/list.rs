@@ -223,8 +223,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "address-not-aligned",
         file: STATE,
-        original: "(base.0 + block.offset).next_multiple_of(alignment)",
-        replacement: "(base.0 + block.offset).next_multiple_of(alignment.min(256))",
+        original: "let address = (base.0 + block.offset + (alignment - 1)) & !(alignment - 1);",
+        replacement: "let alignment = alignment.min(256);
+        let address = (base.0 + block.offset + (alignment - 1)) & !(alignment - 1);",
         breaks: "alignments above 256 are ignored",
     },
     Mutant {

@@ -7,7 +7,7 @@ use std::alloc::Layout;
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, StreamRef, SyncResource};
 
-use super::caches::{Class, Take};
+use super::caches::{Caches, Class, Take};
 use super::core::PoolCore;
 use super::heap::{ListId, NodeId};
 use super::ladder::allocate_slow;
@@ -62,7 +62,8 @@ impl PoolCore {
             && let (Some(class), Some(stream)) = (class, stream)
             && self.is_calm()
         {
-            missed = self.caches.take(stream.id(), class);
+            let is_kept = self.caches.keeps(stream.id(), class);
+            missed = if is_kept { self.caches.take(stream.id(), class) } else { Take::Missed };
             if let Take::Done(address) = missed {
                 let pointer = DevicePtr(address);
                 self.annotator.allocated(pointer, layout, Some(stream));
@@ -90,11 +91,37 @@ impl PoolCore {
         let allocated = self.allocate_block(upstream, stream, layout, size, missed);
         trace::tell_waits(self.name);
         if allocated.is_err() && size > needed {
-            let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
-            self.caches.note_undersized();
-            return Ok(pointer);
+            return self.allocate_undersized(upstream, stream, layout, needed);
         }
         allocated
+    }
+
+    /// Allocates a block of the exact size, which is smaller than its class.
+    #[cold]
+    fn allocate_undersized(
+        &self,
+        upstream: &dyn SyncResource,
+        stream: Option<StreamRef<'_>>,
+        layout: Layout,
+        needed: u64,
+    ) -> Result<DevicePtr, Error> {
+        let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
+        self.caches.note_undersized();
+        Ok(pointer)
+    }
+
+    /// Notes that the heap serves a request for a large block, and decides whether such blocks are
+    /// cached.
+    #[inline]
+    fn weigh_large(&self, state: &mut PoolState, list: ListId, size: u64) {
+        let are_cached = self.caches.keeps_large();
+        let hits = || self.caches.large_hits();
+        let should_be = state.large_demand.note_request(list, size, are_cached, hits);
+        if should_be != are_cached {
+            self.caches.keep_large(should_be);
+            // Those that are cached would be out of reach until memory is short.
+            self.flush_caches(state);
+        }
     }
 
     /// Takes a free block without a driver call, but for an event on the legacy default stream if
@@ -136,6 +163,11 @@ impl PoolCore {
             drop(state);
             self.annotator.allocated(pointer, layout, Some(stream));
             return Ok(pointer);
+        }
+        if let (Some(stream), Some((class, _))) = (stream, missed)
+            && Caches::may_pass_by(stream.id(), class)
+        {
+            self.weigh_large(&mut state, list, size);
         }
         let mut for_graph = is_captured(stream)?;
         let mut free =

@@ -24,6 +24,7 @@ mod cache;
 mod classes;
 mod crowd;
 mod large;
+mod large_demand;
 #[cfg(all(test, rmm_loom))]
 mod models;
 mod now;
@@ -32,7 +33,7 @@ mod slot;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rmm_core::{StreamId, StreamRef};
 
@@ -44,6 +45,7 @@ use cache::{Cache, Counters};
 pub(super) use cache::{CacheCounts, Put};
 pub(super) use classes::{CLASSES, Class};
 use crowd::Crowd;
+pub(super) use large_demand::LargeDemand;
 use slot::{SlotHeader, Wanted};
 
 /// First slots, of the thread that comes first on a stream: mostly more than there are streams at
@@ -98,6 +100,9 @@ pub(super) struct Caches {
     undersized_blocks: AtomicUsize,
     /// The most bytes that a cache may hold.
     capacity: AtomicU64,
+    /// Whether large blocks are cached. Changed with the pool's lock held. A thread may learn of it
+    /// late: then a block goes past the caches, or into one.
+    keeps_large: AtomicBool,
     crowd: Crowd,
 }
 
@@ -117,6 +122,7 @@ impl Caches {
             policy,
             undersized_blocks: AtomicUsize::new(0),
             capacity: AtomicU64::new(0),
+            keeps_large: AtomicBool::new(true),
             crowd: Crowd::default(),
         }
     }
@@ -237,6 +243,37 @@ impl Caches {
         let capacity = self.capacity();
         let add = |cache: &mut Cache, counters: &_| cache.add(class, address, capacity, counters);
         self.with(stream, add).unwrap_or(false)
+    }
+
+    /// Whether a block of the class that is freed on the stream is worth caching now.
+    #[inline]
+    pub(super) fn keeps(&self, stream: StreamId, class: Class) -> bool {
+        self.keeps_large() || !Self::may_pass_by(stream, class)
+    }
+
+    /// Whether blocks of the class go past the stream's caches while they serve few requests. Not
+    /// those of the legacy default stream: in the heap they would coalesce with blocks that wait
+    /// for no event, and all would wait.
+    #[inline]
+    pub(super) fn may_pass_by(stream: StreamId, class: Class) -> bool {
+        class.is_large() && stream != StreamRef::legacy().id()
+    }
+
+    /// Whether large blocks are worth caching now.
+    #[inline]
+    pub(super) fn keeps_large(&self) -> bool {
+        self.keeps_large.load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`keeps_large`](Self::keeps_large) returns. The pool's lock is held.
+    pub(super) fn keep_large(&self, keeps: bool) {
+        self.keeps_large.store(keeps, Ordering::Relaxed);
+    }
+
+    /// How many large blocks all caches have handed out so far.
+    pub(super) fn large_hits(&self) -> u64 {
+        let hits = |slot: &Slot<SlotHeader, _>| slot.header().counters.large_taken();
+        self.table.iter().map(hits).fold(0, u64::wrapping_add)
     }
 
     /// Whether threads use so many streams that calls pass the caches by for now. Counts this call.

@@ -50,14 +50,17 @@ impl PoolCore {
             return;
         }
         self.annotator.freed(pointer, layout, stream);
-        match (self.class(layout), stream) {
-            (Some(class), Some(stream)) => {
-                if !self.checks_frees || self.may_be_freed(class, pointer) {
-                    self.deallocate_uncached(stream, pointer, class);
-                }
+        let mut class = self.class(layout);
+        if let (Some(its), Some(stream)) = (class, stream) {
+            if self.checks_frees && !self.may_be_freed(its, pointer) {
+                return;
             }
-            (class, stream) => self.deallocate_block(stream, pointer, class),
+            if self.caches.keeps(stream.id(), its) {
+                return self.deallocate_uncached(stream, pointer, its);
+            }
+            class = None;
         }
+        self.deallocate_block(stream, pointer, class);
     }
 
     /// Takes back a block that is not in the thread's own cache, and whose free was annotated.
@@ -178,6 +181,9 @@ impl PoolCore {
             return;
         }
         let Some(bytes) = self.take_back(&mut state, pointer, list, class) else { return };
+        if !self.caches.keeps_large() && Class::is_large_size(bytes) {
+            state.large_demand.note_free(list, bytes);
+        }
         if state.timeline.note_free(list, bytes) {
             // If it fails the blocks stay this stream's own, until a later event covers them.
             self.seal_at_free(&mut state, list, stream);

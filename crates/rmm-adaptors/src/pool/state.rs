@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncResource};
 
-use super::caches::Caches;
+use super::caches::{Caches, LargeDemand};
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::live::LiveBlocks;
 use super::policy::ReleasePolicy;
@@ -91,6 +91,7 @@ pub(super) struct PoolState {
     live: LiveBlocks,
     /// Blocks on their way between thread caches; live in the heap.
     pub(super) transfer: TransferCache,
+    pub(super) large_demand: LargeDemand,
     /// The quarantine: the list of blocks whose last use no event covers, once there was one. Only
     /// a wait for the whole device makes them idle.
     quarantine: Option<ListId>,
@@ -119,6 +120,7 @@ impl PoolState {
             bases: Vec::new(),
             live: LiveBlocks::new(),
             transfer: TransferCache::default(),
+            large_demand: LargeDemand::new(),
             quarantine: None,
             graph_blocks: Vec::new(),
             outlives_context: false,
@@ -291,7 +293,9 @@ impl PoolState {
     pub(super) fn hand_out(&mut self, node: NodeId, alignment: u64) -> DevicePtr {
         let block = self.heap.block(node);
         let base = self.base(block.segment);
-        let address = (base.0 + block.offset).next_multiple_of(alignment);
+        // As `next_multiple_of`, without a division: alignments are powers of two.
+        debug_assert!(alignment.is_power_of_two(), "that of a layout is");
+        let address = (base.0 + block.offset + (alignment - 1)) & !(alignment - 1);
         self.live.insert(DevicePtr(address), node);
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());

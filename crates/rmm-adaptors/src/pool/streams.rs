@@ -24,14 +24,19 @@ impl PoolCore {
     /// # Errors
     /// For a stream of another context, and for a default stream that is new to the pool while
     /// another context is current: its handle then means another stream.
+    #[inline]
     pub(super) fn list_of(
         &self,
         state: &mut PoolState,
         stream: StreamRef<'_>,
     ) -> Result<ListId, Error> {
-        if let Some(list) = state.timeline.find(stream.id()) {
-            return Ok(list);
-        }
+        let known = state.timeline.find(stream.id());
+        known.map_or_else(|| self.join(state, stream), Ok)
+    }
+
+    /// Gives a stream that is new to the pool a list.
+    #[cold]
+    fn join(&self, state: &mut PoolState, stream: StreamRef<'_>) -> Result<ListId, Error> {
         let context = stream.context()?;
         if context != self.context {
             return Err(other_context(self.context, context));

@@ -174,8 +174,8 @@ unsafe impl Bias for PerThread {
 
 /// A value that its owner enters without an atomic read-modify-write, and beside it a header that
 /// any thread may read. On cache lines of its own (128 bytes, since processors prefetch pairs of
-/// lines). What every entry reads comes first, and is seldom written; the header comes last, and may
-/// end with what owners write.
+/// lines). What every entry reads comes first, and is seldom written; the header comes last, and
+/// may end with what owners write.
 #[repr(C, align(128))]
 pub(crate) struct BiasedCell<H, T, B> {
     /// The id of the thread that may enter, or one of the reserved words.

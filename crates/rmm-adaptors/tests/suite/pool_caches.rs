@@ -85,6 +85,28 @@ fn a_large_block_evicted_after_its_thread_ended_is_free() {
     assert_eq!((statistics.live_bytes, statistics.cached_bytes), (0, 4 * LARGE as u64));
 }
 
+/// Allocates and frees a large block, which is one of 1,000 sizes.
+fn large_pair(pool: &Pool, stream: &CudaStream, number: usize) {
+    let bytes = LARGE + number % 1000 * 4096;
+    let block = pool.allocate(stream, layout(bytes)).expect("a block");
+    free(pool, stream, block, bytes);
+}
+
+#[test]
+fn large_blocks_are_cached_while_their_sizes_come_again() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let (pool, user) = (pool(mib(512)), stream());
+    (0..10).for_each(|_| large_pair(&pool, &user, 0));
+    assert!(pool.statistics().cached_allocations > 5, "they are cached at first");
+    (0..5000).for_each(|number| large_pair(&pool, &user, number));
+    let before = pool.statistics();
+    assert_eq!(before.cached_bytes, 0, "what is not wanted is back in the heap");
+    (0..1000).for_each(|_| large_pair(&pool, &user, 0));
+    let cached = pool.statistics().cached_allocations - before.cached_allocations;
+    assert!(cached > 500, "{cached} of 1,000 pairs of one size");
+}
+
 /// A stream with more blocks than its cache holds: some are in the transfer cache, and their work
 /// is known to be complete.
 fn give(pool: &Pool, bytes: usize) -> CudaStream {

@@ -221,4 +221,35 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         replacement: "|| false && CaptureScope::is_announced()\n",
         breaks: "a graph uses memory that its stream alone may have",
     },
+    Mutant {
+        name: "unwanted-large-blocks-stay-cached",
+        file: "crates/rmm-adaptors/src/pool/allocate.rs",
+        original: "self.caches.keep_large(should_be);",
+        replacement: "self.caches.keep_large(should_be);
+            if !should_be {
+                return;
+            }",
+        breaks: "large blocks stay in caches that serve no large request any more",
+    },
+    Mutant {
+        name: "ghosts-are-hit-over-and-over",
+        file: "crates/rmm-adaptors/src/pool/caches/large_demand.rs",
+        original: "*ghost = NO_GHOST;",
+        replacement: "*ghost = wanted;",
+        breaks: "one block freed counts as a hit of many requests",
+    },
+    Mutant {
+        name: "threads-that-meet-go-on-sharing",
+        file: CACHES,
+        original: "Wanted::ForTheFirstTime if !is_all_threads => return,",
+        replacement: "Wanted::ForTheFirstTime => return,",
+        breaks: "a thread that finds a shared cache locked goes to the heap and gets no cache of its own",
+    },
+    Mutant {
+        name: "third-thread-takes-its-turn",
+        file: "crates/rmm-adaptors/src/pool/caches/slot.rs",
+        original: "if wanted_by != thread && wanted_by != NO_THREAD {",
+        replacement: "if wanted_by == thread && wanted_by == NO_THREAD {",
+        breaks: "threads that share a stream wait for two misses in a row, which others interrupt",
+    },
 ];

@@ -113,15 +113,15 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "size-class-off-by-one",
         file: LISTS,
-        original: "if node.size >= size\n",
-        replacement: "if node.size + 256 >= size\n",
+        original: "if its_size >= size &&",
+        replacement: "if its_size + 256 >= size &&",
         breaks: "blocks are handed out that are a granule too small",
     },
     Mutant {
         name: "size-class-skips-one",
         file: BINS,
-        original: "Self(((shift + 1) * SECOND + second).min(BINS - 1))",
-        replacement: "Self((shift * SECOND + second).min(BINS - 1))",
+        original: "Self((shift * SECOND + highest).min(BINS - 1))",
+        replacement: "Self((shift * SECOND + highest % SECOND).min(BINS - 1))",
         breaks: "sizes of two doublings share their bins",
     },
     Mutant {

@@ -78,6 +78,8 @@ pub(super) struct Counters {
     bytes: AtomicU64,
     taken: AtomicU64,
     put: AtomicU64,
+    /// The large ones of `taken`.
+    large_taken: AtomicU64,
 }
 
 /// Counts of the calls that caches served.
@@ -105,6 +107,11 @@ impl Counters {
     pub(super) fn counts(&self) -> CacheCounts {
         let [taken, put] = [&self.taken, &self.put].map(|count| count.load(Ordering::Relaxed));
         CacheCounts { taken, put }
+    }
+
+    /// Large blocks handed out so far, modulo 2^64.
+    pub(super) fn large_taken(&self) -> u64 {
+        self.large_taken.load(Ordering::Relaxed)
     }
 
     /// Adds to a counter, modulo 2^64, without a read-modify-write: there is one writer at a time.
@@ -151,6 +158,7 @@ impl Cache {
     pub(super) fn take(&mut self, class: Class, counters: &Counters) -> Option<u64> {
         let address = self.remove(class, counters)?;
         Counters::add(&counters.taken, 1);
+        Counters::add(&counters.large_taken, u64::from(class.is_large()));
         Some(address)
     }
 

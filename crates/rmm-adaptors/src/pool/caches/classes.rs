@@ -74,6 +74,12 @@ impl Class {
         self.number == LARGE_CLASS
     }
 
+    /// Whether a block of so many bytes is large, in a pool whose blocks have different sizes.
+    #[inline]
+    pub(in super::super) const fn is_large_size(size: u64) -> bool {
+        size > LARGEST
+    }
+
     /// All size classes that are not large.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let numbers = 0..u8::try_from(CLASSES).unwrap_or(u8::MAX);

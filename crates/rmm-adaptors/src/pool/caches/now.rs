@@ -29,7 +29,7 @@ impl Caches {
         freed: impl FnOnce(),
     ) -> bool {
         // Relaxed: as in `put`.
-        if self.undersized_blocks.load(Ordering::Relaxed) > 0 {
+        if self.undersized_blocks.load(Ordering::Relaxed) > 0 || !self.keeps(stream, class) {
             return false;
         }
         let Some(me) = ThreadToken::registered() else { return false };

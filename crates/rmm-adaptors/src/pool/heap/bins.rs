@@ -23,16 +23,13 @@ impl Bin {
     ///
     /// Below 32 granules each size has its own bin. Above, a bin holds the sizes whose six highest
     /// bits agree, so that the smallest and the largest of a bin differ by less than 1/32.
+    #[inline]
     pub(super) fn of(size: u64) -> Self {
         let granules = size / GRANULE;
-        let Some(shift) = granules.checked_ilog2().and_then(|log| log.checked_sub(SECOND_BITS))
-        else {
-            return Self(u32::try_from(granules).expect("fewer than 32 granules"));
-        };
-        // The highest six bits without the leading one.
-        let second = u32::try_from((granules >> shift) & u64::from(SECOND - 1))
-            .expect("five bits of the number");
-        Self(((shift + 1) * SECOND + second).min(BINS - 1))
+        let shift = (granules | u64::from(SECOND)).ilog2() - SECOND_BITS;
+        // The highest six bits, the leading one of which counts as one more doubling.
+        let highest = u32::try_from(granules >> shift).expect("six bits of the number");
+        Self((shift * SECOND + highest).min(BINS - 1))
     }
 
     pub(super) fn index(self) -> usize {

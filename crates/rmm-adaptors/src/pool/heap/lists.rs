@@ -339,23 +339,24 @@ impl FreeList {
         usable: impl Fn(Point) -> bool,
     ) -> Option<NodeId> {
         let all = self.bins.as_deref()?;
-        let mut from = Some(Bin::of(size));
+        let mut from = Bin::of(size);
         for _ in 0..bins {
-            let bin = all.map.at_or_above(from?)?;
-            let mut best: Option<(u64, NodeId)> = None;
-            for id in all.iter(nodes, bin).take(self.look_at) {
+            let bin = all.map.at_or_above(from)?;
+            let (mut best, mut best_size) = (None, u64::MAX);
+            let mut next = all.heads[bin.index()];
+            for _ in 0..self.look_at {
+                let Some(id) = next else { break };
                 let node = nodes.get(id);
-                if node.size >= size
-                    && best.is_none_or(|(known, _)| node.size < known)
-                    && usable(node.point())
-                {
-                    best = Some((node.size, id));
+                let its_size = node.size;
+                if its_size >= size && its_size < best_size && usable(node.point()) {
+                    (best, best_size) = (next, its_size);
                 }
+                next = node.next;
             }
-            if let Some((_, id)) = best {
-                return Some(id);
+            if best.is_some() {
+                return best;
             }
-            from = BinMap::next(bin);
+            from = BinMap::next(bin)?;
         }
         None
     }

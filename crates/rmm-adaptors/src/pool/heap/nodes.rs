@@ -107,12 +107,18 @@ const GROWTH: usize = 16;
 const LEAST_GROWTH: usize = 256;
 
 impl Nodes {
+    #[inline]
     pub(super) fn insert(&mut self, node: Node) -> NodeId {
-        if let Some(id) = self.unused {
-            self.unused = self.get(id).next;
-            *self.get_mut(id) = node;
-            return id;
-        }
+        let Some(id) = self.unused else { return self.insert_new(node) };
+        let unused = self.get_mut(id);
+        let next = unused.next;
+        *unused = node;
+        self.unused = next;
+        id
+    }
+
+    #[inline(never)]
+    fn insert_new(&mut self, node: Node) -> NodeId {
         let id =
             NodeId::at(self.count()).expect("2^32 records are more than any host's memory holds");
         self.push(node);
