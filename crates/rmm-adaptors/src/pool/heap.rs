@@ -22,6 +22,7 @@
 mod bins;
 mod coalesce;
 mod extend;
+mod few;
 mod lists;
 mod nodes;
 mod pieces;

@@ -150,7 +150,14 @@ fn trim_frees_the_metadata_of_streams() {
         pool.trim(u64::MAX);
         let before = pool.statistics().bookkeeping_bytes;
         let mut streams: Vec<_> = (0..1000).map(|_| stream()).collect();
-        pairs(&pool, &streams);
+        // So many free blocks, apart from each other, that each list needs bins.
+        for stream in &streams {
+            let block = |_| pool.allocate(stream, layout(256)).expect("a block");
+            let blocks: Vec<_> = (0..40).map(block).collect();
+            let (even, odd): (Vec<_>, Vec<_>) =
+                blocks.chunks(2).map(|two| (two[0], two[1])).unzip();
+            odd.into_iter().chain(even).for_each(|block| free(&pool, stream, block, 256));
+        }
         let most = pool.statistics().bookkeeping_bytes;
         assert!(most > before + (1 << 20), "{most} with {preset:?}");
         pool.trim(u64::MAX);

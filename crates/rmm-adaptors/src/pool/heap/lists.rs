@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
 
 use super::bins::{Bin, BinMap};
+use super::few::{FEW, FewBlocks};
 use super::nodes::{ListId, NodeId, Nodes, Point};
 
 /// How many blocks of a bin a search examines for a good fit. Four come within 1 % of an exact best
@@ -22,10 +23,15 @@ struct Bins {
     heads: [Option<NodeId>; BinMap::BINS],
 }
 
-/// Free blocks by size.
+/// Free blocks by size: a few in an array, more in bins.
+///
+/// # Invariant
+/// All blocks are in the bins if `is_binned`, else all are in `few`.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct FreeList {
-    /// Created for the first block, since bins take kilobytes and many streams never free a block.
+    few: FewBlocks,
+    /// Created when the blocks are too many for the array, since bins take kilobytes.
     bins: Option<Box<Bins>>,
     bytes: u64,
     blocks: usize,
@@ -36,7 +42,12 @@ pub(super) struct FreeList {
     look_at: usize,
     /// Whether [`Lists`] has it among the occupied ones.
     is_listed: bool,
+    is_binned: bool,
 }
+
+/// So few blocks come back from the bins into the array: a quarter of what it holds, so that a list
+/// does not move to and fro.
+const FEW_AGAIN: usize = FEW / 4;
 
 /// A cached upper bound on the largest block.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +141,11 @@ impl Bins {
                 self.map.clear(bin);
             }
         }
+    }
+
+    /// A block of the lowest bin that is not empty.
+    fn first(&self) -> Option<NodeId> {
+        self.heads[self.map.at_or_above(Bin::of(0))?.index()]
     }
 
     fn iter<'a>(&self, nodes: &'a Nodes, bin: Bin) -> impl Iterator<Item = NodeId> + 'a {
@@ -252,6 +268,7 @@ impl FreeList {
     fn new(look_at: usize) -> Self {
         let largest = Cell::new(Largest::NONE);
         Self {
+            few: FewBlocks::new(),
             bins: None,
             bytes: 0,
             blocks: 0,
@@ -259,6 +276,7 @@ impl FreeList {
             largest,
             look_at,
             is_listed: false,
+            is_binned: false,
         }
     }
 
@@ -289,16 +307,64 @@ impl FreeList {
     fn insert(&mut self, nodes: &mut Nodes, id: NodeId) {
         let node = nodes.get(id);
         let (size, point) = (node.size, node.point());
-        self.bins.get_or_insert_with(Bins::new).insert(nodes, Bin::of(size), id);
+        if self.is_binned || !self.few.push(self.blocks, id, size) {
+            self.insert_into_bins(nodes, id, size);
+        }
         self.oldest = self.oldest.min(point);
         self.largest.get_mut().add(size);
         self.bytes += size;
         self.blocks += 1;
     }
 
+    /// Adds a block to the bins, to which those of the array move.
+    fn insert_into_bins(&mut self, nodes: &mut Nodes, id: NodeId, size: u64) {
+        self.move_to_bins(nodes);
+        self.bins_of_blocks().insert(nodes, Bin::of(size), id);
+    }
+
+    #[cold]
+    fn fill_bins(&mut self, nodes: &mut Nodes) {
+        let bins = self.bins.get_or_insert_with(Bins::new);
+        for id in self.few.iter() {
+            let size = nodes.get(id).size;
+            bins.insert(nodes, Bin::of(size), id);
+        }
+        self.few = FewBlocks::new();
+        self.is_binned = true;
+    }
+
+    fn move_to_bins(&mut self, nodes: &mut Nodes) {
+        if !self.is_binned {
+            self.fill_bins(nodes);
+        }
+    }
+
+    /// Moves the blocks from the bins to the array, in which there is room.
+    #[cold]
+    fn move_to_array(&mut self, nodes: &mut Nodes) {
+        let mut moved = 0;
+        while let Some(id) = self.bins.as_deref().and_then(Bins::first) {
+            let size = nodes.get(id).size;
+            if !self.few.push(moved, id, size) {
+                break;
+            }
+            self.bins_of_blocks().remove(nodes, Bin::of(size), id);
+            moved += 1;
+        }
+        self.is_binned = false;
+        if moved < self.blocks {
+            // A block is too large for the array.
+            self.fill_bins(nodes);
+        }
+    }
+
     pub(super) fn remove(&mut self, nodes: &mut Nodes, id: NodeId) {
         let size = nodes.get(id).size;
-        self.bins_of_blocks().remove(nodes, Bin::of(size), id);
+        if self.is_binned {
+            self.bins_of_blocks().remove(nodes, Bin::of(size), id);
+        } else {
+            self.few.remove(self.blocks, id);
+        }
         self.bytes -= size;
         self.blocks -= 1;
         if self.blocks == 0 {
@@ -307,16 +373,24 @@ impl FreeList {
         } else {
             self.largest.get_mut().remove(size);
         }
+        if self.is_binned && self.blocks <= FEW_AGAIN {
+            self.move_to_array(nodes);
+        }
     }
 
     /// Changes the size of a block in the list. Within its bin, the block keeps its position.
     pub(super) fn resize(&mut self, nodes: &mut Nodes, id: NodeId, size: u64) {
         let known = nodes.get(id).size;
-        let (from, to) = (Bin::of(known), Bin::of(size));
-        if from != to {
-            let bins = self.bins_of_blocks();
-            bins.remove(nodes, from, id);
-            bins.insert(nodes, to, id);
+        if !self.is_binned && !self.few.resize(self.blocks, id, size) {
+            self.fill_bins(nodes);
+        }
+        if self.is_binned {
+            let (from, to) = (Bin::of(known), Bin::of(size));
+            if from != to {
+                let bins = self.bins_of_blocks();
+                bins.remove(nodes, from, id);
+                bins.insert(nodes, to, id);
+            }
         }
         nodes.get_mut(id).size = size;
         self.bytes = self.bytes - known + size;
@@ -326,11 +400,17 @@ impl FreeList {
     }
 
     fn bins_of_blocks(&mut self) -> &mut Bins {
-        self.bins.as_mut().expect("a list that holds a block has bins")
+        self.bins.as_mut().expect("a list that is binned has bins")
     }
 
-    /// Finds the smallest block of at least `size` bytes that `usable` accepts, among the first few
-    /// of each bin, in at most `bins` non-empty bins.
+    /// The bins, if the blocks are in them.
+    #[inline]
+    fn bins_in_use(&self) -> Option<&Bins> {
+        self.bins.as_deref().filter(|_| self.is_binned)
+    }
+
+    /// Finds the smallest block of at least `size` bytes that `usable` accepts: in bins among the
+    /// first few of each, in at most `bins` non-empty ones.
     pub(super) fn find(
         &self,
         nodes: &Nodes,
@@ -338,7 +418,9 @@ impl FreeList {
         bins: usize,
         usable: impl Fn(Point) -> bool,
     ) -> Option<NodeId> {
-        let all = self.bins.as_deref()?;
+        let Some(all) = self.bins_in_use() else {
+            return self.few.find(self.blocks, size, |id| usable(nodes.get(id).point()));
+        };
         let mut from = Bin::of(size);
         for _ in 0..bins {
             let bin = all.map.at_or_above(from)?;
@@ -369,7 +451,12 @@ impl FreeList {
         size: u64,
         usable: impl Fn(Point) -> bool,
     ) -> Option<NodeId> {
-        let bins = self.bins.as_deref().filter(|_| size <= self.largest_bound())?;
+        if size > self.largest_bound() {
+            return None;
+        }
+        let Some(bins) = self.bins_in_use() else {
+            return self.few.find(self.blocks, size, |id| usable(nodes.get(id).point()));
+        };
         bins.from(Bin::of(size)).find_map(|bin| {
             let mut best: Option<(u64, NodeId)> = None;
             for id in bins.iter(nodes, bin) {
@@ -397,21 +484,24 @@ impl FreeList {
         nodes: &'a Nodes,
         size: u64,
     ) -> impl Iterator<Item = NodeId> + 'a {
-        let bins = self.bins.iter();
-        bins.flat_map(move |bins| bins.from(Bin::of(size)).flat_map(|bin| bins.iter(nodes, bin)))
+        let few = self.few.iter().filter(move |&id| nodes.get(id).size >= size);
+        let bins = self.bins_in_use().into_iter();
+        let binned = bins
+            .flat_map(move |bins| bins.from(Bin::of(size)).flat_map(|bin| bins.iter(nodes, bin)));
+        few.chain(binned)
     }
 
-    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest
-    /// block was removed.
+    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest block
+    /// was removed.
     fn largest(&self, nodes: &Nodes) -> u64 {
         let known = self.largest.get();
         if known.count > 0 {
             return known.size;
         }
-        let Some(bins) = &self.bins else { return 0 };
-        let Some(bin) = bins.map.highest() else { return 0 };
+        let highest = self.bins_in_use().and_then(|bins| Some((bins, bins.map.highest()?)));
+        let binned = highest.into_iter().flat_map(|(bins, bin)| bins.iter(nodes, bin));
         let mut largest = Largest::NONE;
-        for size in bins.iter(nodes, bin).map(|id| nodes.get(id).size) {
+        for size in self.few.iter().chain(binned).map(|id| nodes.get(id).size) {
             match size.cmp(&largest.size) {
                 Ordering::Less => {}
                 Ordering::Equal => largest.count += 1,
@@ -473,9 +563,11 @@ mod tests {
         let (mut lists, mut nodes) = three_lists();
         let empty = lists.bookkeeping_bytes();
         assert!(empty < 1 << 10, "{empty}");
-        let id = insert(&mut lists, &mut nodes, OTHER);
+        let few: Vec<_> = (0..FEW).map(|_| insert(&mut lists, &mut nodes, OTHER)).collect();
+        assert!(lists.bookkeeping_bytes() < empty + 1024, "a few are in an array");
+        let more = insert(&mut lists, &mut nodes, OTHER);
         assert!(lists.bookkeeping_bytes() > empty + 4096);
-        lists[OTHER.index()].remove(&mut nodes, id);
+        few.into_iter().chain([more]).for_each(|id| lists[OTHER.index()].remove(&mut nodes, id));
         lists.shrink_to(2);
         assert!(lists.bookkeeping_bytes() < empty);
         assert_eq!(lists.add(), OTHER);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::{Block, GRANULE, Heap, ListId, NodeId, PendingExtent, Piece, Point};
 
+mod lengths;
 mod scans;
 mod stale;
 
