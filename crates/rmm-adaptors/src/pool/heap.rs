@@ -96,6 +96,9 @@ pub(crate) struct Heap {
     live: u64,
     /// Whether searches favour space over time.
     is_thorough: bool,
+    /// Lists of other streams that were searched, and blocks that were examined to be reclaimed.
+    #[cfg(test)]
+    pub(super) steps: usize,
 }
 
 impl Node {
@@ -124,6 +127,8 @@ impl Heap {
             reserved: 0,
             live: 0,
             is_thorough: false,
+            #[cfg(test)]
+            steps: 0,
         }
     }
 
@@ -281,6 +286,10 @@ impl Heap {
         size: u64,
         covered: Point,
     ) -> Option<NodeId> {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
         let list = &self.lists[list.index()];
         if covered < list.oldest() {
             return None;
@@ -459,6 +468,10 @@ impl Heap {
         }
         if is_all {
             self.lists[list.index()].note_oldest(oldest);
+        }
+        #[cfg(test)]
+        {
+            self.steps += looked_at;
         }
         looked_at
     }

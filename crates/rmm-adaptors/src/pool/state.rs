@@ -207,16 +207,39 @@ impl PoolState {
         if let Some(node) = self.heap.take_own_or_idle(list, own, size) {
             return Some(node);
         }
-        let mut next = 0;
-        while let Some(other) = self.heap.next_occupied(&mut next) {
-            if other != list && self.heap.free_bytes(other) >= size {
-                let covered = self.timeline.visible_to(list, other);
-                if let Some(node) = self.heap.take_visible(other, size, covered) {
-                    return Some(node);
-                }
+        self.take_completed(size).or_else(|| self.take_waited_for(list, size))
+    }
+
+    /// Takes a block that has become complete since the last look, if a bounded search finds one:
+    /// all that is complete by now becomes idle.
+    fn take_completed(&mut self, size: u64) -> Option<NodeId> {
+        let mut most = RECLAIM_BATCH;
+        while most > 0 {
+            let other = self.timeline.next_news()?;
+            let done = self.timeline.done(other);
+            let examined = self.heap.reclaim(other, done, most);
+            most -= examined;
+            if !self.heap.is_reclaimed(other, done) {
+                self.timeline.note_news(other);
+            }
+            if examined > 0
+                && let Some(node) = self.heap.take(ListId::ANY_STREAM, size)
+            {
+                return Some(node);
             }
         }
         None
+    }
+
+    /// Takes a block of another stream that this one has waited for.
+    fn take_waited_for(&mut self, list: ListId, size: u64) -> Option<NodeId> {
+        let Self { timeline, heap, .. } = self;
+        let mut others = timeline.waited_for(list).filter(|&other| other != list);
+        others.find_map(|other| {
+            let has_enough = heap.free_bytes(other) >= size;
+            let covered = timeline.visible_to(list, other);
+            if has_enough { heap.take_visible(other, size, covered) } else { None }
+        })
     }
 
     /// Takes a block from free neighbours, on any lists, that the stream may use.
@@ -341,6 +364,8 @@ impl PoolState {
         for &address in &batch.addresses {
             self.take_back_at(DevicePtr(address), batch.list, batch.point);
         }
+        // Their point may be complete already.
+        self.timeline.note_news(batch.list);
         self.transfer.recycle(batch);
     }
 

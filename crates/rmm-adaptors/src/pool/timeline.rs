@@ -21,10 +21,11 @@
 
 mod context;
 mod frontier;
+mod news;
 mod slot;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use rmm_core::{CudaEvent, Error, StreamId};
 use rmm_sys::CuStream;
@@ -78,6 +79,11 @@ pub(super) struct Timeline {
     next_swept: usize,
     spare_events: Vec<RecordedEvent>,
     context: ContextEvents,
+    /// Lists of which more is complete than when they were last looked at, oldest first.
+    ///
+    /// # Invariant
+    /// A list is in here, once, if and only if its slot `has_news`.
+    news: VecDeque<ListId>,
     pub(super) counts: DriverCalls,
     /// Whether events are polled. If not, work counts as complete only after a wait.
     pub(super) polls: bool,
@@ -94,6 +100,7 @@ impl Timeline {
             next_swept: 0,
             spare_events: Vec::new(),
             context: ContextEvents::default(),
+            news: VecDeque::new(),
             counts: DriverCalls::default(),
             polls: true,
         }
@@ -112,6 +119,7 @@ impl Timeline {
         let slots = slots + self.slots.capacity() * size_of::<Slot>();
         let spare = self.spare_slots.capacity() * size_of::<u32>()
             + self.spare_events.capacity() * size_of::<RecordedEvent>()
+            + self.news.capacity() * size_of::<ListId>()
             + frontiers(&mut self.spare_events.iter());
         // Seven of eight places are used at most, and each has a byte of its own.
         let places = self.of_stream.capacity().div_ceil(7) * 8;
@@ -147,8 +155,9 @@ impl Timeline {
             // Points continue from where they were: no frontier reaches beyond them.
             let (open, events) = (spare.open, std::mem::take(&mut spare.events));
             let frontier = std::mem::take(&mut spare.frontier);
-            let awaits_context = spare.awaits_context;
-            *spare = Slot { open, done: open - 1, events, frontier, awaits_context, ..slot };
+            let (awaits_context, has_news) = (spare.awaits_context, spare.has_news);
+            let done = open - 1;
+            *spare = Slot { open, done, has_news, awaits_context, events, frontier, ..slot };
             (ListId(number), false)
         } else {
             (self.push(slot), true)
@@ -161,6 +170,8 @@ impl Timeline {
     fn push(&mut self, slot: Slot) -> ListId {
         let open = self.first_open;
         self.slots.push(Slot { open, done: open - 1, ..slot });
+        // At once, so that a steady state makes no host allocation.
+        self.news.reserve(self.slots.len() - self.news.len());
         let number = u32::try_from(self.slots.len() - 1);
         ListId(number.expect("a program has fewer than 2^32 streams at a time"))
     }
@@ -390,8 +401,11 @@ impl Timeline {
 
     /// Marks all points of a list up to `point` as complete. The list may be gone.
     fn finish_up_to(&mut self, list: ListId, point: Point) {
-        if let Some(slot) = self.slots.get_mut(list.index()) {
-            slot.done = slot.done.max(point);
+        if let Some(slot) = self.slots.get_mut(list.index())
+            && slot.done < point
+        {
+            slot.done = point;
+            self.note_news(list);
         }
     }
 
@@ -409,6 +423,7 @@ impl Timeline {
         slot.done = slot.close_point();
         self.spare_events.extend(slot.events.drain(..));
         let mut frontier = std::mem::take(&mut slot.frontier);
+        self.note_news(list);
         self.finish_frontier(&frontier);
         // All of it is complete.
         frontier.clear();
@@ -527,6 +542,8 @@ impl Timeline {
         self.spare_slots.retain(|&Reverse(number)| (number as usize) < used);
         self.spare_events = Vec::new();
         self.context.shrink(used);
+        self.news.retain(|list| list.index() < used);
+        self.news.shrink_to(used);
         for slot in &mut self.slots {
             slot.events.shrink_to_fit();
             slot.frontier.shrink();

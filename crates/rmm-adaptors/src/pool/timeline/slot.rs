@@ -41,6 +41,7 @@ pub(super) struct RecordedEvent {
 
 /// A stream that memory was allocated or freed on. Its number is that of its free list.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Slot {
     pub(super) stream: Option<StreamId>,
     /// # Invariant
@@ -64,6 +65,8 @@ pub(super) struct Slot {
     /// Every point up to this one is followed by an event on the stream. Only for
     /// [`RecordPolicy::Fenced`].
     pub(super) fenced: Point,
+    /// Whether it is in the queue of lists with [news](super::Timeline::next_news).
+    pub(super) has_news: bool,
     pub(super) unsealed_frees: u32,
     pub(super) unsealed_bytes: u64,
     /// Whether it is among the slots whose next event has to come from the context.
@@ -90,6 +93,7 @@ impl Slot {
             open: 1,
             done: 0,
             fenced: 0,
+            has_news: false,
             unsealed_frees: 0,
             unsealed_bytes: 0,
             awaits_context: false,
