@@ -3,7 +3,7 @@
 //! ```text
 //!                 stream 1     stream 2     stream 3 ...
 //!     thread A    slot 1       slot 2       slot 3            first slots: one per stream
-//!     thread B    slot 128+1   slot 128+2   slot 128+3        further slots: eight per thread
+//!     thread B    slot 256+1   slot 256+2   slot 256+3        further slots: eight per thread
 //!
 //!     slot = header (stream, counters) + BiasedCell (owner: a thread) -> Cache (free lists by class)
 //! ```
@@ -20,6 +20,7 @@
 //!
 //! [`BiasedCell`]: crate::sync::biased::BiasedCell
 
+mod budget;
 mod cache;
 mod classes;
 mod crowd;
@@ -34,6 +35,7 @@ mod slot;
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{StreamId, StreamRef};
 
@@ -41,7 +43,8 @@ use crate::sync::biased::{NextOwner, Owned, PerThread};
 use crate::sync::biased_table::{BiasedTable, Slot};
 use crate::sync::fence::Fences;
 use crate::sync::thread_token::ThreadToken;
-use cache::{Cache, Counters};
+use budget::Budget;
+use cache::{Cache, Counters, FlushGoal};
 pub(super) use cache::{CacheCounts, Put};
 pub(super) use classes::{CLASSES, Class};
 use crowd::Crowd;
@@ -50,15 +53,15 @@ use slot::{SlotHeader, Wanted};
 
 /// First slots, of the thread that comes first on a stream: mostly more than there are streams at
 /// work, so that few streams share one.
-const FIRST_SLOTS: usize = if cfg!(rmm_loom) { 1 } else { 128 };
+const FIRST_SLOTS: usize = if cfg!(rmm_loom) { 1 } else { 256 };
 /// Bounds the rows of further slots: threads whose numbers differ by a multiple share a row.
 const THREAD_ROWS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
 /// Further slots in a row: streams whose ids differ by a multiple share one.
 const SLOTS_PER_ROW: usize = if cfg!(rmm_loom) { 1 } else { 8 };
 const SLOTS: usize = FIRST_SLOTS + THREAD_ROWS * SLOTS_PER_ROW;
 
-/// Bounds the bytes of a cache to this fraction of the pool, since cached blocks do not coalesce.
-const CACHE_FRACTION: u64 = 32;
+/// How many slots are looked at for a grant to take back.
+const LOOKED_AT: usize = 8;
 
 /// Which blocks are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,17 +92,25 @@ pub(super) enum Take {
     NotHere,
 }
 
+#[expect(clippy::vec_box, reason = "a cache goes from slot to slot, and is not copied")]
+type SpareCaches = Vec<Box<Cache>>;
+
 /// The thread caches of a pool.
 #[derive(Debug)]
 pub(super) struct Caches {
-    /// A cache is made at its slot's first use, and kept.
+    /// A slot that is in use has a cache.
     table: BiasedTable<SlotHeader, Option<Box<Cache>>, SLOTS>,
+    /// Empty caches, kept so that a steady state makes no host allocation.
+    spare: Mutex<SpareCaches>,
+    /// Caches in slots and spare ones.
+    made: AtomicU64,
     policy: CachePolicy,
     /// Live blocks that are smaller than their class. While there are any, the size of a block that
     /// is freed is known to the heap alone.
     undersized_blocks: AtomicUsize,
-    /// The most bytes that a cache may hold.
-    capacity: AtomicU64,
+    budget: Budget,
+    /// Where the next look for grants to take back begins.
+    next_looked_at: AtomicUsize,
     /// Whether large blocks are cached. Changed with the pool's lock held. A thread may learn of it
     /// late: then a block goes past the caches, or into one.
     keeps_large: AtomicBool,
@@ -108,7 +119,7 @@ pub(super) struct Caches {
 
 impl CachePolicy {
     /// The classes of all blocks that are cached.
-    fn classes(self) -> impl Iterator<Item = Class> {
+    fn classes(self) -> impl DoubleEndedIterator<Item = Class> {
         let only = if let Self::OneSize(unit) = self { Some(Class::only(unit)) } else { None };
         let all = (self == Self::SizeClasses).then(Class::all);
         only.into_iter().chain(all.into_iter().flatten())
@@ -119,9 +130,12 @@ impl Caches {
     pub(super) fn new(policy: CachePolicy, fences: Fences) -> Self {
         Self {
             table: BiasedTable::new(fences, Default::default),
+            spare: Mutex::default(),
+            made: AtomicU64::new(0),
             policy,
             undersized_blocks: AtomicUsize::new(0),
-            capacity: AtomicU64::new(0),
+            budget: Budget::default(),
+            next_looked_at: AtomicUsize::new(0),
             keeps_large: AtomicBool::new(true),
             crowd: Crowd::default(),
         }
@@ -233,15 +247,15 @@ impl Caches {
         if self.undersized_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
-        let capacity = self.capacity();
-        let put = |cache: &mut Cache, counters: &_| cache.put(class, address, capacity, counters);
+        let budget = &self.budget;
+        let put = |cache: &mut Cache, counters: &_| cache.put(class, address, budget, counters);
         self.with(stream, put).unwrap_or(Put::NotHere)
     }
 
     /// Puts a block from the heap into this thread's cache for the stream, if there is room.
     pub(super) fn add(&self, stream: StreamId, class: Class, address: u64) -> bool {
-        let capacity = self.capacity();
-        let add = |cache: &mut Cache, counters: &_| cache.add(class, address, capacity, counters);
+        let budget = &self.budget;
+        let add = |cache: &mut Cache, counters: &_| cache.add(class, address, budget, counters);
         self.with(stream, add).unwrap_or(false)
     }
 
@@ -284,15 +298,15 @@ impl Caches {
         self.crowd.pass()
     }
 
-    /// The most bytes that a cache may hold.
+    /// The most bytes that a cache may hold, without its large blocks.
     #[inline]
     pub(super) fn capacity(&self) -> u64 {
-        self.capacity.load(Ordering::Relaxed)
+        self.budget.capacity()
     }
 
-    /// Bounds each cache to a fraction of the pool's reserved bytes.
+    /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes.
     pub(super) fn set_capacity_from(&self, reserved: u64) {
-        self.capacity.store(reserved / CACHE_FRACTION, Ordering::Relaxed);
+        self.budget.set_from(reserved);
     }
 
     /// Counts a block that is handed out and smaller than its class.
@@ -305,8 +319,9 @@ impl Caches {
         self.undersized_blocks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Flushes up to `N` blocks of this thread's cache for the stream, those of `class` before
-    /// others. Returns them, and how many of them are of the class.
+    /// Flushes up to `N` blocks of this thread's cache for the stream: those of `class`, and then
+    /// the largest, while it holds more than most of what it may. Returns them, and how many of
+    /// them are of the class.
     #[cold]
     pub(super) fn flush<'a, const N: usize>(
         &self,
@@ -316,7 +331,9 @@ impl Caches {
     ) -> (&'a [u64], usize) {
         let (mut all, mut of_class) = (0, 0);
         self.with(stream, |cache, counters| {
-            cache.flush(class, self.policy.classes(), N, counters, |which, address| {
+            let goal = FlushGoal::in_part(N, &self.budget, &counters.grant);
+            let others = self.policy.classes().rev();
+            cache.flush(class, others, goal, counters, |which, address| {
                 flushed[all] = address;
                 all += 1;
                 of_class += usize::from(which == class);
@@ -379,8 +396,7 @@ impl Caches {
         let is_slot = |index, _: &SlotHeader| index == slot;
         let next = if is_shared { NextOwner::None } else { NextOwner::Thread(me) };
         revoker.revoke(Some(me), next, is_slot, |header, slot| {
-            let cache = slot.get_or_insert_with(|| Box::new(Cache::new(stream)));
-            header.host_bytes.store(cache.bookkeeping_bytes(), Ordering::Relaxed);
+            let cache = slot.get_or_insert_with(|| self.spare_or_new(stream));
             // A thread that has ended leaves its blocks to the next one on the same stream.
             if !header.is_of(stream) {
                 self.flush_cache(header, cache, &mut to);
@@ -404,8 +420,9 @@ impl Caches {
         let mut classes = self.policy.classes();
         if let Some(class) = classes.next() {
             let to = |_, address| to(stream, address);
-            cache.flush(class, classes, usize::MAX, &header.counters, to);
+            cache.flush(class, classes, FlushGoal::ALL, &header.counters, to);
         }
+        self.budget.take_back(&header.counters.grant);
     }
 
     /// Flushes the caches of all streams, or of one, whose slots are free for others then.
@@ -423,9 +440,18 @@ impl Caches {
         stream: Option<StreamId>,
         mut to: impl FnMut(StreamId, u64),
     ) {
-        let is_wanted = |_, header: &SlotHeader| {
-            !header.is_unused() && stream.is_none_or(|stream| header.is_of(stream))
-        };
+        self.flush_where(me, |_, header| stream.is_none_or(|stream| header.is_of(stream)), &mut to);
+    }
+
+    /// Flushes the caches in use that `is_wanted` accepts, whose slots are free for others then.
+    fn flush_where(
+        &self,
+        me: Option<ThreadToken>,
+        is_wanted: impl Fn(usize, &SlotHeader) -> bool,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
+        let is_wanted =
+            |index, header: &SlotHeader| !header.is_unused() && is_wanted(index, header);
         let Some(mut revoker) = self.table.revoker_of_made() else { return };
         revoker.revoke(me, NextOwner::None, is_wanted, |header, cache| {
             header.assign(None);
@@ -435,23 +461,52 @@ impl Caches {
             if let Some(cache) = cache {
                 self.flush_cache(header, cache, &mut to);
             }
+            self.spare().extend(cache.take());
         });
     }
 
-    /// Frees the host memory of the caches in unused slots.
-    pub(super) fn shrink(&self) {
-        self.shrink_as(ThreadToken::current());
+    /// The caches that no slot has. Locked by one revoker at a time.
+    fn spare(&self) -> MutexGuard<'_, SpareCaches> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`shrink`](Self::shrink); `me` is the calling thread, unless that is exiting.
-    fn shrink_as(&self, me: Option<ThreadToken>) {
-        let is_unused = |_, header: &SlotHeader| header.is_unused();
-        let free = |header: &SlotHeader, cache: &mut Option<_>| {
-            *cache = None;
-            header.host_bytes.store(0, Ordering::Relaxed);
+    /// An empty cache for a stream.
+    fn spare_or_new(&self, stream: StreamId) -> Box<Cache> {
+        if let Some(mut cache) = self.spare().pop() {
+            cache.pass_to(stream);
+            return cache;
+        }
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Box::new(Cache::new(stream))
+    }
+
+    /// Takes the grant of a cache back that has served no call for long, or that has much more than
+    /// its share, for a cache that gets none. Looks at the next few slots, so that each is looked
+    /// at seldom enough for that. The blocks are flushed to `to`.
+    ///
+    /// The pool's lock is held.
+    #[cold]
+    pub(super) fn take_grant_back(&self, to: impl FnMut(StreamId, u64)) {
+        let Some(slots) = self.table.slots() else { return };
+        let from = self.next_looked_at.load(Ordering::Relaxed);
+        let is_victim = |index: &usize| {
+            let header = slots[*index].header();
+            let (grant, was_idle) = (&header.counters.grant, header.was_idle());
+            grant.bytes() > 0 && (was_idle || self.budget.is_exceeded_by(grant))
         };
-        let Some(mut revoker) = self.table.revoker_of_made() else { return };
-        revoker.revoke(me, NextOwner::None, is_unused, free);
+        let mut looked_at = (0..LOOKED_AT).map(|more| (from + more) % SLOTS);
+        let victim = looked_at.find(is_victim);
+        let next = victim.map_or(from + LOOKED_AT, |victim| victim + 1);
+        self.next_looked_at.store(next % SLOTS, Ordering::Relaxed);
+        if let Some(victim) = victim {
+            self.flush_where(ThreadToken::current(), |index, _| index == victim, to);
+        }
+    }
+
+    /// Frees the host memory of the caches that no slot has.
+    pub(super) fn shrink(&self) {
+        let spare = std::mem::take(&mut *self.spare());
+        self.made.fetch_sub(spare.len() as u64, Ordering::Relaxed);
     }
 
     /// Whether a block of the class with this address is in one of the caches.
@@ -469,9 +524,7 @@ impl Caches {
 
     /// Host bytes of the table and of the caches in it.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        let host_bytes =
-            |slot: &Slot<SlotHeader, _>| slot.header().host_bytes.load(Ordering::Relaxed);
-        self.table.bytes() + self.table.iter().map(host_bytes).sum::<u64>()
+        self.table.bytes() + self.made.load(Ordering::Relaxed) * Cache::bookkeeping_bytes()
     }
 
     /// Bytes of all cached blocks, and the counts of all caches so far. Other threads may change

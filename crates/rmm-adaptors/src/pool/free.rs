@@ -69,8 +69,9 @@ impl PoolCore {
         let class = match self.caches.put(stream.id(), class, pointer.0) {
             Put::Done => return,
             Put::Instead(other) => return self.flush_one(stream, other),
+            Put::Scarce => None,
             Put::Full if class.is_large() => None,
-            Put::Full | Put::NotHere => Some(class),
+            Put::Full | Put::Starved | Put::NotHere => Some(class),
         };
         self.deallocate_block(Some(stream), pointer, class);
     }

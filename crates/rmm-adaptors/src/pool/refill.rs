@@ -156,6 +156,9 @@ impl PoolCore {
         self.caches.set_capacity_from(state.heap.reserved());
         match self.caches.put(stream.id(), class, pointer.0) {
             Put::Full if !class.is_large() => self.flush(state, stream, list, class),
+            Put::Starved => self.caches.take_grant_back(|stream, address| {
+                state.take_back_cached(stream, address);
+            }),
             Put::NotHere => self.make_cache(state, stream),
             put => return self.is_put(state, stream, put),
         }

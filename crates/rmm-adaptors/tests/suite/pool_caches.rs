@@ -153,3 +153,25 @@ fn what_the_legacy_stream_frees_waits_for_an_event_wherever_it_came_from() {
     }
     assert!(freed.len() < 250, "{} blocks were used", freed.len());
 }
+
+/// Each stream's cache may hold a part of the pool, but all of them together no more than an
+/// eighth.
+#[test]
+fn caches_of_many_streams_leave_most_of_the_pool_alone() {
+    const STREAMS: usize = 64;
+    const BYTES: usize = 64 << 10;
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = pool(mib(128));
+    let streams: Vec<CudaStream> = (0..STREAMS).map(|_| stream()).collect();
+    for user in &streams {
+        // More than the cache of one stream may hold, which is 4 MiB.
+        let blocks = allocate(&pool, user, 80, BYTES);
+        free_all(&pool, user, blocks, BYTES);
+        let large = allocate(&pool, user, 2, LARGE);
+        free_all(&pool, user, large, LARGE);
+        let cached = pool.statistics().cached_bytes;
+        assert!(cached <= mib(128) / 8, "{cached} bytes are cached");
+    }
+    assert!(pool.statistics().cached_bytes > mib(128) / 16);
+}

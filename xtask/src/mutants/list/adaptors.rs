@@ -333,7 +333,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "now-free-evicts",
         file: CACHES_NOW,
-        original: "!cache.evicts(class) && cache.put",
+        original: "!cache.evicts(class)\n                && cache.put",
         replacement: "cache.put",
         breaks: "a free that does not wait loses a large block that it evicts",
     },

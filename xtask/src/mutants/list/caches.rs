@@ -126,8 +126,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "large-block-kept-out-of-reach",
         file: CACHE,
-        original: "        while left > 0\n            && let Some((size, address)) = self.large.take_oldest()",
-        replacement: "        while left > 64\n            && left < 128\n            && let Some((size, address)) = self.large.take_oldest()",
+        original: "        while left > 0\n            && (class.is_large() || counters.bytes() > goal.bytes)",
+        replacement: "        while left > 64\n            && left < 128",
         breaks: "large blocks in thread caches are refused to other threads",
     },
     Mutant {

@@ -187,7 +187,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "freed-cache-counts-for-ever",
         file: CACHES,
-        original: "header.host_bytes.store(0, Ordering::Relaxed);",
+        original: "self.made.fetch_sub(spare.len() as u64, Ordering::Relaxed);",
         replacement: "",
         breaks: "host memory of caches is still counted after it is freed",
     },

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_core::{StreamId, StreamRef};
 
+use super::budget::{Budget, Grant};
 use super::classes::{CLASSES, Class};
 use super::large::LargeCache;
 
@@ -20,6 +21,10 @@ const LARGE_PART: u64 = 2;
 /// Young blocks for which an event is recorded, when one of them is wanted: it costs as much as
 /// some dozens of allocations.
 const FENCED_TOGETHER: u32 = 128;
+
+/// While the pool's budget is spent, a cache takes no block above this fraction of its grant: then
+/// there is room for one of each size class up to that, 16 in each power of two.
+const SCARCE_FRACTION: u64 = 32;
 
 /// Misses since the last free after which the cache is prefilled.
 const MANY_MISSES: u32 = 8;
@@ -42,21 +47,24 @@ struct Entry {
 /// In the cache of the legacy default stream blocks have two generations. What is freed is *young*:
 /// an event has to follow on the stream before the next use. One event serves all young blocks,
 /// which are [promoted](Self::promote) then.
+///
+/// What each call uses lies on one cache line: with hundreds of streams all of it is cold.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Cache {
     stream: StreamId,
+    entries: Vec<Entry>,
+    /// Misses since the last free.
+    misses: u32,
+    young_blocks: u32,
+    unused: u16,
     /// Whether freed blocks are young at first.
     is_fenced: bool,
+    large: LargeCache,
     /// The newest entry of each class, by class number.
     newest: [u16; CLASSES],
     /// The newest young entry of each class.
     young: [u16; CLASSES],
-    young_blocks: u32,
-    entries: Vec<Entry>,
-    unused: u16,
-    large: LargeCache,
-    /// Misses since the last free.
-    misses: u32,
 }
 
 /// The outcome of a free into a cache.
@@ -67,8 +75,34 @@ pub(in super::super) enum Put {
     Instead(u64),
     /// The cache is full and should be flushed in part, or the block is too large for it.
     Full,
+    /// The caches of the pool are full, and the block is too large for this one's part.
+    Scarce,
+    /// As [`Scarce`](Self::Scarce), many times: another cache should be flushed for this one.
+    Starved,
     /// The thread has no cache for the stream.
     NotHere,
+}
+
+/// How much of a cache is flushed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlushGoal {
+    /// The most blocks that are flushed.
+    pub(super) most: usize,
+    /// Bytes that may stay.
+    pub(super) bytes: u64,
+    /// Bytes that may stay in blocks that are not large.
+    pub(super) small_bytes: u64,
+}
+
+impl FlushGoal {
+    /// All blocks.
+    pub(super) const ALL: Self = Self { most: usize::MAX, bytes: 0, small_bytes: 0 };
+
+    /// So many that the cache has some room again for a while, but at most `most`.
+    pub(super) fn in_part(most: usize, budget: &Budget, grant: &Grant) -> Self {
+        let bytes = if budget.is_spent() { grant.bytes() / 4 * 3 } else { u64::MAX };
+        Self { most, bytes, small_bytes: budget.capacity() / 4 * 3 }
+    }
 }
 
 /// Counters of a cache that any thread reads. Written by the thread that is inside its cell.
@@ -80,6 +114,8 @@ pub(super) struct Counters {
     put: AtomicU64,
     /// The large ones of `taken`.
     large_taken: AtomicU64,
+    /// What it may hold.
+    pub(super) grant: Grant,
 }
 
 /// Counts of the calls that caches served.
@@ -146,11 +182,12 @@ impl Cache {
     pub(super) fn pass_to(&mut self, stream: StreamId) {
         self.stream = stream;
         self.is_fenced = is_fenced(stream);
+        (self.misses, self.young_blocks) = (0, 0);
     }
 
-    /// Host bytes of the cache.
-    pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        (size_of::<Self>() + self.entries.capacity() * size_of::<Entry>()) as u64
+    /// Host bytes of each cache.
+    pub(super) const fn bookkeeping_bytes() -> u64 {
+        (size_of::<Self>() + MOST_BLOCKS * size_of::<Entry>()) as u64
     }
 
     /// Takes the newest block of a class.
@@ -241,11 +278,11 @@ impl Cache {
         &mut self,
         class: Class,
         address: u64,
-        capacity: u64,
+        budget: &Budget,
         counters: &Counters,
     ) -> bool {
-        let (bytes, size) = (counters.bytes(), class.block_size());
-        if bytes - self.large.bytes() + size > capacity {
+        let after = counters.bytes() + class.block_size();
+        if after > counters.grant.bytes() || after - self.large.bytes() > budget.capacity() {
             return false;
         }
         let Some(entry) = self.entries.get_mut(usize::from(self.unused)) else { return false };
@@ -255,39 +292,41 @@ impl Cache {
         *entry = Entry { address, next: std::mem::replace(newest, number) };
         self.young_blocks += u32::from(self.is_fenced);
         self.misses = 0;
-        counters.bytes.store(bytes + size, Ordering::Relaxed);
+        counters.bytes.store(after, Ordering::Relaxed);
         Counters::add(&counters.put, 1);
         true
     }
 
-    /// Caches a freed block, if there is room and the cache then holds at most `capacity` bytes.
+    /// Caches a freed block, if there is room and the cache then holds no more than it may.
     #[inline]
     pub(super) fn put(
         &mut self,
         class: Class,
         address: u64,
-        capacity: u64,
+        budget: &Budget,
         counters: &Counters,
     ) -> Put {
         self.misses = 0;
         let put = if class.is_large() {
-            self.put_large(class.block_size(), address, capacity, counters)
+            self.put_large(class.block_size(), address, budget, counters)
         } else if self.is_fenced {
-            self.put_young(class, address, capacity, counters)
-        } else if self.add(class, address, capacity, counters) {
-            Put::Done
+            self.put_young(class, address, budget, counters)
         } else {
-            Put::Full
+            self.add_to::<false>(class, address, budget, counters)
         };
-        if put != Put::Full {
+        if matches!(put, Put::Done | Put::Instead(_)) {
             Counters::add(&counters.put, 1);
         }
         put
     }
 
     #[inline(never)]
-    fn put_large(&mut self, size: u64, address: u64, capacity: u64, counters: &Counters) -> Put {
-        if size > capacity / LARGE_PART {
+    fn put_large(&mut self, size: u64, address: u64, budget: &Budget, counters: &Counters) -> Put {
+        if size > budget.capacity() / LARGE_PART || budget.is_spent() {
+            return Put::Full;
+        }
+        let after = counters.bytes() + size - self.large.evicted_bytes();
+        if after > counters.grant.bytes() && !budget.extend(&counters.grant, after) {
             return Put::Full;
         }
         Counters::add(&counters.bytes, size);
@@ -310,19 +349,23 @@ impl Cache {
         &mut self,
         class: Class,
         address: u64,
-        capacity: u64,
+        budget: &Budget,
         counters: &Counters,
     ) -> bool {
-        self.add_to::<false>(class, address, capacity, counters)
+        self.add_to::<false>(class, address, budget, counters) == Put::Done
     }
 
     /// As [`put`](Self::put), of a block that is not large, on the legacy default stream.
-    fn put_young(&mut self, class: Class, address: u64, capacity: u64, counters: &Counters) -> Put {
-        if !self.add_to::<true>(class, address, capacity, counters) {
-            return Put::Full;
-        }
-        self.young_blocks += 1;
-        Put::Done
+    fn put_young(
+        &mut self,
+        class: Class,
+        address: u64,
+        budget: &Budget,
+        counters: &Counters,
+    ) -> Put {
+        let put = self.add_to::<true>(class, address, budget, counters);
+        self.young_blocks += u32::from(put == Put::Done);
+        put
     }
 
     #[inline]
@@ -330,12 +373,18 @@ impl Cache {
         &mut self,
         class: Class,
         address: u64,
-        capacity: u64,
+        budget: &Budget,
         counters: &Counters,
-    ) -> bool {
+    ) -> Put {
         let size = class.block_size();
-        if counters.bytes() - self.large.bytes() + size > capacity {
-            return false;
+        let after = counters.bytes() + size;
+        if after - self.large.bytes() > budget.capacity() {
+            return Put::Full;
+        }
+        if after > counters.grant.bytes()
+            && let Some(refused) = refusal(size, after, budget, &counters.grant)
+        {
+            return refused;
         }
         let newest = if YOUNG { &mut self.young } else { &mut self.newest };
         let newest = &mut newest[class.index()];
@@ -345,14 +394,14 @@ impl Cache {
         } else {
             let number = self.entries.len();
             if number == MOST_BLOCKS {
-                return false;
+                return Put::Full;
             }
             self.entries.push(Entry { address, next: *newest });
             // Below `MOST_BLOCKS`, which fits.
             *newest = u16::try_from(number).unwrap_or(NONE);
         }
         Counters::add(&counters.bytes, size);
-        true
+        Put::Done
     }
 
     /// Whether the cache has a block of the class with this address.
@@ -368,34 +417,67 @@ impl Cache {
         })
     }
 
-    /// Flushes up to `most` blocks: those of `class`, then those of `others`, then the large ones,
-    /// oldest first. If `class` is large, flushes the oldest large one only.
+    /// Flushes blocks: those of `class`, as many as the goal allows, then large ones, oldest first,
+    /// then those of `others`, until the goal is reached. If `class` is large, flushes the oldest
+    /// large one only.
     pub(super) fn flush(
         &mut self,
         class: Class,
         others: impl Iterator<Item = Class>,
-        most: usize,
+        goal: FlushGoal,
         counters: &Counters,
         mut to: impl FnMut(Class, u64),
     ) {
-        let mut left = if class.is_large() { most.min(1) } else { most };
-        let few_sizes = std::iter::once(class).chain(others);
-        for class in few_sizes.take_while(|class| !class.is_large()) {
-            while left > 0
-                && let Some(address) =
-                    self.remove(class, counters).or_else(|| self.remove_young(class, counters))
-            {
-                to(class, address);
-                left -= 1;
-            }
+        let mut left = if class.is_large() { goal.most.min(1) } else { goal.most };
+        let is_crowded = self.unused == NONE && self.entries.len() == MOST_BLOCKS;
+        while left > 0
+            && !class.is_large()
+            && let Some(address) = self.remove_any(class, counters)
+        {
+            to(class, address);
+            left -= 1;
         }
         while left > 0
+            && (class.is_large() || counters.bytes() > goal.bytes)
             && let Some((size, address)) = self.large.take_oldest()
         {
             Counters::add(&counters.bytes, size.wrapping_neg());
             to(class, address);
             left -= 1;
         }
+        for other in others.take_while(|_| !class.is_large()) {
+            while left > 0
+                && (is_crowded || self.exceeds(goal, counters))
+                && let Some(address) = self.remove_any(other, counters)
+            {
+                to(other, address);
+                left -= 1;
+            }
+        }
+    }
+
+    fn exceeds(&self, goal: FlushGoal, counters: &Counters) -> bool {
+        let bytes = counters.bytes();
+        bytes > goal.bytes || bytes - self.large.bytes() > goal.small_bytes
+    }
+
+    /// Takes a block of a class that is not large, for the heap, whether it is young or not.
+    fn remove_any(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        self.remove(class, counters).or_else(|| self.remove_young(class, counters))
+    }
+}
+
+/// Grants a cache room for `after` bytes, of which `size` are new, or says why it gets none.
+#[cold]
+fn refusal(size: u64, after: u64, budget: &Budget, grant: &Grant) -> Option<Put> {
+    if budget.extend(grant, after) {
+        None
+    } else if budget.is_short_at_miss() {
+        Some(Put::Starved)
+    } else if size > grant.bytes() / SCARCE_FRACTION {
+        Some(Put::Scarce)
+    } else {
+        Some(Put::Full)
     }
 }
 
@@ -415,6 +497,7 @@ fn is_fenced(stream: StreamId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::CACHE_FRACTION;
     use super::*;
 
     const CAPACITY: u64 = 64 << 20;
@@ -425,9 +508,17 @@ mod tests {
         (Cache::new(StreamRef::per_thread().id()), Counters::default())
     }
 
+    /// That of a pool whose caches hold so many bytes each.
+    fn budget(capacity: u64) -> Budget {
+        let budget = Budget::default();
+        budget.set_from(capacity * CACHE_FRACTION);
+        budget
+    }
+
     fn flush(cache: &mut Cache, counters: &Counters, class: Class, most: usize) -> Vec<u64> {
         let mut flushed = Vec::new();
-        cache.flush(class, Class::all(), most, counters, |_, address| flushed.push(address));
+        let goal = FlushGoal { most, ..FlushGoal::ALL };
+        cache.flush(class, Class::all(), goal, counters, |_, address| flushed.push(address));
         flushed
     }
 
@@ -439,14 +530,14 @@ mod tests {
     fn the_newest_block_of_a_class_comes_first() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in [1, 2, 3] {
-            assert_eq!(cache.put(small, address, CAPACITY, &counters), Put::Done);
+            assert_eq!(cache.put(small, address, &budget(CAPACITY), &counters), Put::Done);
         }
-        assert_eq!(cache.put(large, 4, CAPACITY, &counters), Put::Done);
+        assert_eq!(cache.put(large, 4, &budget(CAPACITY), &counters), Put::Done);
         assert_eq!(counters.bytes(), 3 * SMALL + LARGE);
         assert!(cache.contains(small, 1) && cache.contains(large, 4));
         assert!(!cache.contains(small, 4) && !cache.contains(large, 1));
         assert_eq!(cache.take(small, &counters), Some(3));
-        let put = cache.put(large, 5, CAPACITY, &counters);
+        let put = cache.put(large, 5, &budget(CAPACITY), &counters);
         assert_eq!(put, Put::Done, "the entry of the one that left is reused");
         let taken = [large, large, large].map(|class| cache.take(class, &counters));
         assert_eq!(taken, [Some(5), Some(4), None]);
@@ -458,10 +549,12 @@ mod tests {
     #[test]
     fn a_cache_holds_no_more_than_its_capacity() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
-        let mut put = |class, address| cache.put(class, address, CAPACITY, &counters) == Put::Done;
+        let mut put =
+            |class, address| cache.put(class, address, &budget(CAPACITY), &counters) == Put::Done;
         assert_eq!((0..3000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
         assert_eq!(flush(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
-        let mut put = |class, address| cache.put(class, address, CAPACITY, &counters) == Put::Done;
+        let mut put =
+            |class, address| cache.put(class, address, &budget(CAPACITY), &counters) == Put::Done;
         let count = (0..1000).filter(|&address| put(large, address)).count() as u64;
         assert_eq!(count * LARGE, CAPACITY);
         assert!(!put(small, 0), "that would be too many bytes");
@@ -470,10 +563,10 @@ mod tests {
     #[test]
     fn large_blocks_are_bounded_apart_from_the_others() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
-        let capacity = 4 * LARGE;
+        let budget = budget(4 * LARGE);
         let [exact, too_large] = [2 * LARGE, 2 * LARGE + 256]
             .map(|size| Class::holding(size).expect("it is not too large"));
-        let mut put = |class, address| cache.put(class, address, capacity, &counters);
+        let mut put = |class, address| cache.put(class, address, &budget, &counters);
         assert_eq!(put(too_large, 1), Put::Full);
         (1..=4).for_each(|address| assert_eq!(put(exact, address), Put::Done));
         assert_eq!(put(exact, 5), Put::Instead(1), "the oldest");
@@ -482,7 +575,7 @@ mod tests {
         assert_eq!((counters.bytes(), counters.counts().put), (12 * LARGE, 9));
         assert_eq!(cache.take(exact, &counters), Some(5));
         assert_eq!(flush(&mut cache, &counters, exact, 2), [2], "one is enough");
-        assert_eq!(flush(&mut cache, &counters, small, usize::MAX), [9, 8, 7, 6, 3, 4]);
+        assert_eq!(flush(&mut cache, &counters, small, usize::MAX), [3, 4, 9, 8, 7, 6]);
         assert_eq!(counters.bytes(), 0);
     }
 
@@ -490,8 +583,8 @@ mod tests {
     fn a_flush_begins_with_the_class_that_is_full() {
         let ([small, large], (mut cache, counters)) = (classes(), cache());
         for address in 0..4 {
-            assert_eq!(cache.put(small, address, CAPACITY, &counters), Put::Done);
-            assert_eq!(cache.put(large, 10 + address, CAPACITY, &counters), Put::Done);
+            assert_eq!(cache.put(small, address, &budget(CAPACITY), &counters), Put::Done);
+            assert_eq!(cache.put(large, 10 + address, &budget(CAPACITY), &counters), Put::Done);
         }
         assert_eq!(flush(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
         assert_eq!(counters.bytes(), 3 * SMALL);
@@ -501,7 +594,7 @@ mod tests {
     fn legacy_cache_with_young(addresses: &[u64]) -> (Cache, Counters) {
         let (mut cache, counters) = (Cache::new(StreamRef::legacy().id()), Counters::default());
         for &address in addresses {
-            assert_eq!(cache.put(classes()[0], address, CAPACITY, &counters), Put::Done);
+            assert_eq!(cache.put(classes()[0], address, &budget(CAPACITY), &counters), Put::Done);
         }
         (cache, counters)
     }
@@ -512,7 +605,7 @@ mod tests {
         assert_eq!(cache.take(small, &counters), None);
         assert!(!cache.is_fence_due(small), "two are too few");
         cache.promote();
-        assert_eq!(cache.put(small, 3, CAPACITY, &counters), Put::Done);
+        assert_eq!(cache.put(small, 3, &budget(CAPACITY), &counters), Put::Done);
         let taken = [small, small, small].map(|class| cache.take(class, &counters));
         assert_eq!(taken, [Some(2), Some(1), None]);
         assert!(cache.contains(small, 3));

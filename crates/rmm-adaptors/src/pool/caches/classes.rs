@@ -81,7 +81,7 @@ impl Class {
     }
 
     /// All size classes that are not large.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub(super) fn all() -> impl DoubleEndedIterator<Item = Self> {
         let numbers = 0..u8::try_from(CLASSES).unwrap_or(u8::MAX);
         numbers.map(|number| Self { number, block_size: size_of(number) })
     }

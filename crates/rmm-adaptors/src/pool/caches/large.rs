@@ -14,12 +14,14 @@ struct Block {
     is_young: bool,
 }
 
+/// Its bytes come first: they are beside what each call of the whole cache uses.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct LargeCache {
+    bytes: u64,
+    count: usize,
     /// The newest first.
     blocks: [Block; MOST],
-    count: usize,
-    bytes: u64,
 }
 
 impl LargeCache {
@@ -31,6 +33,12 @@ impl LargeCache {
     #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of the block that the next one takes the place of.
+    #[inline]
+    pub(super) fn evicted_bytes(&self) -> u64 {
+        if self.is_full() { self.blocks[MOST - 1].size } else { 0 }
     }
 
     /// Takes the newest block of the size that is not young.

@@ -44,15 +44,15 @@ impl Pool {
         self.caches.flush_all_as(Some(me), None, |stream, address| self.flush_one(stream, address));
     }
 
-    fn shrink(&self, me: ThreadToken) {
+    fn shrink(&self) {
         let _locked = self.lock.lock().expect("no thread panics");
-        self.caches.shrink_as(Some(me));
+        self.caches.shrink();
     }
 
     /// Frees a block into the cache, or to the heap.
     fn put(&self, me: ThreadToken, stream: StreamId, address: u64) {
         let put = |cache: &mut Cache, counters: &_| {
-            cache.put(Class::only(SIZE), address, u64::MAX, counters)
+            cache.put(Class::only(SIZE), address, &self.caches.budget, counters)
         };
         if self.caches.with_as(me, stream, put) != Some(Put::Done) {
             self.flush_one(stream, address);
@@ -93,7 +93,7 @@ fn no_block_is_lost_to_a_thread_that_flushes_and_shrinks_caches() {
             let pool = Arc::clone(&pool);
             move || {
                 pool.flush_all(ThreadToken::of_model(there));
-                pool.shrink(ThreadToken::of_model(there));
+                pool.shrink();
             }
         });
         let me = ThreadToken::of_model(here);

@@ -33,10 +33,9 @@ impl Caches {
             return false;
         }
         let Some(me) = ThreadToken::registered() else { return false };
-        let capacity = self.capacity();
         let put = self.with_as(me, stream, |cache, counters| {
-            let is_done =
-                !cache.evicts(class) && cache.put(class, address, capacity, counters) == Put::Done;
+            let is_done = !cache.evicts(class)
+                && cache.put(class, address, &self.budget, counters) == Put::Done;
             if is_done {
                 freed();
             }

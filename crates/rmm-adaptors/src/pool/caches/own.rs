@@ -49,10 +49,11 @@ impl Caches {
         }
         let Some(me) = ThreadToken::registered() else { return false };
         let Some((header, owned)) = self.owned(me, stream) else { return false };
-        let capacity = self.capacity();
         let put = owned.enter(|cache| {
             let cache = cache.as_mut().filter(|_| header.is_of(stream));
-            cache.is_some_and(|cache| cache.put_small(class, address, capacity, &header.counters))
+            cache.is_some_and(|cache| {
+                cache.put_small(class, address, &self.budget, &header.counters)
+            })
         });
         put.unwrap_or(false)
     }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use rmm_core::StreamId;
 
@@ -13,6 +13,10 @@ use crate::sync::primitives::atomic::AtomicU64 as StreamNumber;
 
 /// Stands for no stream.
 const NO_STREAM: u64 = 0;
+
+// With the words of its cell it fits the two cache lines that the cell has.
+#[cfg(not(rmm_loom))]
+const _: () = assert!(size_of::<SlotHeader>() <= 88);
 
 /// Misses of threads that cannot get a slot after which they take it from its owner: revoking a
 /// bias costs as much as many calls that go past the caches.
@@ -35,8 +39,9 @@ pub(super) struct SlotHeader {
     /// Changed only during a revocation of the slot, while its cache is empty. The stream has a
     /// free list, which is neither recycled nor retired before this is cleared.
     pub(super) stream: StreamNumber,
-    /// Host memory of the cache.
-    pub(super) host_bytes: AtomicU64,
+    /// The calls that the cache had served when it was [last looked at](Self::was_idle), modulo
+    /// 2^32.
+    calls_seen: AtomicU32,
     /// Whether the cache is in `shared`.
     is_shared: AtomicBool,
     /// How often the slot has come to another thread while its owner went on.
@@ -111,6 +116,13 @@ impl SlotHeader {
     pub(super) fn look_at_shared<R>(&self, look: impl FnOnce(&Cache) -> R) -> Option<R> {
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.as_deref().map(look)
+    }
+
+    /// Whether the cache has served no call since the last look.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits change as well")]
+    pub(super) fn was_idle(&self) -> bool {
+        let calls = self.counters.calls() as u32;
+        self.calls_seen.swap(calls, Ordering::Relaxed) == calls
     }
 
     /// Counts a miss; whether there were so many that the slot is to be taken from its owner.

@@ -5,10 +5,13 @@ use std::thread;
 use rmm_core::CudaStream;
 use rmm_sim::Machine;
 
+use super::budget::CACHE_FRACTION;
 use super::slot::STEAL_AFTER_MISSES;
 use super::*;
 
 const SIZE: u64 = 4096;
+/// The largest size that is not large.
+const LARGEST_SMALL: u64 = 1 << 20;
 
 fn caches() -> Caches {
     let caches = Caches::new(CachePolicy::SizeClasses, Fences::of_process());
@@ -345,4 +348,46 @@ fn a_thread_that_only_allocates_is_short_of_blocks() {
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(caches.take(ids[0], class()), Take::Missed, "it frees, too");
+}
+
+/// Puts blocks into the stream's cache until it is refused. Returns how many were put.
+fn fill(caches: &Caches, stream: StreamId, class: Class) -> u64 {
+    make(caches, stream);
+    (0..4096).take_while(|&address| caches.put(stream, class, address) == Put::Done).count() as u64
+}
+
+#[test]
+fn all_caches_together_hold_a_fraction_of_the_pool() {
+    const POOL: u64 = 1 << 30;
+    let (caches, ids) = (caches(), ids(64));
+    caches.set_capacity_from(POOL);
+    let large = Class::holding(LARGEST_SMALL).expect("it is cached");
+    for &id in &ids {
+        fill(&caches, id, large);
+        assert!(caches.totals().0 <= 3 * POOL / 32, "{} bytes", caches.totals().0);
+    }
+    assert!(caches.totals().0 > 2 * POOL / 32, "{} bytes", caches.totals().0);
+    flush_all(&caches, None);
+    assert_eq!(fill(&caches, ids[0], large), POOL / 32 / LARGEST_SMALL, "all was returned");
+}
+
+#[test]
+fn a_cache_that_gets_nothing_takes_from_those_that_are_idle() {
+    let (caches, ids) = (caches(), ids(9));
+    let large = Class::holding(LARGEST_SMALL).expect("it is cached");
+    let (&starved, idle) = ids.split_first().expect("nine");
+    let full = idle.iter().filter(|&&id| fill(&caches, id, large) > 0).count();
+    assert!((1..8).contains(&full), "{full}");
+    make(&caches, starved);
+    let mut flushed = Vec::new();
+    let mut put = |address| match caches.put(starved, large, address) {
+        Put::Starved => {
+            caches.take_grant_back(|stream, address| flushed.push((stream, address)));
+            caches.put(starved, large, address) == Put::Done
+        }
+        put => put == Put::Done,
+    };
+    let done = (0..8 * 1024).filter(|&address| put(address)).count();
+    assert!(done > 8, "{done}");
+    assert!(!flushed.is_empty() && flushed.iter().all(|&(stream, _)| stream != starved));
 }

@@ -1,0 +1,128 @@
+//! The bytes that caches may hold: each a fraction of the pool, and all together another one.
+//!
+//! ```text
+//!     pool      |------------------------------- reserved --------------------------------|
+//!     all       |---------- 3/32 ----------|         granted to caches, part by part
+//!     cache 1   |-- granted --|                      bytes <= granted, checked at each free
+//!     cache 2                 |- granted -|          granted grows when the bytes would exceed it
+//! ```
+//!
+//! Invariant: the sum of what caches were granted is `granted`, which only [`Budget::extend`]
+//! raises, and never above `total`. A cache returns its grant when it is flushed as a whole. So a
+//! free into a cache compares with a number on the cache line that it writes anyway.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bounds the bytes of a cache to this fraction of the pool, since cached blocks do not coalesce.
+pub(super) const CACHE_FRACTION: u64 = 32;
+
+/// All caches may hold as much as this many: one cache and its large blocks. The transfer cache may
+/// hold as much as one, so an eighth of the pool is cached at most.
+pub(super) const CACHES_IN_ALL: u64 = 3;
+
+/// In small pools all caches may hold so many bytes, but at most half of the pool: a few blocks for
+/// each stream keep calls away from the lock.
+const LEAST_TOTAL: u64 = 2 << 20;
+
+/// A grant grows by this part of what is left, so that the last of many caches gets some, too.
+const PART_OF_REST: u64 = 256;
+
+/// Refusals between two looks for caches that should return their grants: to take one costs as much
+/// as many calls that go past the caches.
+pub(super) const MISSES_TOGETHER: u32 = 64;
+
+/// What the caches of a pool may hold.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    /// The most bytes of a cache, without its large blocks.
+    capacity: AtomicU64,
+    /// The most bytes of all caches.
+    total: AtomicU64,
+    /// Bytes that caches may hold now.
+    granted: AtomicU64,
+    /// Caches with a grant.
+    holders: AtomicU64,
+    /// Refusals so far, modulo 2^32.
+    misses: AtomicU32,
+}
+
+/// What one cache may hold. Written by the thread that is inside its cell.
+#[derive(Debug, Default)]
+pub(super) struct Grant {
+    bytes: AtomicU64,
+}
+
+impl Grant {
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Budget {
+    /// The most bytes that a cache may hold, without its large blocks.
+    #[inline]
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Bounds all to fractions of the pool's reserved bytes.
+    pub(super) fn set_from(&self, reserved: u64) {
+        let capacity = reserved / CACHE_FRACTION;
+        let total = (CACHES_IN_ALL * capacity).max(LEAST_TOTAL.min(reserved / 2));
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Lets a cache hold `bytes`, and probably a few more. Returns whether it may.
+    #[cold]
+    pub(super) fn extend(&self, grant: &Grant, bytes: u64) -> bool {
+        let known = grant.bytes();
+        let missing = bytes.saturating_sub(known);
+        let total = self.total.load(Ordering::Relaxed);
+        let more = |granted: u64| {
+            let left = total.checked_sub(granted)?;
+            let part = (left / PART_OF_REST).min(self.capacity() / 4);
+            (missing <= left).then_some(granted + missing.max(part))
+        };
+        let relaxed = Ordering::Relaxed;
+        let Ok(before) = self.granted.fetch_update(relaxed, relaxed, more) else { return false };
+        let after = more(before).unwrap_or(before);
+        self.holders.fetch_add(u64::from(known == 0), relaxed);
+        grant.bytes.store(known + (after - before), relaxed);
+        true
+    }
+
+    /// Takes a grant back. The cache is empty.
+    pub(super) fn take_back(&self, grant: &Grant) {
+        let bytes = grant.bytes.swap(0, Ordering::Relaxed);
+        if bytes > 0 {
+            self.granted.fetch_sub(bytes, Ordering::Relaxed);
+            self.holders.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether little is left of it. Then caches keep small blocks only: more calls hit for each
+    /// byte.
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        let total = self.total.load(Ordering::Relaxed);
+        self.granted.load(Ordering::Relaxed) >= total - total / 8
+    }
+
+    /// Whether a cache has more than twice its share.
+    pub(super) fn is_exceeded_by(&self, grant: &Grant) -> bool {
+        let holders = self.holders.load(Ordering::Relaxed).max(1);
+        grant.bytes() > 2 * self.total.load(Ordering::Relaxed) / holders
+    }
+
+    /// Counts a refusal. Returns whether there were so many that another cache should return its
+    /// grant.
+    pub(super) fn is_short_at_miss(&self) -> bool {
+        let misses = self.misses.load(Ordering::Relaxed).wrapping_add(1);
+        self.misses.store(misses, Ordering::Relaxed);
+        misses.is_multiple_of(MISSES_TOGETHER)
+    }
+}
