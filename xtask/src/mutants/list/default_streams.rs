@@ -3,14 +3,17 @@
 use crate::mutants::mutant::Mutant;
 
 const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
+const BUDGET: &str = "crates/rmm-adaptors/src/pool/caches/budget.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CONTEXT: &str = "crates/rmm-adaptors/src/pool/timeline/context.rs";
 const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const CROWD: &str = "crates/rmm-adaptors/src/pool/caches/crowd.rs";
+const FEW: &str = "crates/rmm-adaptors/src/pool/heap/few.rs";
 const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 const SLOTS: &str = "crates/rmm-adaptors/src/pool/caches/slot.rs";
+const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
@@ -153,5 +156,47 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "if polled % POLLED_TOGETHER == 0",
         replacement: "if false",
         breaks: "a request asks the driver about all streams although it has memory",
+    },
+    Mutant {
+        name: "caches-without-a-budget",
+        file: BUDGET,
+        original: "(missing <= left).then_some(granted + missing.max(part))",
+        replacement: "Some(granted + missing.max(part))",
+        breaks: "the caches of many streams hold all of the pool",
+    },
+    Mutant {
+        name: "grant-outlives-a-flush",
+        file: CACHES,
+        original: "        self.budget.take_back(&header.counters.grant);\n",
+        replacement: "",
+        breaks: "each flush leaves less for caches, until there are none",
+    },
+    Mutant {
+        name: "idle-cache-keeps-its-grant",
+        file: CACHES,
+        original: "(was_idle || self.budget",
+        replacement: "(self.budget",
+        breaks: "streams that come later get no cache",
+    },
+    Mutant {
+        name: "idle-stream-is-no-news",
+        file: TIMELINE,
+        original: "let mut frontier = std::mem::take(&mut slot.frontier);\n        self.note_news(list);",
+        replacement: "let mut frontier = std::mem::take(&mut slot.frontier);",
+        breaks: "a request does not see what another stream's completion has freed",
+    },
+    Mutant {
+        name: "flushed-batch-is-no-news",
+        file: STATE,
+        original: "        self.timeline.note_news(batch.list);\n",
+        replacement: "",
+        breaks: "complete blocks that come back from the transfer cache are passed over",
+    },
+    Mutant {
+        name: "few-blocks-too-small",
+        file: FEW,
+        original: "if wanted <= size &&",
+        replacement: "if wanted <= size + 1 &&",
+        breaks: "blocks of short lists are handed out that are a granule too small",
     },
 ];
