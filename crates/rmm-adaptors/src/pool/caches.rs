@@ -92,7 +92,7 @@ pub(super) enum Take {
     NotHere,
 }
 
-#[expect(clippy::vec_box, reason = "a cache goes from slot to slot, and is not copied")]
+/// Boxed: a cache goes from slot to slot, and is not copied.
 type SpareCaches = Vec<Box<Cache>>;
 
 /// The thread caches of a pool.

@@ -9,7 +9,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 
 use crate::fixtures::pool_on;
-use crate::support::{MIB, Pool, free, layout, mib, stream};
+use crate::support::{MIB, Pool, free, layout, mib, stream, write};
 
 const BYTES: usize = 4096;
 
@@ -210,4 +210,34 @@ fn a_wait_for_a_destroyed_stream_ignores_its_successor() {
     write_for_long(&machine, &waiting, block);
     assert_eq!((block, pool.statistics().stream_waits), (theirs, 2));
     machine.assert_no_violations();
+}
+
+/// Driver calls for each allocation and free, once so many streams have each used the pool, which
+/// has room for few blocks: each stream gets memory that others have freed.
+fn driver_calls_with(count: u64) -> u64 {
+    const SIZE: usize = 64 << 10;
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Eager).build();
+    let _entered = machine.enter();
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let builder = builder.preset(PoolPreset::Compact).initial_size(2 << 20).maximum_size(2 << 20);
+    let pool = builder.build().expect("a pool");
+    let streams: Vec<CudaStream> = (0..count).map(|_| stream()).collect();
+    let round = || {
+        for stream in &streams {
+            let block = pool.allocate(stream, layout(SIZE)).expect("a block");
+            write(&machine, stream, block, 1);
+            free(&pool, stream, block, SIZE);
+        }
+    };
+    round();
+    let before = machine.calls();
+    round();
+    machine.assert_no_violations();
+    (machine.calls() - before) / count
+}
+
+#[test]
+fn many_streams_need_no_more_driver_calls_than_few() {
+    let [few, many] = [64, 1024].map(driver_calls_with);
+    assert!(many <= few, "{few} for each call with 64 streams, {many} with 1,024");
 }

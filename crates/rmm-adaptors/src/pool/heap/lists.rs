@@ -491,8 +491,8 @@ impl FreeList {
         few.chain(binned)
     }
 
-    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest block
-    /// was removed.
+    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest
+    /// block was removed.
     fn largest(&self, nodes: &Nodes) -> u64 {
         let known = self.largest.get();
         if known.count > 0 {
