@@ -194,10 +194,20 @@ impl Caches {
         stream: StreamId,
         act: impl FnOnce(&mut Cache, &Counters) -> R,
     ) -> Option<R> {
-        let Some((header, owned)) = self.owned(me, stream) else {
-            let first = &self.table.slots()?[Self::first_slot(stream)];
-            return first.header().with_shared(stream, act);
-        };
+        if let Some(slot) = self.owned(me, stream) {
+            return Self::enter(slot, stream, act);
+        }
+        let first = &self.table.slots()?[Self::first_slot(stream)];
+        first.header().with_shared(stream, act)
+    }
+
+    /// Enters a cache, if it still is this thread's for the stream.
+    #[inline]
+    fn enter<R>(
+        (header, owned): OwnedSlot<'_>,
+        stream: StreamId,
+        act: impl FnOnce(&mut Cache, &Counters) -> R,
+    ) -> Option<R> {
         let acted = owned.enter(|cache| {
             let cache = cache.as_mut().filter(|_| header.is_of(stream))?;
             Some(act(cache, &header.counters))

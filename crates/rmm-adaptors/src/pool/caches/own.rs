@@ -25,17 +25,13 @@ impl Caches {
     #[inline]
     pub(in super::super) fn take_own(&self, stream: StreamId, class: Class) -> Take {
         // A thread without a token has no cache.
-        let Some(me) = ThreadToken::registered() else { return Take::NotHere };
-        let Some((header, owned)) = self.owned(me, stream) else { return Take::NotHere };
-        let taken = owned.enter(|cache| {
-            let Some(cache) = cache.as_mut().filter(|_| header.is_of(stream)) else {
-                return Take::NotHere;
-            };
-            match cache.take_small(class, &header.counters) {
+        let slot = ThreadToken::registered().and_then(|me| self.owned(me, stream));
+        let Some(slot) = slot else { return Take::NotHere };
+        let taken =
+            Self::enter(slot, stream, |cache, counters| match cache.take_small(class, counters) {
                 Some(address) => Take::Done(address),
                 None => Self::miss(cache, class),
-            }
-        });
+            });
         taken.unwrap_or(Take::NotHere)
     }
 
@@ -47,13 +43,10 @@ impl Caches {
         if self.undersized_blocks.load(Ordering::Relaxed) > 0 {
             return false;
         }
-        let Some(me) = ThreadToken::registered() else { return false };
-        let Some((header, owned)) = self.owned(me, stream) else { return false };
-        let put = owned.enter(|cache| {
-            let cache = cache.as_mut().filter(|_| header.is_of(stream));
-            cache.is_some_and(|cache| {
-                cache.put_small(class, address, &self.budget, &header.counters)
-            })
+        let slot = ThreadToken::registered().and_then(|me| self.owned(me, stream));
+        let Some(slot) = slot else { return false };
+        let put = Self::enter(slot, stream, |cache, counters| {
+            cache.put_small(class, address, &self.budget, counters)
         });
         put.unwrap_or(false)
     }
