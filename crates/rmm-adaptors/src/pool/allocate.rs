@@ -7,7 +7,7 @@ use std::alloc::Layout;
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, StreamRef, SyncResource};
 
-use super::caches::{Caches, Class, Take};
+use super::caches::{Class, Take};
 use super::core::PoolCore;
 use super::heap::{ListId, NodeId};
 use super::ladder::allocate_slow;
@@ -165,7 +165,7 @@ impl PoolCore {
             return Ok(pointer);
         }
         if let (Some(stream), Some((class, _))) = (stream, missed)
-            && Caches::may_pass_by(stream.id(), class)
+            && self.caches.may_pass_by(stream.id(), class)
         {
             self.weigh_large(&mut state, list, size);
         }

@@ -114,6 +114,8 @@ pub(super) struct Caches {
     /// Whether large blocks are cached. Changed with the pool's lock held. A thread may learn of it
     /// late: then a block goes past the caches, or into one.
     keeps_large: AtomicBool,
+    /// The legacy default stream.
+    legacy: StreamId,
     crowd: Crowd,
 }
 
@@ -137,6 +139,7 @@ impl Caches {
             budget: Budget::default(),
             next_looked_at: AtomicUsize::new(0),
             keeps_large: AtomicBool::new(true),
+            legacy: StreamRef::legacy().id(),
             crowd: Crowd::default(),
         }
     }
@@ -272,15 +275,15 @@ impl Caches {
     /// Whether a block of the class that is freed on the stream is worth caching now.
     #[inline]
     pub(super) fn keeps(&self, stream: StreamId, class: Class) -> bool {
-        self.keeps_large() || !Self::may_pass_by(stream, class)
+        self.keeps_large() || !self.may_pass_by(stream, class)
     }
 
     /// Whether blocks of the class go past the stream's caches while they serve few requests. Not
     /// those of the legacy default stream: in the heap they would coalesce with blocks that wait
     /// for no event, and all would wait.
     #[inline]
-    pub(super) fn may_pass_by(stream: StreamId, class: Class) -> bool {
-        class.is_large() && stream != StreamRef::legacy().id()
+    pub(super) fn may_pass_by(&self, stream: StreamId, class: Class) -> bool {
+        class.is_large() && stream != self.legacy
     }
 
     /// Whether large blocks are worth caching now.
