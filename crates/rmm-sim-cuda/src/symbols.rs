@@ -41,6 +41,7 @@ macro_rules! shim_symbols {
 
             // Streams, events, graphs.
             cuStreamCreate(stream: *mut CuStream, flags: c_uint);
+            cuStreamAttachMemAsync(stream: CuStream, pointer: CuDevicePtr, bytes: usize, flags: c_uint);
             cuLaunchHostFunc_v2(stream: CuStream, function: CuHostFn, data: *mut c_void, mode: c_uint);
             cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
             cuEventRecordWithFlags(event: CuEvent, stream: CuStream, flags: c_uint);
@@ -166,7 +167,7 @@ macro_rules! absent_symbols {
             cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialClusterSize cuParamSetSize
             cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv cuPointerSetAttribute
             cuProfilerInitialize cuProfilerStart cuProfilerStop cuSignalExternalSemaphoresAsync
-            cuStreamAddCallback cuStreamAttachMemAsync cuStreamBatchMemOp cuStreamBatchMemOp_v2
+            cuStreamAddCallback cuStreamBatchMemOp cuStreamBatchMemOp_v2
             cuStreamBeginCaptureToCig cuStreamBeginCaptureToGraph cuStreamBeginRecaptureToGraph
             cuStreamCopyAttributes cuStreamEndCaptureToCig cuStreamGetAttribute
             cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3

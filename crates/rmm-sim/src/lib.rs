@@ -72,6 +72,7 @@ pub use api::entry::{AllThreadsGuard, MachineGuard};
 pub use api::explore::{Exploration, explore};
 pub use api::fail_each::fail_each_call;
 pub use api::install::{InstallError, driver, install};
+pub use api::register::check_signature;
 pub use engine::builder::MachineBuilder;
 pub use engine::machine::Machine;
 pub use model::costs::Costs;

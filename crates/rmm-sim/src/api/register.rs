@@ -9,6 +9,21 @@ use crate::engine::machine::Machine;
 use crate::model::kernels::{KernelCall, Registered};
 use crate::model::signature;
 
+/// Checks the parameters of a kernel as [`Machine::kernel`] reads them, for programs that get them
+/// from a user.
+///
+/// ```
+/// assert!(rmm_sim::check_signature("float y[n], size_t n").is_ok());
+/// let error = rmm_sim::check_signature("float y[m], size_t n").unwrap_err();
+/// assert_eq!(error, "`m` is not an integer parameter");
+/// ```
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_signature(parameters: &str) -> Result<(), String> {
+    signature::parse(parameters).map(drop)
+}
+
 impl Machine {
     /// Registers a kernel, so that a program that loads device code finds and launches it here:
     /// `cuModuleGetFunction` finds `name` in any module, and `cuLaunchKernel` reads the arguments

@@ -28,6 +28,24 @@ impl Session<'_> {
     }
 }
 
+/// Flags of an instantiation (`CUgraphInstantiate_flags`).
+const AUTO_FREE_ON_LAUNCH: c_ulonglong = 1;
+const DEVICE_LAUNCH: c_ulonglong = 4;
+const USE_NODE_PRIORITY: c_ulonglong = 8;
+
+/// Graphs have no memory nodes, which a launch could free, and priorities change no order.
+///
+/// # Errors
+/// `INVALID_VALUE` for flags that the driver refuses, `NOT_SUPPORTED` for launches by the device.
+fn check_flags(flags: c_ulonglong) -> Result<(), CuResult> {
+    let without_effect = AUTO_FREE_ON_LAUNCH | USE_NODE_PRIORITY;
+    match flags & !without_effect {
+        0 => Ok(()),
+        DEVICE_LAUNCH if flags & AUTO_FREE_ON_LAUNCH == 0 => Err(CuResult::NOT_SUPPORTED),
+        _ => Err(CuResult::INVALID_VALUE),
+    }
+}
+
 driver_calls! {
     fn cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode) by [stream] |session| {
         let id = session.stream(stream)?;
@@ -64,10 +82,7 @@ driver_calls! {
         let graphs = &session.captures.graphs;
         let graph = slot.and_then(|slot| graphs.slots.get(slot)).and_then(|key| graphs.by_key.get(&key));
         let works = graph.ok_or(CuResult::INVALID_VALUE)?.works();
-        // The flags concern memory of graphs, launches by the device and priorities.
-        if flags != 0 {
-            return Err(CuResult::NOT_SUPPORTED);
-        }
+        check_flags(flags)?;
         let key = session.next_key();
         let graphs = &mut session.captures.graphs;
         graphs.executables.insert(key, Executable { works, last: VectorClock::default() });

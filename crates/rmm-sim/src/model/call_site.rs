@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 /// Upper bound on the frames that are shown.
 const SHOWN: usize = 8;
 /// The crates of the software device and of the driver's table, through which every call goes.
-const DEVICE_CRATES: [&str; 2] = ["rmm-sim", "rmm-sys"];
+const DEVICE_CRATES: [&str; 4] = ["rmm-sim", "rmm-sim-cuda", "rmm-sim-driver", "rmm-sys"];
 
 /// The code that a frame belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,9 @@ impl Frame<'_> {
     /// to `folder`.
     fn owner(&self, folder: &Path) -> Owner {
         let Some(place) = self.place else { return Owner::Runtime };
+        if place.starts_with("./csu/") {
+            return Owner::Runtime; // the start of a C program, in glibc
+        }
         let place = folder.join(place);
         let folders: Vec<&str> = place.components().filter_map(name_of).collect();
         let is_library =
@@ -46,8 +49,7 @@ impl Frame<'_> {
 
 /// Whether a folder is that of such a crate, possibly with a version in its name.
 fn is_device_crate(folder: &str) -> bool {
-    let version = DEVICE_CRATES.iter().find_map(|name| folder.strip_prefix(name));
-    version.is_some_and(|version| {
+    DEVICE_CRATES.iter().filter_map(|name| folder.strip_prefix(name)).any(|version| {
         let number = version.strip_prefix('-');
         version.is_empty() || number.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()))
     })
@@ -113,6 +115,16 @@ pub(crate) fn frames_of(backtrace: &Backtrace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_crate_may_have_a_version_and_no_other_suffix() {
+        for folder in ["rmm-sim", "rmm-sim-0.1.0", "rmm-sim-cuda", "rmm-sim-driver-1.0.0"] {
+            assert!(is_device_crate(folder), "{folder}");
+        }
+        for folder in ["rmm-simple", "rmm-sim-example", "my-rmm-sim"] {
+            assert!(!is_device_crate(folder), "{folder}");
+        }
+    }
 
     #[test]
     fn frames_of_the_device_and_of_the_runtime_are_omitted() {

@@ -392,3 +392,24 @@ fn a_captured_copy_to_the_host_waits_for_nothing() {
         "the host did not wait for the fill"
     );
 }
+
+#[test]
+fn instantiation_takes_the_flags_that_change_no_order() {
+    let (_machine, _entered) = start(Schedule::Lazy);
+    let stream = stream();
+    ok!(cuStreamBeginCapture_v2(stream, CuCaptureMode::THREAD_LOCAL));
+    let mut graph = CuGraph::NULL;
+    ok!(cuStreamEndCapture(stream, &raw mut graph));
+    let instantiate = |flags| {
+        let mut executable = CuGraphExec::NULL;
+        cu!(cuGraphInstantiateWithFlags(&raw mut executable, graph, flags))
+    };
+    // Free on launch, node priorities.
+    for flags in [0, 1, 8, 9] {
+        assert_eq!(instantiate(flags), CuResult::SUCCESS, "{flags}");
+    }
+    assert_eq!(instantiate(4), CuResult::NOT_SUPPORTED, "launch by the device");
+    for flags in [2, 5, 16] {
+        assert_eq!(instantiate(flags), CuResult::INVALID_VALUE, "{flags}");
+    }
+}
