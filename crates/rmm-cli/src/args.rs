@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -34,6 +35,10 @@ pub enum Command {
     /// Report the GPUs, the driver and their features
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
+    /// Run a program on the software device, and report uses of memory that are not ordered, leaks
+    /// and misuse
+    #[command(long_about = CHECK_ABOUT, after_long_help = CHECK_HELP)]
+    Check(CheckArgs),
     /// Replay allocation logs against one or more memory resources
     #[command(long_about = REPLAY_ABOUT, after_long_help = REPLAY_HELP)]
     Replay(ReplayArgs),
@@ -67,6 +72,68 @@ Exit statuses:
   1  some event failed, such as an allocation for which there was no memory
   2  bad input or usage; nothing was replayed
   3  --check found uses of memory that are not ordered";
+
+const CHECK_ABOUT: &str = "\
+Run a program on the software device, and report uses of memory that are not ordered, leaks and misuse
+
+The program loads the driver (libcuda) by name or is linked with it; it needs no GPU and no change. What \
+compute-sanitizer is for the inside of kernels, this is for the order of streams: every copy, fill, launch, allocation \
+and free is judged by the order that the program's own calls establish, whatever happened to run first.";
+
+const CHECK_HELP: &str = "\
+Examples:
+  rmm check -- ./train --steps 2
+  rmm check --report order.html -- python3 pipeline.py
+  rmm check --kernel 'saxpy(float y[n], const float x[n], float a, size_t n)' -- ./saxpy
+
+What it is not: the CUDA runtime (programs that use libcudart, such as PyTorch and CuPy, need private tables of the \
+driver), and no device code runs: a kernel has to be declared by --kernel, is checked for the memory that its arguments \
+name, and writes nothing.
+
+Exit statuses:
+  the program's own, if nothing was found
+  1  the program was killed, or made no driver call
+  2  bad usage, or the program could not be run
+  3  something was found";
+
+/// Options of `rmm check`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct CheckArgs {
+    /// Also write the findings to this file, as an HTML page
+    #[arg(long, value_name = "OUT.html")]
+    pub report: Option<PathBuf>,
+
+    /// A kernel that the program launches, as C declares it. `float y[n]` is memory that it writes,
+    /// `const float x[n]` memory that it reads, and n another parameter. May be repeated
+    #[arg(long = "kernel", value_name = "PROTOTYPE")]
+    pub kernels: Vec<String>,
+
+    /// How many devices there are
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub devices: u32,
+
+    /// Report no leaks
+    #[arg(long)]
+    pub no_leaks: bool,
+
+    /// Report no call stacks, which take some microseconds at each access
+    #[arg(long)]
+    pub no_call_sites: bool,
+
+    /// The stand-alone library of the software device; without this, `librmm_sim_driver.so` beside
+    /// this program
+    #[arg(long, value_name = "FILE", env = "RMM_SIM_LIBRARY")]
+    pub library: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub program: Vec<OsString>,
+}
 
 /// Options of `rmm doctor`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]

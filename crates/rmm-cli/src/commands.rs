@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{DeviceChoice, DoctorArgs, ReplayArgs};
+use crate::args::{CheckArgs, DeviceChoice, DoctorArgs, ReplayArgs};
+#[cfg(target_os = "linux")]
+use crate::check_program;
 use crate::device::{DRIVER_VARIABLE, OpenDevice};
 use crate::doctor::Doctor;
 use crate::replay::{self, Checked, Options};
@@ -49,6 +51,50 @@ pub fn doctor(args: &DoctorArgs) -> Ended {
         Ok(json) => Ended { text: json + "\n", messages, status: SUCCESS },
         Err(error) => Ended::failed(FAILURE, error.to_string()),
     }
+}
+
+/// `rmm check`.
+#[cfg(not(target_os = "linux"))]
+pub fn check(_args: &CheckArgs) -> Ended {
+    Ended::failed(BAD_INPUT, "rmm check needs Linux".to_owned())
+}
+
+/// `rmm check`.
+#[cfg(target_os = "linux")]
+pub fn check(args: &CheckArgs) -> Ended {
+    if let Some(Err(error)) = args.report.as_deref().map(output::check) {
+        return Ended::failed(BAD_INPUT, error.to_string());
+    }
+    let outcome = match check_program::run(args) {
+        Ok(outcome) => outcome,
+        Err(error) => return Ended::failed(BAD_INPUT, error.to_string()),
+    };
+    let is_clean = outcome.is_clean(!args.no_leaks);
+    let mut ended =
+        Ended { text: outcome.to_text(!args.no_leaks), messages: Vec::new(), status: SUCCESS };
+    if outcome.calls() == 0 {
+        let message = "nothing was checked: the program made no driver call, or ended without its exit handlers";
+        ended.messages.push(message.to_owned());
+        ended.status = FAILURE;
+    }
+    if let Some(code) = outcome.status.code() {
+        ended.status = u8::try_from(code).unwrap_or(FAILURE).max(ended.status);
+    } else {
+        ended.messages.push(format!("the program was killed: {}", outcome.status));
+        ended.status = FAILURE;
+    }
+    if !is_clean {
+        ended.status = VIOLATIONS;
+    }
+    if let Some(path) = &args.report {
+        let program: Vec<_> = args.program.iter().map(|part| part.to_string_lossy()).collect();
+        let page = html::render_check(&program.join(" "), is_clean, &ended.text);
+        if let Err(error) = output::write_atomically(path, page.as_bytes()) {
+            ended.messages.push(error.to_string());
+            ended.status = FAILURE;
+        }
+    }
+    ended
 }
 
 /// `rmm replay`. All logs are read first, so that a bad one is known before anything is replayed or

@@ -3,6 +3,7 @@
 //! It shows, for each trace, the table that the terminal shows and, for each resource, live and
 //! reserved bytes over the events and a map of the heap at its fullest.
 
+mod checked;
 mod downsample;
 mod draw;
 mod escape;
@@ -10,6 +11,8 @@ mod figure;
 mod heap;
 mod layout;
 mod timeline;
+
+pub use checked::render_check;
 
 use std::fmt::Write as _;
 

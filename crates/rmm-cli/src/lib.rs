@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`args`] | the command line |
+//! | [`check_program`] | runs a program on the software device |
 //! | [`commands`] | the subcommands |
 //! | [`device`] | a GPU or the software device |
 //! | [`doctor`] | what there is to work with |
@@ -15,6 +16,8 @@
 //! | [`output`] | writes a file whole or not at all |
 
 pub mod args;
+#[cfg(target_os = "linux")]
+pub mod check_program;
 pub mod commands;
 pub mod device;
 pub mod doctor;

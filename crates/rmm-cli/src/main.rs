@@ -11,6 +11,7 @@ fn main() -> ExitCode {
     let Ended { text, messages, status } = match Cli::parse().command {
         Command::Replay(args) => commands::replay(&args),
         Command::Doctor(args) => commands::doctor(&args),
+        Command::Check(args) => commands::check(&args),
     };
     for message in messages {
         // Where even this cannot be written, the exit status still says it.

@@ -1,6 +1,8 @@
 //! The crate from outside: reading logs, replays, the table, the report, writing files, and the
 //! program.
 
+#[path = "suite/check_program.rs"]
+mod check_program;
 #[path = "suite/common.rs"]
 mod common;
 #[path = "suite/linking.rs"]

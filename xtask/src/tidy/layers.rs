@@ -20,8 +20,8 @@ const LAYERS: [&[&str]; 7] = [
 
 /// The software device is chosen by programs and tests, never by a library.
 const SOFTWARE_DEVICE: &str = "rmm-sim";
-const MAY_USE_THE_SOFTWARE_DEVICE: [&str; 4] =
-    ["rmm-cli", "rmm-benches", "rmm-conformance", "rmm-sim-cuda"];
+const MAY_USE_THE_SOFTWARE_DEVICE: [&str; 5] =
+    ["rmm-cli", "rmm-benches", "rmm-conformance", "rmm-sim-cuda", "rmm-sim-driver"];
 
 /// Programs that stay here and use the crates as their users do.
 const CONSUMER: &str = "rmm-consumer-";

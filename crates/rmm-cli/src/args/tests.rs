@@ -12,7 +12,7 @@ fn parse(line: &str) -> Result<Command, clap::Error> {
 fn replay(line: &str) -> ReplayArgs {
     match parse(line).expect("valid") {
         Command::Replay(args) => args,
-        Command::Doctor(_) => panic!("not a replay: {line}"),
+        Command::Doctor(_) | Command::Check(_) => panic!("not a replay: {line}"),
     }
 }
 
@@ -126,4 +126,12 @@ fn help_has_examples_and_exit_statuses() {
     ] {
         assert!(help.contains(part), "{part:?} is missing in\n{help}");
     }
+}
+
+#[test]
+fn what_follows_the_program_is_its_own() {
+    let cli = Cli::try_parse_from(["rmm", "check", "--no-leaks", "--", "./a", "--report", "x"]);
+    let Command::Check(args) = cli.expect("valid").command else { panic!("a check") };
+    assert!(args.no_leaks && args.report.is_none());
+    assert_eq!(args.program, ["./a", "--report", "x"]);
 }

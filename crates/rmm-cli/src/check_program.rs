@@ -1,0 +1,158 @@
+//! `rmm check`: runs a program on the software device, and collects what the device found.
+//!
+//! ```text
+//! rmm check -- PROGRAM        libcuda.so.1 and libcuda.so in a folder of LD_LIBRARY_PATH
+//!      |                                   |
+//!      | runs                              v
+//!      +--> PROGRAM, and its children: each loads the device, and writes a report as it ends
+//!      |                                   |
+//!      +<-- reads, prints -----------------+
+//! ```
+
+mod library;
+mod report;
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use crate::args::CheckArgs;
+
+pub use report::{Found, Unreadable};
+
+/// The names under which programs load the driver.
+const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+
+/// What a run found, and how the program ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The findings of each process that loaded the driver.
+    pub found: Vec<Found>,
+    /// How the program ended.
+    pub status: ExitStatus,
+}
+
+/// Why a program could not be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The stand-alone library was not found.
+    #[error(
+        "{NO_LIBRARY}: build it with `cargo build --release -p rmm-sim-driver` in the repository of rmm, and name it by \
+         --library"
+    )]
+    NoLibrary,
+    /// A prototype of `--kernel` is malformed.
+    #[error("--kernel: {0}")]
+    Kernel(String),
+    /// The program could not be started.
+    #[error("cannot run {0}: {1}")]
+    Start(String, #[source] io::Error),
+    /// The folder for the library and the reports could not be used.
+    #[error("cannot prepare the run: {0}")]
+    Folder(#[from] io::Error),
+    /// A process left a report that has no end, or cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+}
+
+const NO_LIBRARY: &str = "there is no librmm_sim_driver.so beside this program";
+
+/// Runs the program of the arguments to its end.
+///
+/// # Errors
+/// If it cannot be run on the device.
+pub fn run(args: &CheckArgs) -> Result<Outcome, CheckError> {
+    let kernels = args.kernels.join("\n");
+    for kernel in &args.kernels {
+        check_prototype(kernel).map_err(CheckError::Kernel)?;
+    }
+    let library = library::find(args.library.as_deref()).ok_or(CheckError::NoLibrary)?;
+    let folder = tempfile::tempdir()?;
+    for name in NAMES {
+        symlink(&library, folder.path().join(name))?;
+    }
+    let reports = tempfile::tempdir()?;
+    let mut program = Command::new(&args.program[0]);
+    program
+        .args(&args.program[1..])
+        .env("LD_LIBRARY_PATH", before_others(folder.path()))
+        .env(rmm_sys::LIBRARY_VARIABLE, &library)
+        .env("RMM_SIM_REPORT", reports.path())
+        .env("RMM_SIM_DEVICES", args.devices.to_string())
+        .env("RMM_SIM_KERNELS", kernels)
+        .env("RMM_SIM_BACKTRACE", if args.no_call_sites { "0" } else { "1" });
+    let name = args.program[0].to_string_lossy().into_owned();
+    let status = program.status().map_err(|error| CheckError::Start(name, error))?;
+    Ok(Outcome { found: report::read_all(reports.path())?, status })
+}
+
+/// A folder in front of those in which the loader looks already.
+fn before_others(folder: &Path) -> OsString {
+    let mut path = folder.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
+        path.push(":");
+        path.push(others);
+    }
+    path
+}
+
+/// # Errors
+/// What is wrong with a prototype.
+fn check_prototype(text: &str) -> Result<(), String> {
+    let parts = text.trim().split_once('(').and_then(|(name, rest)| {
+        Some((name.trim(), rest.strip_suffix(')')?)).filter(|(name, _)| !name.is_empty())
+    });
+    let (_, parameters) =
+        parts.ok_or_else(|| format!("`{text}` is not `name(parameters)`, as C declares them"))?;
+    rmm_sim::check_signature(parameters)
+}
+
+impl Outcome {
+    /// Whether anything was found.
+    pub fn is_clean(&self, with_leaks: bool) -> bool {
+        self.found
+            .iter()
+            .all(|found| found.violations.is_empty() && (!with_leaks || found.leaks.is_empty()))
+    }
+
+    /// The driver calls of all processes.
+    pub fn calls(&self) -> u64 {
+        self.found.iter().map(|found| found.calls).sum()
+    }
+
+    /// The findings as text.
+    pub fn to_text(&self, with_leaks: bool) -> String {
+        let mut text = String::new();
+        for found in &self.found {
+            // Writing to a string does not fail.
+            for violation in &found.violations {
+                let _ = writeln!(text, "{violation}");
+            }
+            for name in &found.missing {
+                let _ = writeln!(
+                    text,
+                    "the kernel `{name}` was not found: declare it, \
+                     --kernel '{name}(float y[n], const float x[n], size_t n)'"
+                );
+            }
+            for leak in found.leaks.iter().filter(|_| with_leaks) {
+                let _ = writeln!(text, "not released: {leak}");
+            }
+            if !found.is_whole {
+                let _ =
+                    writeln!(text, "process {} ended before its leaks were found", found.process);
+            }
+        }
+        let count = |of: fn(&Found) -> usize| self.found.iter().map(of).sum::<usize>();
+        let violations = count(|found| found.violations.len());
+        let _ = write!(text, "{} driver calls, {violations} violations", self.calls());
+        if with_leaks {
+            let _ = write!(text, ", {} leaks", count(|found| found.leaks.len()));
+        }
+        text.push('\n');
+        text
+    }
+}

@@ -1,0 +1,133 @@
+//! `rmm check` on programs in C and Python, each with a bug and without. (One in Rust is in
+//! `rmm-interop-cudarc`.)
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::common::{Folder, rmm, text};
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/programs");
+
+/// The program in C, linked with the driver, which the folder keeps; `None` without a C compiler.
+fn compiled(folder: &Folder) -> Option<String> {
+    let library = library();
+    let link = folder.path("libcuda.so");
+    std::os::unix::fs::symlink(library, link).expect("the folder is writable");
+    let program = folder.path("pipeline");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-g", "-Wno-builtin-declaration-mismatch", "-o"]).arg(&program);
+    compiler.arg(format!("{PROGRAMS}/pipeline.c")).arg("-L").arg(folder.path(".")).arg("-lcuda");
+    match compiler.status() {
+        Ok(status) => {
+            assert!(status.success(), "the program in C compiles");
+            Some(program)
+        }
+        Err(_) => None,
+    }
+}
+
+/// The stand-alone library, which cargo built because this package's tests depend on it.
+fn library() -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_rmm")).parent().expect("it is in a folder");
+    let candidates = ["deps/librmm_sim_driver.so", "librmm_sim_driver.so"];
+    let found = candidates.into_iter().map(|name| folder.join(name)).find(|path| path.exists());
+    found.expect("cargo built it")
+}
+
+fn has_python() -> bool {
+    Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn checked(options: &[&str], program: &[&str]) -> Output {
+    rmm(&[&["check"], options, &["--"], program].concat())
+}
+
+#[test]
+fn a_race_and_a_leak_of_a_program_in_c_are_found() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder) else { return };
+    let output = checked(&[], &[&program]);
+    let found = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{found}");
+    assert!(
+        found.contains("race: 4096 bytes at d0+0x0: fill writes it as item 1 of stream 2"),
+        "{found}"
+    );
+    assert!(found.contains("pipeline.c:"), "call sites: {found}");
+    assert!(found.contains("not released: 4096 bytes"), "{found}");
+    let output = checked(&["--no-leaks"], &[&program]);
+    assert!(!text(&output.stdout).contains("not released"));
+}
+
+#[test]
+fn the_fixed_program_in_c_is_clean() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder) else { return };
+    let output = checked(&[], &[&program, "fixed"]);
+    let found = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{found}");
+    assert!(found.contains(" 0 violations, 0 leaks"), "{found}");
+}
+
+#[test]
+fn a_double_free_is_found() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder) else { return };
+    let output = checked(&["--no-call-sites"], &[&program, "twice"]);
+    let found = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{found}");
+    assert!(found.contains("double free") || found.contains("not allocated"), "{found}");
+}
+
+#[test]
+fn a_kernel_of_a_program_in_python_is_checked() {
+    if !has_python() {
+        return;
+    }
+    let script = format!("{PROGRAMS}/pipeline.py");
+    let folder = Folder::new();
+    let page = folder.path("report.html");
+    let kernel = "fill(float y[n], float value, size_t n)";
+    let options = ["--kernel", kernel, "--report", &page];
+    let output = checked(&options, &["python3", &script]);
+    let found = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{found}");
+    assert!(found.contains("race: 4096 bytes at d0+0x0: fill writes it"), "{found}");
+    let html = fs::read_to_string(&page).expect("the report is written");
+    assert!(html.contains("the program has errors") && html.contains("race: 4096 bytes"), "{html}");
+    let output = checked(&options, &["python3", &script, "fixed"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_kernel_that_is_not_declared_is_named() {
+    if !has_python() {
+        return;
+    }
+    let output = checked(&[], &["python3", &format!("{PROGRAMS}/pipeline.py"), "fixed"]);
+    assert_ne!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("the kernel `fill` was not found: declare it, --kernel"));
+}
+
+#[test]
+fn a_program_that_uses_no_driver_is_not_called_clean() {
+    let output = checked(&[], &["true"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("nothing was checked"));
+}
+
+#[test]
+fn bad_usage_is_refused_before_the_program_runs() {
+    for (options, part) in [
+        (["--kernel", "fill(float y[m], size_t n)"], "`m` is not an integer parameter"),
+        (["--kernel", "fill"], "is not `name(parameters)`"),
+        (["--library", "/nowhere.so"], "librmm_sim_driver.so"),
+    ] {
+        let output = checked(&options, &["true"]);
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(text(&output.stderr).contains(part), "{options:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(checked(&[], &["/nowhere/program"]).status.code(), Some(2));
+}
