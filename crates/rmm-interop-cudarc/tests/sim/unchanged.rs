@@ -66,3 +66,14 @@ fn the_safe_layers_questions_have_answers() {
         assert!(context.mem_get_info().is_ok_and(|(free, total)| 0 < free && free <= total));
     });
 }
+
+#[test]
+fn unified_memory_is_attached_and_copied() {
+    check(|_, context| {
+        // SAFETY: the elements are written before they are read.
+        let mut unified = unsafe { context.alloc_unified::<u32>(100, true) }.unwrap();
+        unified.as_mut_slice().unwrap().fill(7);
+        let stream = context.new_stream().unwrap();
+        assert_eq!(stream.clone_dtoh(&unified).unwrap(), [7; 100]);
+    });
+}
