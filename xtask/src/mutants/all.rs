@@ -1,8 +1,8 @@
 //! Every mutant, of all lists.
 
 use super::list::{
-    self, adaptors, caches, containers, core, default_streams, device, end, foreign, fresh, heap,
-    lost, streams,
+    self, adaptors, beside, caches, containers, core, default_streams, device, end, foreign, fresh,
+    heap, lost, streams,
 };
 use super::mutant::Mutant;
 
@@ -18,6 +18,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         heap::MUTANTS,
         caches::MUTANTS,
         adaptors::MUTANTS,
+        beside::MUTANTS,
         containers::MUTANTS,
         core::MUTANTS,
         default_streams::MUTANTS,

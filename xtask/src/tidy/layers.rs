@@ -8,12 +8,13 @@ use crate::metadata::{DependencyKind, Member as _, Metadata, Package, Workspace 
 
 /// The crates that are published, from the bottom up. A crate may depend on crates of the rows
 /// before its own.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &["rmm-sys", "rmm-sim-macros"],
     &["rmm-sim", "rmm-core"],
     &["rmm-resources", "rmm-sim-cuda"],
     &["rmm-adaptors"],
     &["rmm-containers", "rmm-spec"],
+    &["rmm-async"],
     &["rmm-rs"],
     &["rmm-cli"],
 ];

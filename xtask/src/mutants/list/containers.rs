@@ -3,8 +3,6 @@
 use crate::mutants::mutant::Mutant;
 
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
-const DLPACK_EXPORT: &str = "crates/rmm-interop-dlpack/src/export.rs";
-const DLPACK_IMPORT: &str = "crates/rmm-interop-dlpack/src/import.rs";
 const FOREIGN: &str = "crates/rmm-containers/src/foreign.rs";
 const FOREIGN_BUFFER: &str = "crates/rmm-containers/src/buffer/foreign.rs";
 const FOREIGN_SLICE: &str = "crates/rmm-containers/src/slice/foreign.rs";
@@ -14,34 +12,6 @@ const USES: &str = "crates/rmm-containers/src/use_tracker/pending.rs";
 const USE_TRACKER: &str = "crates/rmm-containers/src/use_tracker.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "dlpack-consumer-does-not-wait",
-        file: DLPACK_EXPORT,
-        original: "Ready::On(stream) => self.set_stream(stream)?,",
-        replacement: "Ready::On(_) => self.wait_for_other_streams()?,",
-        breaks: "the consumer uses a tensor before it is ready, and it is freed under its work",
-    },
-    Mutant {
-        name: "dlpack-host-memory-not-waited-for",
-        file: DLPACK_EXPORT,
-        original: "Ready::On(stream) => drop(vector.device_slice_mut().use_on(stream)?),",
-        replacement: "Ready::On(_) => {}",
-        breaks: "the consumer uses pinned memory before it is ready, and it is freed under its work",
-    },
-    Mutant {
-        name: "dlpack-deleter-does-not-wait",
-        file: DLPACK_IMPORT,
-        original: "last.synchronize().is_ok()",
-        replacement: "true",
-        breaks: "the producer reuses a tensor under the work of its consumer",
-    },
-    Mutant {
-        name: "dlpack-deleter-ends-a-capture",
-        file: DLPACK_IMPORT,
-        original: "matches!(last.is_capturing(), Ok(false)) && last",
-        replacement: "last",
-        breaks: "dropping an imported tensor invalidates a capture",
-    },
     Mutant {
         name: "foreign-parts-do-not-wait",
         file: FOREIGN_BUFFER,

@@ -1,0 +1,83 @@
+//! Tasks wake when a device fails, although no host function runs.
+
+use rmm_async::{completed, download};
+use rmm_containers::DeviceUVector;
+use rmm_core::sys::CuResult;
+use rmm_core::{CudaStream, Device};
+use rmm_sim::Kernel;
+
+use crate::harness::{Gate, block_on, lazy, poll_once, stream};
+
+#[test]
+fn a_kernel_that_fails_wakes_with_its_error() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let _all = machine.enter_all_threads();
+    let stream = stream();
+    let mut vector = DeviceUVector::filled(3u8, 100, &stream).expect("a vector");
+    for value in 0..4 {
+        vector.fill(value).expect("it is enqueued");
+    }
+    let kernel = Kernel::new("wild", |_| ()).fails(CuResult::ILLEGAL_ADDRESS);
+    machine.launch(stream.as_raw(), kernel).expect("the stream exists");
+    let mut copy = download(vector.as_slice(), &stream).expect("it is enqueued");
+    assert!(poll_once(&mut copy).is_pending(), "the fills have not run");
+    let error = block_on(copy).expect_err("the kernel fails");
+    assert_eq!(error.code(), Some(CuResult::ILLEGAL_ADDRESS));
+}
+
+/// A future that a thread awaits while the stream is running a kernel.
+fn awaited(stream: &CudaStream) -> std::thread::JoinHandle<Result<(), rmm_core::Error>> {
+    let mut done = completed(stream).expect("it is enqueued");
+    assert!(poll_once(&mut done).is_pending());
+    let (sender, is_waiting) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || {
+        sender.send(()).expect("the test waits");
+        block_on(done)
+    });
+    is_waiting.recv().expect("the thread runs");
+    waiting
+}
+
+#[test]
+fn a_context_that_fails_wakes_its_tasks() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let _all = machine.enter_all_threads();
+    let stream = stream();
+    let gate = Gate::new(&machine, &stream);
+    let waiting = awaited(&stream);
+    machine.fail_context(0, CuResult::ECC_UNCORRECTABLE);
+    let error = waiting.join().expect("no panic").expect_err("the context is lost");
+    assert_eq!(error.code(), Some(CuResult::ECC_UNCORRECTABLE));
+    gate.open_after_a_fault();
+}
+
+#[test]
+fn a_driver_that_shuts_down_wakes_its_tasks() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let _all = machine.enter_all_threads();
+    let stream = stream();
+    let gate = Gate::new(&machine, &stream);
+    let waiting = awaited(&stream);
+    machine.kill();
+    let error = waiting.join().expect("no panic").expect_err("the driver is gone");
+    assert_eq!(error.code(), Some(CuResult::DEINITIALIZED));
+    gate.open_after_a_fault();
+}
+
+#[test]
+fn a_device_that_is_reset_wakes_its_tasks() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let _all = machine.enter_all_threads();
+    let stream = stream();
+    let vector = DeviceUVector::filled(3u8, 100, &stream).expect("a vector");
+    let copy = download(vector.as_slice(), &stream).expect("it is enqueued");
+    let device = Device::new(0).expect("a device").as_raw();
+    // SAFETY: the library supports a reset.
+    let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
+    assert_eq!(code, CuResult::SUCCESS);
+    assert!(block_on(copy).expect_err("the context is gone").is_context_lost());
+}
