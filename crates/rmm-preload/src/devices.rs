@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmm_core::sys::{CuContext, CuDevice, CuResult, Driver};
 use rmm_core::{AnyResource, Introspect as _, process_is_exiting};
@@ -26,7 +26,9 @@ pub(crate) struct Device {
     context: CuContext,
 }
 
-/// Those that have a resource, and how often the list has lost one.
+/// Contexts whose requests are passed on.
+static NOT_SERVED: Mutex<Vec<CuContext>> = Mutex::new(Vec::new());
+/// The devices that have a resource, and how often the list has lost one.
 static DEVICES: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
 static RESETS: AtomicU64 = AtomicU64::new(0);
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -53,7 +55,13 @@ pub(crate) fn current(driver: &Driver) -> Option<Arc<Device>> {
     if let Some(device) = last.ok().flatten() {
         return Some(device);
     }
-    let device = find_or_make(driver, context)?;
+    if not_served().contains(&context) {
+        return None;
+    }
+    let Some(device) = find_or_make(driver, context) else {
+        not_served().push(context);
+        return None;
+    };
     let before = LAST.try_with(|last| last.replace(Some((resets, Arc::clone(&device)))));
     // A resource may be dropped here, which calls the driver.
     drop(before);
@@ -73,6 +81,7 @@ pub(crate) fn with_number(number: Number) -> Option<Arc<Device>> {
 
 /// Drops the resource of a device that is about to be reset.
 pub(crate) fn reset(handle: CuDevice) {
+    not_served().clear();
     let gone = {
         let mut devices = devices();
         let index = devices.iter().position(|device| device.handle == handle);
@@ -89,7 +98,11 @@ pub(crate) fn descriptions() -> Vec<String> {
     devices().iter().map(|device| device.resource.describe().to_string()).collect()
 }
 
-fn devices() -> std::sync::MutexGuard<'static, Vec<Arc<Device>>> {
+fn not_served() -> MutexGuard<'static, Vec<CuContext>> {
+    NOT_SERVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn devices() -> MutexGuard<'static, Vec<Arc<Device>>> {
     DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
