@@ -79,3 +79,12 @@ pub mod v0_19;
 
 #[cfg(feature = "cudarc-0-19")]
 pub use v0_19::{Lend, LendHost, LendMut, Lent, LentHost, OwnedSlice, Stream};
+
+/// The page on kernels, and the guide's section on programs of cudarc's.
+#[cfg(all(doctest, feature = "cudarc-0-19"))]
+mod pages {
+    #[doc = include_str!("../../../docs/checking-stream-order.md")]
+    mod checking_stream_order {}
+    #[doc = include_str!("../../../docs/kernels.md")]
+    mod kernels {}
+}
