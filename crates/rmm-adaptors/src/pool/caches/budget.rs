@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     pool      |------------------------------- reserved --------------------------------|
-//!     all       |---------- 3/32 ----------|         granted to caches, part by part
+//!     all       |---------- 7/32 ----------|         granted to caches, part by part
 //!     cache 1   |-- granted --|                      bytes <= granted, checked at each free
 //!     cache 2                 |- granted -|          granted grows when the bytes would exceed it
 //! ```
@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Bounds the bytes of a cache to this fraction of the pool, since cached blocks do not coalesce.
 pub(super) const CACHE_FRACTION: u64 = 32;
 
-/// All caches may hold as much as this many: one cache and its large blocks. The transfer cache may
-/// hold as much as one, so an eighth of the pool is cached at most.
-pub(super) const CACHES_IN_ALL: u64 = 3;
+/// All caches may hold as much as this many. The transfer cache may hold as much as one, so a
+/// quarter of the pool is cached at most.
+pub(super) const CACHES_IN_ALL: u64 = 7;
 
 /// In small pools all caches may hold so many bytes, but at most half of the pool: a few blocks for
 /// each stream keep calls away from the lock.
