@@ -94,6 +94,25 @@ fn an_argument_outside_an_allocation_is_refused() {
 }
 
 #[test]
+fn a_launch_of_no_thread_or_too_many_is_refused() {
+    let (machine, _entered) = start(Schedule::Eager);
+    machine.kernel("nothing", "", |call| {
+        assert_eq!((call.grid(), call.block()), ([2, 3, 4], [32, 2, 1]));
+        Ok(())
+    });
+    let function = find(c"nothing").expect("it is registered");
+    let none = std::ptr::null_mut();
+    let launch = |[a, b, c]: [u32; 3], [x, y, z]: [u32; 3]| {
+        cu!(cuLaunchKernel(function, a, b, c, x, y, z, 0, CuStream::NULL, none, none))
+    };
+    assert_eq!(launch([2, 3, 4], [32, 2, 1]), CuResult::SUCCESS);
+    machine.assert_no_violations(); // a panic of a kernel is one
+    assert_eq!(launch([0, 1, 1], [32, 1, 1]), CuResult::INVALID_VALUE);
+    assert_eq!(launch([1, 1, 1], [32, 0, 1]), CuResult::INVALID_VALUE);
+    assert_eq!(launch([1, 1, 1], [32, 32, 2]), CuResult::INVALID_VALUE);
+}
+
+#[test]
 fn a_kernel_that_is_not_registered_is_not_found() {
     let (machine, _entered) = start(Schedule::Eager);
     machine.kernel("saxpy", SAXPY, saxpy);

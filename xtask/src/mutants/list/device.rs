@@ -11,6 +11,11 @@ const PREFETCH: &str = "crates/rmm-sim/src/model/prefetch.rs";
 const STRAYS: &str = "crates/rmm-sim/src/engine/strays.rs";
 const CONTEXT: &str = "crates/rmm-sim/src/engine/context.rs";
 const STREAM: &str = "crates/rmm-core/src/stream/owned.rs";
+const SIGNATURE: &str = "crates/rmm-sim/src/model/signature.rs";
+const KERNELS: &str = "crates/rmm-sim/src/model/kernels.rs";
+const MODULE: &str = "crates/rmm-sim/src/calls/module.rs";
+const GRAPHS: &str = "crates/rmm-sim/src/calls/capture.rs";
+const PROC_ADDRESS: &str = "crates/rmm-sim-cuda/src/proc_address.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -89,5 +94,61 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "end <= at || found.is_some_and(|found| found != location)",
         replacement: "end <= at",
         breaks: "a range of which parts were prefetched to different places reports one location",
+    },
+    Mutant {
+        name: "device-kernel-reads-are-writes",
+        file: SIGNATURE,
+        original: "(true, _) => Operation::Read,",
+        replacement: "(true, _) => Operation::Write,",
+        breaks: "two kernels that read one array race",
+    },
+    Mutant {
+        name: "device-kernel-elements-are-bytes",
+        file: KERNELS,
+        original: "                .and_then(|count| count.checked_mul(parameter.size))\n                .ok_or",
+        replacement: "                .ok_or",
+        breaks: "a launch is judged by a part of what it accesses",
+    },
+    Mutant {
+        name: "device-kernel-accesses-nothing",
+        file: KERNELS,
+        original: "            if bytes > 0 {\n                ranges.push",
+        replacement: "            if false {\n                ranges.push",
+        breaks: "a launch is not judged",
+    },
+    Mutant {
+        name: "device-kernel-missing-in-silence",
+        file: KERNELS,
+        original: "            self.missing.insert(name.to_owned());\n",
+        replacement: "",
+        breaks: "no report names the kernel that was not found",
+    },
+    Mutant {
+        name: "device-launch-of-any-size",
+        file: MODULE,
+        original: "grid.contains(&0) || threads == 0 || threads > MAX_THREADS",
+        replacement: "false",
+        breaks: "a launch succeeds that every GPU refuses",
+    },
+    Mutant {
+        name: "device-module-after-its-end",
+        file: MODULE,
+        original: "        slot.filter(is_loaded).ok_or(CuResult::INVALID_HANDLE)",
+        replacement: "        let _ = is_loaded;\n        slot.ok_or(CuResult::INVALID_HANDLE)",
+        breaks: "a kernel is found in a module that was unloaded",
+    },
+    Mutant {
+        name: "device-graph-flags-unchecked",
+        file: GRAPHS,
+        original: "        check_flags(flags)?;\n",
+        replacement: "",
+        breaks: "a graph is instantiated with flags that the driver refuses",
+    },
+    Mutant {
+        name: "device-proc-address-of-another-version",
+        file: PROC_ADDRESS,
+        original: "changed == name && version < since",
+        replacement: "changed == name && version > since",
+        breaks: "a program of CUDA 12 calls a function with the signature of CUDA 13",
     },
 ];
