@@ -101,6 +101,24 @@ fn a_kernel_of_a_program_in_python_is_checked() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
 }
 
+/// Where `RMM_TEST_PYTHON`, or else `python3`, has NVIDIA's cuda-core (tried: 1.2.2, with
+/// cuda-bindings 13.5.0).
+#[test]
+fn a_program_of_nvidias_cuda_core_is_checked() {
+    let python = std::env::var("RMM_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    let import = Command::new(&python).args(["-c", "import cuda.core"]).output();
+    if !import.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let script = format!("{PROGRAMS}/cuda_core.py");
+    let output = checked(&["--no-call-sites"], &[&python, &script]);
+    let found = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{found}");
+    assert!(found.contains("race: 4096 bytes at d0+0x0: fill writes it"), "{found}");
+    let output = checked(&["--no-call-sites"], &[&python, &script, "fixed"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
 #[test]
 fn a_kernel_that_is_not_declared_is_named() {
     if !has_python() {
