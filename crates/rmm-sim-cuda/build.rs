@@ -29,6 +29,8 @@ macro_rules! absent_names {
 
 /// The functions of the library's table after those of [`rmm_sys::SYMBOLS`], in this order.
 const SHIMS: &[&str] = shim_symbols!(names);
+/// And these.
+const OLDER: &[&str] = older_symbols!(names);
 const ABSENT: &[&str] = absent_symbols!(absent_names);
 
 fn main() {
@@ -78,8 +80,11 @@ fn jump_of(architecture: &str) -> Option<fn(usize) -> Vec<String>> {
 
 /// The library's source.
 fn code(jump: fn(usize) -> Vec<String>) -> String {
-    let served: Vec<&str> =
-        rmm_sys::SYMBOLS.iter().map(|row| row.0).chain(SHIMS.iter().copied()).collect();
+    let served: Vec<&str> = rmm_sys::SYMBOLS
+        .iter()
+        .map(|row| row.0)
+        .chain(SHIMS.iter().chain(OLDER).copied())
+        .collect();
     let mut code = String::from(
         "#![no_std]\n\
          #[panic_handler]\n\

@@ -32,7 +32,7 @@
 //!
 //! # What is there
 //!
-//! Every function of the driver API of CUDA 13.3, but for those of graphics. Those of
+//! Every function of the driver API of CUDA 13.4, but for those of graphics. Those of
 //! [`rmm_sys::driver_symbols`] are the software device's. About fifty more are served on them:
 //! other names of the same (`cuStreamCreate`), and answers that do not depend on a device
 //! (`cuOccupancyMaxActiveBlocksPerMultiprocessor`). The rest returns `NOT_SUPPORTED`.

@@ -1,5 +1,5 @@
 //! The lists of functions beside those of [`rmm_sys::driver_symbols`]: with it, every function of
-//! the driver API of CUDA 13.3 (but for graphics).
+//! the driver API of CUDA 13.4 (but for graphics).
 //!
 //! The build script reads this file too.
 
@@ -13,11 +13,9 @@ macro_rules! shim_symbols {
             // Names and versions of what the driver offers.
             cuGetErrorName(code: CuResult, text: *mut *const c_char);
             cuGetErrorString(code: CuResult, text: *mut *const c_char);
-            cuGetProcAddress(symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: c_ulonglong);
             cuGetProcAddress_v2(symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: c_ulonglong, status: *mut c_int);
 
             // Devices and contexts.
-            cuDeviceGetUuid(uuid: *mut CuUuid, device: CuDevice);
             cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: CuDevice);
             cuDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: CuDevice);
             cuDevicePrimaryCtxSetFlags_v2(device: CuDevice, flags: c_uint);
@@ -33,8 +31,6 @@ macro_rules! shim_symbols {
             cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize);
             cuMemGetAddressRange_v2(start: *mut CuDevicePtr, bytes: *mut usize, pointer: CuDevicePtr);
             cuPointerGetAttributes(count: c_uint, attributes: *mut CuPointerAttribute, data: *mut *mut c_void, pointer: CuDevicePtr);
-            cuMemAdvise(pointer: CuDevicePtr, bytes: usize, advice: CuMemAdvise, device: CuDevice);
-            cuMemPrefetchAsync(pointer: CuDevicePtr, bytes: usize, device: CuDevice, stream: CuStream);
             cuMemcpyDtoD_v2(target: CuDevicePtr, source: CuDevicePtr, bytes: usize);
             cuMemcpyPeer(target: CuDevicePtr, target_context: CuContext, source: CuDevicePtr, source_context: CuContext, bytes: usize);
             cuMemcpyPeerAsync(target: CuDevicePtr, target_context: CuContext, source: CuDevicePtr, source_context: CuContext, bytes: usize, stream: CuStream);
@@ -43,7 +39,6 @@ macro_rules! shim_symbols {
             cuStreamCreate(stream: *mut CuStream, flags: c_uint);
             cuStreamAttachMemAsync(stream: CuStream, pointer: CuDevicePtr, bytes: usize, flags: c_uint);
             cuLaunchHostFunc_v2(stream: CuStream, function: CuHostFn, data: *mut c_void, mode: c_uint);
-            cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
             cuEventRecordWithFlags(event: CuEvent, stream: CuStream, flags: c_uint);
             cuGraphUpload(executable: CuGraphExec, stream: CuStream);
 
@@ -70,6 +65,22 @@ macro_rules! shim_symbols {
             cuOccupancyMaxPotentialBlockSize(grid: *mut c_int, threads: *mut c_int, function: CuFunction, shared_of: *const c_void, shared_bytes: usize, limit: c_int);
             cuOccupancyMaxPotentialBlockSizeWithFlags(grid: *mut c_int, threads: *mut c_int, function: CuFunction, shared_of: *const c_void, shared_bytes: usize, limit: c_int, flags: c_uint);
             cuOccupancyAvailableDynamicSMemPerBlock(bytes: *mut usize, function: CuFunction, blocks: c_int, threads: c_int);
+        }
+    };
+}
+
+/// As [`shim_symbols`], for functions that programs built with older headers call: those of CUDA 13
+/// have another function under the name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! older_symbols {
+    ($callback:ident) => {
+        $callback! {
+            cuGetProcAddress(symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: c_ulonglong);
+            cuDeviceGetUuid(uuid: *mut CuUuid, device: CuDevice);
+            cuMemAdvise(pointer: CuDevicePtr, bytes: usize, advice: CuMemAdvise, device: CuDevice);
+            cuMemPrefetchAsync(pointer: CuDevicePtr, bytes: usize, device: CuDevice, stream: CuStream);
+            cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
         }
     };
 }

@@ -40,6 +40,7 @@ macro_rules! shim_rows {
 pub(crate) fn rows() -> Vec<(&'static str, *const c_void)> {
     let mut rows: Vec<(&'static str, *const c_void)> = driver_symbols!(driver_rows);
     rows.extend(shim_symbols!(shim_rows));
+    rows.extend(older_symbols!(shim_rows));
     rows
 }
 

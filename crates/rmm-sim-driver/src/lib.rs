@@ -32,7 +32,7 @@ mod report;
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
 use rmm_sim_cuda::shims::{self, LaunchConfig};
-use rmm_sim_cuda::{absent_symbols, shim_symbols};
+use rmm_sim_cuda::{absent_symbols, older_symbols, shim_symbols};
 use rmm_sys::{
     CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent,
     CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn, CuIpcEventHandle,
@@ -44,4 +44,5 @@ use rmm_sys::{
 
 driver_symbols!(export_driver);
 shim_symbols!(export_shims);
+older_symbols!(export_shims);
 absent_symbols!(export_absent);

@@ -1,7 +1,8 @@
 //! Every function of the driver table, compared with the oracle's declaration of the same name.
 //!
 //! The rows come from `driver_symbols!`, so a function added there is compared here. One that the
-//! oracle lacks does not compile; CUDA 13.2 has all of them.
+//! oracle lacks does not compile; CUDA 13.2 has all of them. So do the rows of `shim_symbols!`, the
+//! functions that `rmm-sim-cuda` serves beside the table.
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
@@ -14,6 +15,8 @@ use rmm_sys::{
     CuMemPoolAttribute, CuMemPoolProps, CuMemPoolPtrExportData, CuMemRangeAttribute, CuModule,
     CuPointerAttribute, CuResult, CuStream, CuUuid,
 };
+
+use rmm_sim_cuda::shims::LaunchConfig;
 
 use crate::signature::{Signature, agree, layouts_of};
 
@@ -36,3 +39,28 @@ macro_rules! compare {
 }
 
 rmm_sys::driver_symbols!(compare);
+
+macro_rules! compare_shims {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        const _: () = {
+            type Ours = unsafe extern "C" fn($($type),*) -> CuResult;
+            let theirs = layouts_of(sys::$name as unsafe fn($(inferred!($argument)),*) -> _);
+            assert!(agree(<Ours as Signature>::LAYOUTS, theirs), stringify!($name));
+        };
+    )*};
+}
+
+rmm_sim_cuda::shim_symbols!(compare_shims);
+
+const _: () = {
+    use std::mem::{offset_of, size_of};
+
+    type Theirs = sys::CUlaunchConfig;
+    assert!(size_of::<LaunchConfig>() == size_of::<Theirs>());
+    assert!(offset_of!(LaunchConfig, grid) == offset_of!(Theirs, gridDimX));
+    assert!(offset_of!(LaunchConfig, block) == offset_of!(Theirs, blockDimX));
+    assert!(offset_of!(LaunchConfig, shared_bytes) == offset_of!(Theirs, sharedMemBytes));
+    assert!(offset_of!(LaunchConfig, stream) == offset_of!(Theirs, hStream));
+    assert!(offset_of!(LaunchConfig, attributes) == offset_of!(Theirs, attrs));
+    assert!(offset_of!(LaunchConfig, attribute_count) == offset_of!(Theirs, numAttrs));
+};
