@@ -53,8 +53,9 @@
 //!
 //! - Order is the container's alone. No order depends on a guard of cudarc's, or on a destructor: a
 //!   value may be forgotten, and the container dropped while work is queued.
-//! - A value that is used on another stream than it was lent to is in order too: that stream waits,
-//!   and the host waits for it. Lend to the stream that you use.
+//! - An operand that is used on another stream than it was lent to is in order too: that stream
+//!   waits, and the host waits for it. An argument of a kernel is not, because cudarc's launch
+//!   builder does not show its stream: lend to the stream that you launch on.
 //! - cudarc's events for each slice (`CudaContext::is_event_tracking`) are not needed for
 //!   containers.
 //!

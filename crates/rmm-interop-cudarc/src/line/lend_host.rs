@@ -87,15 +87,6 @@ impl<'s, V, T> LentHost<'s, V, T> {
         };
         Self { pointer, len, stream, _view: view }
     }
-
-    /// What to drop once the copy is enqueued on a stream.
-    fn order<'a>(&'a self, stream: &'a TheirStream) -> SyncOnDrop<'a> {
-        if *stream == **self.stream.theirs() {
-            return SyncOnDrop::Sync(None);
-        }
-        stream.context().record_err(stream.join(self.stream.theirs()));
-        SyncOnDrop::sync_stream(stream)
-    }
 }
 
 /// `stream_synced_mut_slice` of a vector that was lent for reading panics: `memcpy_dtoh` needs one
@@ -111,7 +102,10 @@ impl<T> HostSlice<T> for LentHost<'_, DeviceSlice<'_, T>, T> {
     ) -> (&'a [T], SyncOnDrop<'a>) {
         // SAFETY: by the invariant there are `len` elements. The vector is borrowed for reading, so
         // no thread and no stream writes them.
-        (unsafe { std::slice::from_raw_parts(self.pointer, self.len) }, self.order(stream))
+        (
+            unsafe { std::slice::from_raw_parts(self.pointer, self.len) },
+            self.stream.order_for(stream),
+        )
     }
 
     unsafe fn stream_synced_mut_slice<'a>(
@@ -133,19 +127,17 @@ impl<T> HostSlice<T> for LentHost<'_, DeviceSliceMut<'_, T>, T> {
     ) -> (&'a [T], SyncOnDrop<'a>) {
         // SAFETY: by the invariant there are `len` elements. cudarc passes their address to a copy
         // on `stream`, and reads none of them.
-        (unsafe { std::slice::from_raw_parts(self.pointer, self.len) }, self.order(stream))
+        (
+            unsafe { std::slice::from_raw_parts(self.pointer, self.len) },
+            self.stream.order_for(stream),
+        )
     }
 
     unsafe fn stream_synced_mut_slice<'a>(
         &'a mut self,
         stream: &'a TheirStream,
     ) -> (&'a mut [T], SyncOnDrop<'a>) {
-        let order = if *stream == **self.stream.theirs() {
-            SyncOnDrop::Sync(None)
-        } else {
-            stream.context().record_err(stream.join(self.stream.theirs()));
-            SyncOnDrop::sync_stream(stream)
-        };
+        let order = self.stream.order_for(stream);
         // SAFETY: by the invariant there are `len` elements, and the vector is borrowed for
         // writing. cudarc passes their address to a copy on `stream`, and accesses none of them.
         (unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) }, order)

@@ -17,7 +17,9 @@ use super::cudarc::driver::{
 /// and an argument of its kernels.
 ///
 /// The container has recorded the use, so it does not matter when this value is dropped, or whether
-/// it is.
+/// it is. As an operand on another stream than it was lent to, it is in order too, by a wait of the
+/// host. As an argument it is not: a launch builder does not show its stream. Launch on the stream
+/// that the value was lent to.
 #[must_use = "the container has recorded a use on the stream; pass the value to cudarc"]
 pub struct Lent<'s, V, T> {
     /// # Invariant
@@ -35,18 +37,6 @@ impl<'s, V, T> Lent<'s, V, T> {
         let (pointer, len) = (view.as_ptr().0, view.bytes() / size_of::<T>().max(1));
         Self { pointer, len, stream, _view: view, elements: PhantomData }
     }
-
-    /// The address for work on a stream of cudarc's, and what to drop once it is enqueued.
-    fn on<'a>(&'a self, stream: &'a TheirStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
-        if *stream == **self.stream.theirs() {
-            // The container recorded the use on this stream: there is nothing to do afterwards.
-            return (self.pointer, SyncOnDrop::Sync(None));
-        }
-        // The container knows nothing of this stream: it waits for the one that it knows, and the
-        // host waits for the work.
-        stream.context().record_err(stream.join(self.stream.theirs()));
-        (self.pointer, SyncOnDrop::sync_stream(stream))
-    }
 }
 
 impl<V, T> TheirSlice<T> for Lent<'_, V, T> {
@@ -61,7 +51,7 @@ impl<V, T> TheirSlice<T> for Lent<'_, V, T> {
 
 impl<V, T> DevicePtr<T> for Lent<'_, V, T> {
     fn device_ptr<'a>(&'a self, stream: &'a TheirStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
-        self.on(stream)
+        (self.pointer, self.stream.order_for(stream))
     }
 }
 
@@ -70,7 +60,7 @@ impl<T> DevicePtrMut<T> for Lent<'_, DeviceSliceMut<'_, T>, T> {
         &'a mut self,
         stream: &'a TheirStream,
     ) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
-        self.on(stream)
+        (self.pointer, self.stream.order_for(stream))
     }
 }
 

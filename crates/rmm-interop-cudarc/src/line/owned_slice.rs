@@ -71,7 +71,9 @@ impl<T: Pod + DeviceRepr> OwnedSlice<T> {
     /// # Safety
     /// Uses on other streams than its own are joined to it, or to each other, before the slice is
     /// dropped, but for the last one that reads and the last one that writes: cudarc remembers one
-    /// event for each, so of two other streams that read, it waits for the second only.
+    /// event for each, so of two other streams that read, it waits for the second only. Without
+    /// event tracking, all of them are. On a per-thread default stream, the slice is used and
+    /// dropped on this thread.
     pub unsafe fn new(mut memory: DeviceUVector<T>, stream: &Stream) -> Result<Self, Error> {
         memory.set_stream(stream)?;
         let (pointer, len) = (memory.as_ptr().0, memory.len());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rmm_core::{CudaStream, Error, StreamRef};
 use rmm_sys::{CuContext, CuResult, CuStream};
 
-use super::cudarc::driver::{CudaStream as TheirStream, DriverError};
+use super::cudarc::driver::{CudaStream as TheirStream, DriverError, SyncOnDrop};
 
 /// One stream, known to both libraries: it derefs to cudarc's, and converts to a [`StreamRef`].
 ///
@@ -70,6 +70,23 @@ impl Stream {
     /// cudarc's handle to the stream.
     pub fn theirs(&self) -> &Arc<TheirStream> {
         &self.theirs
+    }
+}
+
+impl Stream {
+    /// Orders work that cudarc is about to enqueue on a stream, with memory that was lent to this
+    /// one; what it returns is dropped once the work is enqueued.
+    pub(super) fn order_for<'a>(&self, other: &'a TheirStream) -> SyncOnDrop<'a> {
+        if *other == *self.theirs {
+            // The container recorded the use on this stream: there is nothing to do afterwards.
+            return SyncOnDrop::Sync(None);
+        }
+        // The container knows nothing of the other stream, which waits for the one that it knows;
+        // and the host waits for the work. If no event can be made, the host waits before it, too.
+        if other.join(&self.theirs).is_err() {
+            other.context().record_err(self.theirs.synchronize());
+        }
+        SyncOnDrop::sync_stream(other)
     }
 }
 

@@ -7,6 +7,8 @@ use cudarc_0_19 as cudarc;
 use rmm_containers::{DeviceUVector, PinnedVec};
 use rmm_core::CudaStream;
 use rmm_interop_cudarc::{Lend, LendHost, LendMut};
+use rmm_sim::Fault;
+use rmm_sys::CuResult;
 
 use crate::common::*;
 
@@ -70,6 +72,20 @@ fn use_on_another_stream_than_lent_to_waits_once() {
         let before = machine.stalls().count;
         second.memset_zeros(&mut vector.lend_mut(&first).unwrap()).unwrap();
         assert_eq!(machine.stalls().count, before + 1, "the host waits once");
+        assert_eq!(vector.to_vec().unwrap(), [0; 1000]);
+    });
+}
+
+#[test]
+fn without_an_event_for_another_stream_the_host_waits_first() {
+    check(|machine, context| {
+        let (first, second) = (stream(context), context.new_stream().unwrap());
+        let mut vector = DeviceUVector::<u8>::uninit_in(1000, &first, &driver_pool()).unwrap();
+        let mut lent = vector.lend_mut(&first).unwrap();
+        machine.fail(Fault::from_nth("cuEventCreate", 0, CuResult::OUT_OF_MEMORY));
+        second.memset_zeros(&mut lent).unwrap();
+        machine.clear_faults();
+        assert_eq!(machine.failed_calls(), ["cuEventCreate"]);
         assert_eq!(vector.to_vec().unwrap(), [0; 1000]);
     });
 }
