@@ -69,6 +69,7 @@ fn use_on_another_stream_than_lent_to_waits_once() {
         let home = CudaStream::new().unwrap();
         let mut vector =
             DeviceUVector::from_slice_in(&[1_u8; 1000], &home, &driver_pool()).unwrap();
+        vector.fill(2).unwrap(); // queued, on `home`
         let before = machine.stalls().count;
         second.memset_zeros(&mut vector.lend_mut(&first).unwrap()).unwrap();
         assert_eq!(machine.stalls().count, before + 1, "the host waits once");
