@@ -2,6 +2,7 @@
 //! reports of a run.
 
 pub(crate) mod attribute;
+pub(crate) mod background;
 pub(crate) mod bytes;
 pub(crate) mod checker;
 pub(crate) mod entry;

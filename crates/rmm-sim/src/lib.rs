@@ -55,8 +55,9 @@
 //! - Access of one device to the memory of another is checked for mapped memory and for kernels;
 //!   fills of another device's memory are always allowed.
 //! - Contexts are primary contexts; there is no `cuCtxCreate`.
-//! - Host functions and kernels run on a thread that makes a driver call. One that waits for what
-//!   that thread does next deadlocks.
+//! - Host functions and kernels run on a thread that makes a driver call, or [on one in the
+//!   background](Machine::run_in_background). One that waits for what that thread does next
+//!   deadlocks.
 
 #![cfg(unix)]
 
@@ -67,6 +68,7 @@ mod model;
 
 #[doc(hidden)]
 pub use api::attribute::TestOutcome;
+pub use api::background::BackgroundGuard;
 pub use api::checker::{Checker, check};
 pub use api::entry::{AllThreadsGuard, MachineGuard};
 pub use api::explore::{Exploration, explore};

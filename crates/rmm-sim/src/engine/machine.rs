@@ -34,7 +34,8 @@ pub struct Machine(pub(crate) Arc<MachineInner>);
 pub(crate) struct MachineInner {
     id: u32,
     state: Mutex<State>,
-    /// Notified when a piece of work has finished.
+    /// Notified when a piece of work has finished and, if threads run work in the background, when
+    /// there may be more.
     pub(crate) ran: Condvar,
 }
 

@@ -203,6 +203,14 @@ impl Session<'_> {
         chosen.map(|chosen| ready[chosen].stream)
     }
 
+    /// Runs one piece of work that is ready. Returns whether there was any.
+    pub(crate) fn run_one_ready(&mut self) -> bool {
+        let pending = self.streams.pending(None);
+        let is_ready = |point: &Point| matches!(self.blocker_of(*point), Blocker::Ready);
+        let next = pending.into_iter().find(is_ready);
+        next.inspect(|point| self.run_next(point.stream)).is_some()
+    }
+
     fn run_next(&mut self, id: u64) {
         let state = &mut **self;
         let Some(stream) = state.streams.get_mut(id) else { return };

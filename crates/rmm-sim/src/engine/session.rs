@@ -39,6 +39,15 @@ impl DerefMut for Session<'_> {
     }
 }
 
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if self.state.as_ref().is_some_and(|state| state.background > 0) {
+            // The call may have enqueued work.
+            self.machine.0.ran.notify_all();
+        }
+    }
+}
+
 impl<'a> Session<'a> {
     pub(crate) fn open(machine: &'a Machine) -> Self {
         Self {
@@ -63,7 +72,8 @@ impl<'a> Session<'a> {
         result
     }
 
-    /// Waits until another thread has finished a piece of work.
+    /// Waits until another thread has finished a piece of work or, in the background, enqueued
+    /// some.
     pub(crate) fn wait(&mut self) {
         if let Some(state) = self.state.take() {
             let state = self.machine.0.ran.wait(state);

@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) missing_functions: BTreeSet<&'static str>,
     /// Whether the driver has shut down.
     pub(crate) dead: bool,
+    /// How many threads run work in the background.
+    pub(crate) background: usize,
 
     pub(crate) devices: Vec<Device>,
     pub(crate) host: HostMemory,
@@ -86,6 +88,7 @@ impl State {
             choices: Choices::of(schedule),
             missing_functions: missing_functions(driver_version),
             dead: false,
+            background: 0,
             devices,
             host,
             allocations: Allocations::default(),

@@ -5,6 +5,7 @@
 mod common;
 
 mod attribute;
+mod background;
 mod capture;
 mod checker;
 mod checks;
