@@ -98,7 +98,7 @@ fn lock() -> MutexGuard<'static, Watcher> {
 fn update<R>(change: impl FnOnce(&mut Watcher) -> R) -> R {
     let mut watcher = lock();
     let result = change(&mut watcher);
-    if !watcher.has_thread {
+    if !watcher.has_thread && !process_is_exiting() {
         // Without a thread, tasks are woken by host functions alone; the next update tries again.
         let name = String::from("rmm-async");
         watcher.has_thread = std::thread::Builder::new().name(name).spawn(watch).is_ok();
@@ -192,13 +192,17 @@ fn next_round() -> Round {
     }
 }
 
-/// The thread. It lives as long as the process.
+/// The thread. It lives until the process exits.
 fn watch() {
     loop {
         let round = next_round();
         if process_is_exiting() {
             // The driver may be gone. The system frees all memory.
             let _leaked = ManuallyDrop::new(round);
+            let mut watcher = lock();
+            (watcher.has_thread, watcher.is_busy) = (false, false);
+            drop(watcher);
+            ROUND.notify_all();
             return;
         }
         let remaining = query(round);

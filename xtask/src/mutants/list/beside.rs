@@ -61,6 +61,13 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "a buffer is freed while a copy writes it",
     },
     Mutant {
+        name: "async-buffers-freed-at-exit",
+        file: KEEP,
+        original: "if process_is_exiting() {",
+        replacement: "if false {",
+        breaks: "a future that is dropped at process exit calls a driver that may be gone",
+    },
+    Mutant {
         name: "async-wake-up-lost",
         file: SIGNAL,
         original: "if state.is_reached {",
