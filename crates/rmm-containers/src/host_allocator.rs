@@ -4,7 +4,6 @@ use std::alloc::Layout;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use allocator_api2::alloc::{AllocError, Allocator};
 use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource};
 
 /// An allocator for host collections over a host-accessible resource: pinned or managed memory for
@@ -16,6 +15,9 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 ///
 /// Device work that uses the memory must be complete before the collection accesses, moves or frees
 /// it.
+///
+/// With the feature `allocator-api2` it implements the trait of version 0.2 of that crate, which
+/// `hashbrown` and `bumpalo` use; with `allocator-api2-04`, also that of version 0.4.
 ///
 #[cfg_attr(feature = "allocator-api2", doc = "```")]
 #[cfg_attr(not(feature = "allocator-api2"), doc = "```text")] // private without the feature
@@ -48,6 +50,29 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 /// numbers.extend([1, 2, 3]);
 /// assert_eq!(numbers.as_slice(), [1, 2, 3]);
 /// assert_eq!(numbers.allocator().resource().name(), "heap");
+/// ```
+///
+/// A hash map in pinned memory:
+///
+#[cfg_attr(feature = "allocator-api2", doc = "```")]
+#[cfg_attr(not(feature = "allocator-api2"), doc = "```text")] // private without the feature
+/// use std::hash::RandomState;
+///
+/// use hashbrown::HashMap;
+/// use rmm_containers::HostAllocator;
+/// use rmm_resources::PinnedHostMemoryResource;
+///
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pinned = HostAllocator::new(PinnedHostMemoryResource::new());
+/// let mut lengths: HashMap<&str, usize, RandomState, HostAllocator<_>> =
+///     HashMap::with_hasher_in(RandomState::new(), pinned);
+/// for word in ["stream", "event", "pool"] {
+///     lengths.insert(word, word.len());
+/// }
+/// assert_eq!((lengths["event"], lengths.len()), (5, 3));
+/// assert!(machine.call_counts().iter().any(|(name, _)| *name == "cuMemHostAlloc"));
+/// # Ok::<(), rmm_core::Error>(())
 /// ```
 #[doc(alias = "cuda::pmr_adaptor")]
 #[derive(Debug)]
@@ -84,33 +109,64 @@ impl<R> Clone for HostAllocator<R> {
     }
 }
 
-// SAFETY: 1. the resource returns memory that stays valid until it is freed, with the requested
-// alignment; it is host-accessible, as the resource declares by `HostAccessible`. 2. All clones
-// share the resource, and moving one does not move memory.
-unsafe impl<R: SyncResource + HasProperty<HostAccessible>> Allocator for HostAllocator<R> {
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
+    /// Memory of the resource; `None` if it has none.
+    fn take(&self, layout: Layout) -> Option<NonNull<[u8]>> {
         let pointer = if layout.size() == 0 {
-            // Resources return null for empty layouts; the trait asks for a dangling pointer.
+            // Resources return null for empty layouts; an allocator returns a dangling pointer.
             NonNull::new(ptr::without_provenance_mut(layout.align()))
         } else {
-            let pointer = self.resource.allocate_sync(layout).map_err(|_| AllocError)?;
+            let pointer = self.resource.allocate_sync(layout).ok()?;
             // A host-accessible address fits a `usize`.
-            let address = usize::try_from(pointer.0).map_err(|_| AllocError)?;
+            let address = usize::try_from(pointer.0).ok()?;
             NonNull::new(ptr::with_exposed_provenance_mut(address))
         };
-        let pointer = pointer.ok_or(AllocError)?;
-        Ok(NonNull::slice_from_raw_parts(pointer, layout.size()))
+        Some(NonNull::slice_from_raw_parts(pointer?, layout.size()))
     }
 
-    unsafe fn deallocate(&self, pointer: NonNull<u8>, layout: Layout) {
+    /// Frees memory.
+    ///
+    /// # Safety
+    /// The memory came from [`take`](Self::take) of this allocator or a clone, with this layout,
+    /// and is not used any more.
+    unsafe fn put_back(&self, pointer: NonNull<u8>, layout: Layout) {
         if layout.size() == 0 {
             return;
         }
         let pointer = DevicePtr(pointer.as_ptr().expose_provenance() as u64);
-        // SAFETY: by the caller's contract, 1. the memory came from `allocate` of this allocator or
-        // a clone, and so from this resource; 2. the layout fits it, which means that it equals the
-        // requested one, since `allocate` returns exactly as many bytes; 3. it is not used any
-        // more.
+        // SAFETY: by the caller's contract, the memory came from this resource with this layout and
+        // is not used any more.
         unsafe { self.resource.deallocate_sync(pointer, layout) };
     }
 }
+
+/// Implements the trait of one version of `allocator-api2`.
+macro_rules! implement {
+    ($version:ident) => {
+        // SAFETY: 1. the resource returns memory that stays valid until it is freed, with the
+        // requested alignment; it is host-accessible, as the resource declares by `HostAccessible`.
+        // 2. All clones share the resource, and moving one does not move memory.
+        unsafe impl<R> $version::alloc::Allocator for HostAllocator<R>
+        where
+            R: SyncResource + HasProperty<HostAccessible>,
+        {
+            fn allocate(
+                &self,
+                layout: Layout,
+            ) -> Result<NonNull<[u8]>, $version::alloc::AllocError> {
+                self.take(layout).ok_or($version::alloc::AllocError)
+            }
+
+            unsafe fn deallocate(&self, pointer: NonNull<u8>, layout: Layout) {
+                // SAFETY: by the caller's contract, the memory came from `allocate` of this
+                // allocator or a clone, and is not used any more; the layout fits it, which means
+                // that it equals the requested one, since `allocate` returns exactly as many bytes.
+                unsafe { self.put_back(pointer, layout) }
+            }
+        }
+    };
+}
+
+implement!(allocator_api2);
+#[cfg(feature = "allocator-api2-04")]
+implement!(allocator_api2_04);

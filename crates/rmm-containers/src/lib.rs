@@ -7,8 +7,8 @@
 //! * [`PinnedVec`] and [`ManagedVec`] hold elements that the host accesses as a slice.
 //! * [`DeviceBuffer::from_foreign`] adopts memory of another library, and
 //!   [`DeviceSlice::with_foreign`] borrows it; [`RawBuffer`] is a buffer taken apart.
-//! * With the feature `allocator-api2`, `HostAllocator` lets collections of the host allocate from
-//!   a resource.
+//! * With the feature `allocator-api2` or `allocator-api2-04`, `HostAllocator` lets collections of
+//!   the host allocate from a resource.
 //! * With the feature `half`, the types of that crate are elements.
 //!
 //! Element types implement [`bytemuck::Pod`]. `bytemuck` and `half` are re-exported.
@@ -48,7 +48,7 @@ mod buffer;
 mod common;
 mod foreign;
 #[cfg_attr(
-    not(feature = "allocator-api2"),
+    not(any(feature = "allocator-api2", feature = "allocator-api2-04")),
     expect(
         unreachable_pub,
         reason = "public with the feature only: it implements a trait of another crate"
@@ -65,7 +65,7 @@ mod use_tracker;
 mod uvector;
 
 pub use buffer::{DeviceBuffer, RawBuffer};
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04"))]
 pub use host_allocator::HostAllocator;
 pub use host_vec::{HostVec, ManagedVec, PinnedVec};
 pub use scalar::DeviceScalar;

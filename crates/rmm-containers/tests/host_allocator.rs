@@ -159,3 +159,20 @@ fn a_collection_may_outlive_the_machine_of_its_memory() {
     drop((entered, machine));
     assert_eq!(numbers[999], 999);
 }
+
+#[cfg(feature = "allocator-api2-04")]
+#[test]
+fn collections_of_the_newer_trait_allocate_from_it() {
+    use allocator_api2_04::vec::Vec as NewVec;
+
+    let allocator = HostAllocator::new(Heap::new(1 << 20));
+    let mut new = NewVec::new_in(allocator.clone());
+    new.extend(0..100u64);
+    let mut old = Vec::new_in(allocator.clone());
+    old.extend(new.iter().copied());
+    assert_eq!((new.len(), old.len()), (100, 100));
+    assert!(allocator.resource().live() >= 2 * 800);
+    assert!(new.try_reserve(1 << 20).is_err(), "the limit is an error");
+    drop((new, old));
+    assert_eq!(allocator.resource().live(), 0);
+}

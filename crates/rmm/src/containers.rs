@@ -2,7 +2,7 @@
 //!
 //! The guide `docs/containers.md` explains how they order work on several streams.
 
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04"))]
 pub use rmm_containers::HostAllocator;
 pub use rmm_containers::{
     DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, HostVec, ManagedVec,
