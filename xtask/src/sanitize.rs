@@ -10,7 +10,7 @@ use crate::error::{Context as _, Result};
 use crate::steps::{Steps, new_table};
 
 /// The packages whose tests run.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 13] = [
     "rmm-sys",
     "rmm-sim",
     "rmm-sim-cuda",
@@ -18,6 +18,8 @@ const PACKAGES: [&str; 11] = [
     "rmm-resources",
     "rmm-adaptors",
     "rmm-containers",
+    "rmm-async",
+    "rmm-interop-dlpack",
     "rmm-spec",
     "rmm-rs",
     "rmm-cli",

@@ -19,7 +19,8 @@ use crate::steps::Steps;
 
 /// The packages whose tests depend on when the software device runs its work: they are repeated
 /// with other schedules.
-const SCHEDULE_DEPENDENT: [&str; 3] = ["rmm-adaptors", "rmm-containers", "rmm-conformance"];
+const SCHEDULE_DEPENDENT: [&str; 5] =
+    ["rmm-adaptors", "rmm-async", "rmm-containers", "rmm-conformance", "rmm-interop-dlpack"];
 
 /// The package whose documentation a newcomer reads.
 const FACADE: &str = "rmm-rs";
