@@ -479,3 +479,57 @@ fn memory_of_a_driver_pool_is_given_away_and_taken_back() {
         assert_eq!(buffer.to_vec().expect("a copy"), b"bytes");
     });
 }
+
+#[test]
+fn a_failed_call_leaves_adopted_memory_in_order() {
+    let machine = Machine::builder().schedule(Schedule::Lazy);
+    let checker = Checker::new().machine(machine).leaks(false);
+    let failed = checker.fail_each_call(CuResult::UNKNOWN, |machine| {
+        let (own, other, theirs) = machine.without_faults(|| {
+            let (own, other) = (stream(), stream());
+            let theirs = Theirs::new(&own, 3);
+            (own, other, theirs)
+        });
+        let pointer = theirs.pointer;
+        let free = move |last: StreamRef<'_>| theirs.free_on(last.as_raw());
+        // SAFETY: the memory has these bytes, this alone uses it from now on, and it is freed in
+        // the order of the stream.
+        let adopted = unsafe { DeviceBuffer::from_foreign(pointer, LEN, &own, free) };
+        let Ok(mut buffer) = adopted else { return };
+        let _may_fail = buffer.as_slice_mut().fill_on(1, &other);
+        let _may_fail = buffer.try_clone_on(&other);
+        let _may_fail = buffer.set_stream(&other);
+        let _may_fail = buffer.as_slice_mut().fill_on(2, &own);
+        if let Ok(raw) = buffer.into_raw() {
+            // SAFETY: the parts are used once.
+            drop(unsafe { DeviceBuffer::from_raw(raw) });
+        }
+    });
+    assert!(failed > 20, "{failed}");
+}
+
+#[test]
+fn a_failed_call_leaves_borrowed_memory_in_order() {
+    let machine = Machine::builder().schedule(Schedule::Lazy);
+    let checker = Checker::new().machine(machine).leaks(false);
+    let failed = checker.fail_each_call(CuResult::UNKNOWN, |machine| {
+        let (own, other, theirs) = machine.without_faults(|| {
+            let (own, other) = (stream(), stream());
+            let theirs = Theirs::new(&own, 3);
+            (own, other, theirs)
+        });
+        // SAFETY: the memory has these bytes; after an error it is freed when the device is idle.
+        let used = unsafe {
+            DeviceSliceMut::<u8>::with_foreign(theirs.pointer, LEN, &own, |mut bytes| {
+                let _may_fail = bytes.fill_on(1, &other);
+            })
+        };
+        machine.without_faults(|| {
+            if used.is_err() {
+                other.synchronize().expect("the device works");
+            }
+            theirs.free_on(own.as_raw());
+        });
+    });
+    assert!(failed > 5, "{failed}");
+}

@@ -1,12 +1,12 @@
 //! Tasks wake when a device fails, although no host function runs.
 
-use rmm_async::{completed, download};
+use rmm_async::{completed, download, wait_for_abandoned};
 use rmm_containers::DeviceUVector;
 use rmm_core::sys::CuResult;
 use rmm_core::{CudaStream, Device};
-use rmm_sim::Kernel;
+use rmm_sim::{Kernel, Machine, Schedule};
 
-use crate::harness::{Gate, block_on, lazy, poll_once, stream};
+use crate::harness::{Gate, block_on, checker, lazy, poll_once, stream};
 
 #[test]
 fn a_kernel_that_fails_wakes_with_its_error() {
@@ -80,4 +80,28 @@ fn a_device_that_is_reset_wakes_its_tasks() {
     let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
     assert_eq!(code, CuResult::SUCCESS);
     assert!(block_on(copy).expect_err("the context is gone").is_context_lost());
+}
+
+#[test]
+fn a_failed_call_is_an_error_and_no_race() {
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy);
+    let failed = checker().machine(machine).leaks(false).fail_each_call(CuResult::UNKNOWN, |gpu| {
+        let (own, other, vector) = gpu.without_faults(|| {
+            let (own, other) = (stream(), stream());
+            let vector = DeviceUVector::filled(3u8, 100, &own).expect("a vector");
+            (own, other, vector)
+        });
+        if let Ok(mut dropped) = download(vector.as_slice(), &other) {
+            let _ready_or_not = poll_once(&mut dropped);
+        }
+        let copy = download(vector.as_slice(), &other).map(block_on);
+        if let Ok(Ok(elements)) = copy {
+            assert_eq!(elements, [3; 100]);
+        }
+        if let Ok(done) = completed(&own) {
+            let _may_fail = block_on(done);
+        }
+        wait_for_abandoned();
+    });
+    assert!(failed > 20, "{failed}");
 }
