@@ -7,7 +7,8 @@
 //!
 //! let context = Context::new(0)?;
 //! let theirs = context.new_stream()?;
-//! let stream = unsafe { adopt_stream(&theirs) }?; // the program captures no graph of it
+//! // SAFETY: the program captures no graph of it.
+//! let stream = unsafe { adopt_stream(&theirs) }?;
 //!
 //! let vector = DeviceUVector::from_slice(&host, &stream)?; // the memory of the current resource
 //! let buffer: DeviceBuffer<f32> = vector.into_cuda_core(&context)?; // the same memory
@@ -18,13 +19,14 @@
 //! | from | to | by |
 //! |---|---|---|
 //! | [`DeviceBuffer`](rmm_containers::DeviceBuffer) | [`cuda_core::RawDeviceBuffer`] | [`IntoCudaCore`] |
-//! | [`DeviceUVector<T>`](rmm_containers::DeviceUVector) | [`cuda_core::DeviceBuffer<T>`] | [`IntoCudaCore`] |
+//! | [`DeviceUVector`](rmm_containers::DeviceUVector) | [`cuda_core::DeviceBuffer`] | [`IntoCudaCore`] |
 //! | [`CudaStream`](rmm_core::CudaStream) | [`cuda_core::Stream`] | [`lend_stream`] |
 //! | [`cuda_core::Stream`] | [`CudaStream`](rmm_core::CudaStream) | [`adopt_stream`] |
 //!
 //! `cuda-core` takes memory of others one allocation at a time: what it allocates itself comes from
 //! the driver.
 
+#[expect(clippy::unnecessary_safety_comment, reason = "it reads that of the example above")]
 mod memory;
 mod stream;
 

@@ -78,7 +78,7 @@ fn work_that_was_enqueued_before_is_complete() {
         let stream = || CudaStream::new().expect("a stream");
         let (second, third) = (stream(), stream());
         let mut vector = DeviceUVector::filled(1_u64, 100, &ours).expect("it fits");
-        // The last write is on a stream that neither cuda-core nor the vector's own stream knows of.
+        // Neither cuda-core nor the vector's own stream knows of the stream of the last write.
         vector.as_slice_mut().fill_on(2, &second).expect("it is enqueued");
         let buffer = vector.into_cuda_core(&context).expect("the context is the vector's");
         let theirs = lend_stream(&third, &context).expect("the stream is of the context");

@@ -45,7 +45,7 @@
 //! | here | is |
 //! |---|---|
 //! | [`Stream`] | one stream, known to both libraries |
-//! | [`Lend`], [`LendMut`], [`Lent`] | a container as an operand of cudarc's calls, or an argument of a kernel |
+//! | [`Lend`], [`LendMut`], [`Lent`] | a container as an operand or a kernel's argument |
 //! | [`LendHost`], [`LentHost`] | a pinned vector as the host's side of a copy |
 //! | [`OwnedSlice`] | a `CudaSlice` in a container's memory, for interfaces that name that type |
 //!
@@ -69,7 +69,10 @@
 //! Several may be enabled at once. This crate asks for no CUDA version and no way to link: those
 //! that your own dependency on cudarc names are used.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "cudarc-0-16")]
+#[expect(clippy::unnecessary_safety_comment, reason = "it reads those of the examples above")]
 pub mod v0_16;
 #[cfg(feature = "cudarc-0-17")]
 pub mod v0_17;

@@ -23,7 +23,7 @@
 //! let vector = DeviceUVector::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &own)?;
 //! let tensor = vector.into_dlpack(&[2, 3], Ready::On((&consumer).into()))?;
 //! // ... through Python, or another library ...
-//! // The tensor is valid, passed on once, and ready on `consumer`.
+//! // SAFETY: the tensor is valid, passed on once, and ready on `consumer`.
 //! let tensor = unsafe { from_dlpack::<f32>(tensor, &consumer) }?;
 //! assert_eq!(tensor.shape(), [2, 3]);
 //! let vector = tensor.into_vector().expect("it may be written");
@@ -49,6 +49,7 @@
 //! numbers, with the feature `half` also those of 16 bits; compact row-major tensors in CUDA
 //! device, pinned and managed memory. Everything else is an error.
 
+#[expect(clippy::unnecessary_safety_comment, reason = "it reads those of the example above")]
 mod abi;
 mod element;
 mod export;

@@ -6,6 +6,8 @@
 //! LD_LIBRARY_PATH=libraries RMM_PRELOAD_REPORT=1 cargo run --release -p rmm-preload --example cudarc_program
 //! ```
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it does")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -13,7 +13,7 @@ use crate::{allocations, report};
 /// What a program gets that says nothing.
 const DEFAULT: &str = "pool(cuda)";
 
-/// Tells the resources of a process apart, also those of a device before and after a reset.
+/// Identifies a resource in the process: a device has another one after a reset.
 pub(crate) type Number = u64;
 
 /// A device that has a resource.

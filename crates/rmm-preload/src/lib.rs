@@ -1,4 +1,4 @@
-//! A memory pool under CUDA programs that nobody changes.
+//! A memory pool under unchanged CUDA programs.
 //!
 //! ```sh
 //! LD_PRELOAD=/usr/lib/librmm_preload.so RMM_RESOURCE='pool(cuda)' ./program
@@ -12,8 +12,10 @@
 //! | `cuMemAllocAsync`, `cuMemAlloc_v2` | allocates from the resource of the current device |
 //! | `cuMemFreeAsync` | frees in the order of the stream |
 //! | `cuMemFree_v2` | waits for the context, as the driver's does, and frees |
-//! | `cuStreamCreate`, `cuStreamCreateWithPriority`, `cuStreamDestroy_v2` | passed on; the streams' ends are known, so that frees on them need no question about the handle |
-//! | `cuStreamBeginCapture_v2`, `cuStreamBeginCaptureToGraph`, `cuStreamEndCapture` | passed on; what a capturing stream allocates is the driver's |
+//! | `cuStreamCreate`, `cuStreamCreateWithPriority` | passed on, and the stream is known from here on |
+//! | `cuStreamDestroy_v2` | passed on, and the stream's identity ends |
+//! | `cuStreamBeginCapture_v2`, `cuStreamBeginCaptureToGraph` | passed on; then the driver allocates |
+//! | `cuStreamEndCapture` | passed on; then the resource allocates again |
 //! | `cuDevicePrimaryCtxReset_v2` | passed on; the device gets a new resource |
 //!
 //! Those that end in `_ptsz` (per-thread default stream) are there too. The resource is what the
@@ -32,11 +34,11 @@
 //!
 //! # What it is not
 //!
-//! - For programs of the **CUDA runtime** (PyTorch, `CuPy`, everything linked to `libcudart`): these
+//! - For programs of the **CUDA runtime** (PyTorch, `CuPy`, everything linked to `libcudart`): they
 //!   ask the driver for its functions by `cuGetProcAddress`, and never see the ones here.
 //! - For programs that open `libcuda.so.1` by that name, as NVIDIA's `cuda-core` does.
-//! - `cuMemGetInfo_v2` tells what the pool holds as used, and `cuMemGetAddressRange_v2` the pool's
-//!   own block.
+//! - `cuMemGetInfo_v2` counts all that the pool holds as used, and `cuMemGetAddressRange_v2`
+//!   returns the pool's own block.
 //! - **A program with an order bug**, which uses memory after it has freed it, shows that sooner on
 //!   a pool, since a pool reuses a block at once.
 

@@ -36,7 +36,7 @@ pub(crate) fn made(handle: CuStream) {
     }
 }
 
-/// Tells the pools that a stream is about to be destroyed.
+/// Notifies the pools that a stream is about to be destroyed.
 pub(crate) fn ended(handle: CuStream) {
     drop(MADE.remove(&handle));
 }

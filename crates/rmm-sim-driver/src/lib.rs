@@ -15,7 +15,7 @@
 //! | variable | |
 //! |---|---|
 //! | `RMM_SIM_DEVICES` | how many devices there are; 1 by default |
-//! | `RMM_SIM_KERNELS` | kernels as C prototypes, one a line: `saxpy(float y[n], const float x[n], size_t n)`. A launch is checked for what it accesses, and computes nothing |
+//! | `RMM_SIM_KERNELS` | kernels as C prototypes, one a line: their launches compute nothing |
 //! | `RMM_SIM_BACKTRACE` | `1`: reports have call stacks |
 //! | `RMM_SIM_SEED` | the seed of the schedule |
 //! | `RMM_SIM_REPORT` | a folder, in which the process writes what it found as it ends |

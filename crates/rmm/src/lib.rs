@@ -320,7 +320,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `tracing` | `TracingResourceAdaptor`, and events and spans when pools grow and wait |
-//! | `allocator-api2` | `HostAllocator`: host collections in the memory of a resource, by version 0.2 of that crate |
+//! | `allocator-api2` | `HostAllocator`: host collections in the memory of a resource (0.2) |
 //! | `allocator-api2-04` | the same by version 0.4 |
 //! | `half` | `f16` and `bf16` of that crate, re-exported as `rmm::half`, as element types |
 

@@ -154,7 +154,8 @@ fn what_the_legacy_stream_frees_waits_for_an_event_wherever_it_came_from() {
     assert!(freed.len() < 250, "{} blocks were used", freed.len());
 }
 
-/// Each stream's cache may hold a part of the pool, but all of them together no more than a quarter.
+/// Each stream's cache may hold a part of the pool, but all of them together no more than a
+/// quarter.
 #[test]
 fn caches_of_many_streams_leave_most_of_the_pool_alone() {
     const STREAMS: usize = 64;
