@@ -319,7 +319,11 @@ impl Caches {
 
     /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes.
     pub(super) fn set_capacity_from(&self, reserved: u64) {
-        self.budget.set_from(reserved);
+        if let CachePolicy::OneSize(_) = self.policy {
+            self.budget.set_from_blocks_of_one_size(reserved);
+        } else {
+            self.budget.set_from(reserved);
+        }
     }
 
     /// Counts a block that is handed out and smaller than its class.

@@ -70,9 +70,19 @@ impl Budget {
 
     /// Bounds all to fractions of the pool's reserved bytes.
     pub(super) fn set_from(&self, reserved: u64) {
-        let capacity = reserved / CACHE_FRACTION;
-        let total = (CACHES_IN_ALL * capacity).max(LEAST_TOTAL.min(reserved / 2));
-        self.capacity.store(capacity, Ordering::Relaxed);
+        let total = CACHES_IN_ALL * (reserved / CACHE_FRACTION);
+        self.set(reserved, total.max(LEAST_TOTAL.min(reserved / 2)));
+    }
+
+    /// Bounds each cache to a fraction of the pool's reserved bytes. Blocks of one size do not
+    /// coalesce, so that no memory is lost to other requests while it is cached: all caches
+    /// together may hold whatever there is.
+    pub(super) fn set_from_blocks_of_one_size(&self, reserved: u64) {
+        self.set(reserved, reserved);
+    }
+
+    fn set(&self, reserved: u64, total: u64) {
+        self.capacity.store(reserved / CACHE_FRACTION, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
     }
 

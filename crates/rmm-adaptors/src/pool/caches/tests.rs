@@ -391,3 +391,13 @@ fn a_cache_that_gets_nothing_takes_from_those_that_are_idle() {
     assert!(done > 8, "{done}");
     assert!(!flushed.is_empty() && flushed.iter().all(|&(stream, _)| stream != starved));
 }
+
+#[test]
+fn caches_of_one_size_may_hold_all_of_it() {
+    const POOL: u64 = 1 << 30;
+    let caches = Caches::new(CachePolicy::OneSize(LARGEST_SMALL), Fences::of_process());
+    caches.set_capacity_from(POOL);
+    let ids = ids(32);
+    let put: u64 = ids.iter().map(|&id| fill(&caches, id, Class::only(LARGEST_SMALL))).sum();
+    assert!(put * LARGEST_SMALL > POOL / 4 * 3, "{put} blocks");
+}
