@@ -1,0 +1,230 @@
+//! Adaptors: resources that see or change the requests to an upstream.
+
+use std::alloc::Layout;
+use std::ffi::{c_char, c_void};
+
+use rmm_adaptors::{
+    AlignedResourceAdaptor, FailureCallbackResourceAdaptor, FallbackMemoryResource,
+    LimitingResourceAdaptor, LoggingResourceAdaptor, PrefetchResourceAdaptor,
+    StatisticsResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+};
+use rmm_core::AnyResource;
+
+use crate::failure::Failure;
+use crate::resource::{self, Resource, borrow};
+use crate::status::Status;
+use crate::text;
+
+/// # Safety
+/// As for the crate's functions.
+unsafe fn over(
+    upstream: *const Resource,
+    out: *mut *const Resource,
+    build: impl FnOnce(AnyResource<()>) -> Result<AnyResource<()>, Failure>,
+) -> i32 {
+    let build = || {
+        // SAFETY: the caller's contract.
+        let upstream = unsafe { borrow(upstream) }?;
+        Ok(upstream.below(build(upstream.any.clone())?))
+    };
+    // SAFETY: the caller's contract.
+    unsafe { resource::make(out, build) }
+}
+
+/// Makes an adaptor that refuses requests beyond `limit` bytes in all.
+///
+/// Source: `rmm::mr::limiting_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_limiting_new(
+    upstream: *const Resource,
+    limit: u64,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |upstream| Ok(AnyResource::new(LimitingResourceAdaptor::new(upstream, limit)));
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of two
+/// of at least 256.
+///
+/// Source: `rmm::mr::aligned_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_aligned_new(
+    upstream: *const Resource,
+    alignment: usize,
+    threshold: usize,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |upstream| {
+        let aligned = AlignedResourceAdaptor::with_threshold(upstream, alignment, threshold)?;
+        Ok(AnyResource::new(aligned))
+    };
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the environment
+/// variable `RMM_LOG_FILE` names it.
+///
+/// Source: `rmm::mr::logging_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_logging_new(
+    upstream: *const Resource,
+    file: *const c_char,
+    auto_flush: bool,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |upstream| {
+        let file = if file.is_null() {
+            std::env::var_os(rmm_adaptors::LOG_FILE_VARIABLE).ok_or_else(|| {
+                let variable = rmm_adaptors::LOG_FILE_VARIABLE;
+                Failure::invalid(format!("the file is null, and {variable} is not set"))
+            })?
+        } else {
+            // SAFETY: the crate's contract.
+            unsafe { text::read("the file", file) }?.into()
+        };
+        let builder = LoggingResourceAdaptor::builder(upstream).file(&file).auto_flush(auto_flush);
+        let built = builder.build();
+        let named = std::path::Path::new(&file).display();
+        let built = built.map_err(|error| Failure::invalid(format!("{named}: {error}")))?;
+        Ok(AnyResource::new(built))
+    };
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Makes an adaptor that counts bytes and allocations.
+///
+/// Source: `rmm::mr::statistics_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_statistics_new(
+    upstream: *const Resource,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |upstream| Ok(AnyResource::new(StatisticsResourceAdaptor::new(upstream)));
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Makes an adaptor that remembers every allocation, with the stack of its caller if
+/// `capture_stacks`.
+///
+/// Source: `rmm::mr::tracking_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_tracking_new(
+    upstream: *const Resource,
+    capture_stacks: bool,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |upstream| {
+        let builder = TrackingResourceAdaptor::builder(upstream);
+        Ok(AnyResource::new(builder.capture_stacks(capture_stacks).build()))
+    };
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// What a failure callback is: called with its context and the bytes of a request that ran out of
+/// memory, it returns whether to try again. It may be called on any thread, on several at once, and
+/// must not throw.
+#[expect(non_camel_case_types, reason = "the name is one of C")]
+pub type rmm_rs_failure_callback =
+    Option<unsafe extern "C-unwind" fn(context: *mut c_void, bytes: usize) -> bool>;
+
+/// A callback with its context, which is released with it.
+struct OnFailure {
+    callback: unsafe extern "C-unwind" fn(*mut c_void, usize) -> bool,
+    context: *mut c_void,
+    release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
+}
+
+// SAFETY: the crate's contract: the callbacks may be called on any thread, with this context.
+unsafe impl Send for OnFailure {}
+// SAFETY: as above, and on several at once.
+unsafe impl Sync for OnFailure {}
+
+impl OnFailure {
+    fn retries(&self, layout: Layout) -> bool {
+        // SAFETY: the crate's contract.
+        unsafe { (self.callback)(self.context, layout.size()) }
+    }
+}
+
+impl Drop for OnFailure {
+    fn drop(&mut self) {
+        if let Some(release) = self.release
+            && !rmm_core::process_is_exiting()
+        {
+            // SAFETY: the crate's contract; nothing calls the callback any more.
+            unsafe { release(self.context) };
+        }
+    }
+}
+
+/// Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is null,
+/// is called with the context when the resource ends.
+///
+/// Source: `rmm::mr::failure_callback_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_failure_callback_new(
+    upstream: *const Resource,
+    callback: rmm_rs_failure_callback,
+    context: *mut c_void,
+    release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
+    out: *mut *const Resource,
+) -> i32 {
+    let build = |upstream| {
+        let callback = callback.ok_or_else(|| Failure::invalid("the callback is null"))?;
+        let on_failure = OnFailure { callback, context, release };
+        let builder = FailureCallbackResourceAdaptor::builder(upstream).max_retries(u32::MAX);
+        let built = builder.build(move |failed| on_failure.retries(failed.layout));
+        Ok(AnyResource::new(built))
+    };
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Makes an adaptor that prefetches managed memory to the current device.
+///
+/// Source: `rmm::mr::prefetch_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_prefetch_new(
+    upstream: *const Resource,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |upstream| Ok(AnyResource::new(PrefetchResourceAdaptor::new(upstream)));
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Makes an adaptor that calls the upstream from one thread at a time. Resources of this library need
+/// none; one made of callbacks may.
+///
+/// Source: `rmm::mr::thread_safe_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_thread_safe_new(
+    upstream: *const Resource,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |upstream| Ok(AnyResource::new(ThreadSafeResourceAdaptor::new(upstream)));
+    // SAFETY: the crate's contract.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Makes a resource that asks `second` where `first` is out of memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_fallback_new(
+    first: *const Resource,
+    second: *const Resource,
+    out: *mut *const Resource,
+) -> Status {
+    let build = |first| {
+        // SAFETY: the crate's contract.
+        let second = unsafe { borrow(second) }?;
+        Ok(AnyResource::new(FallbackMemoryResource::new(first, second.any.clone())))
+    };
+    // SAFETY: the crate's contract.
+    unsafe { over(first, out, build) }
+}

@@ -1,0 +1,208 @@
+//! Allocation and free.
+
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::ptr;
+
+use rmm_core::sys::CuStream;
+use rmm_core::{DevicePtr, Resource as _, SyncResource as _};
+
+use crate::failure::{Failure, Figures};
+use crate::library::clear_mut;
+use crate::resource::{Resource, borrow};
+use crate::status::{RMM_RS_OUT_OF_MEMORY, Status};
+use crate::{guard, streams};
+
+/// The layout of a request.
+#[inline]
+pub(crate) fn layout(bytes: usize, alignment: usize) -> Result<Layout, Failure> {
+    Layout::from_size_align(bytes, alignment).map_err(|_| refused_layout(bytes, alignment))
+}
+
+#[cold]
+fn refused_layout(bytes: usize, alignment: usize) -> Failure {
+    if alignment.is_power_of_two() {
+        let text = format!("out of memory: {bytes} bytes are more than any device has");
+        let figures = Figures { requested: Some(bytes as u64), ..Figures::default() };
+        return Failure { status: RMM_RS_OUT_OF_MEMORY, text, figures };
+    }
+    Failure::invalid(format!("the alignment {alignment} is not a power of two"))
+}
+
+pub(crate) fn to_c(pointer: DevicePtr) -> *mut c_void {
+    // An address of 64 bits is a pointer on every platform with CUDA.
+    ptr::with_exposed_provenance_mut(usize::try_from(pointer.addr()).unwrap_or(0))
+}
+
+pub(crate) fn of_c(pointer: *mut c_void) -> DevicePtr {
+    DevicePtr::new(pointer.expose_provenance() as u64)
+}
+
+fn stream_of(stream: *mut c_void) -> CuStream {
+    CuStream::from_raw(stream)
+}
+
+/// Allocates memory that may be used in the order of the stream. `alignment` is a power of two; every
+/// resource of device memory aligns to 256 at least. Stores the address in `out`.
+///
+/// Source: `rmm::device_async_resource_ref::allocate`, `cuda::mr::resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_allocate(
+    resource: *const Resource,
+    stream: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_mut(out) };
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let layout = layout(bytes, alignment)?;
+        if out.is_null() {
+            return Err(Failure::invalid("the place for the address is null"));
+        }
+        let allocate = |stream: rmm_core::StreamRef<'_>| resource.any.allocate(stream, layout);
+        // SAFETY: the crate's contract.
+        let allocated = unsafe { streams::with(stream_of(stream), resource, allocate) };
+        let pointer = allocated.and_then(|allocated| allocated);
+        let pointer = pointer.map_err(|error| Failure::of_allocation(&error))?;
+        // SAFETY: the crate's contract.
+        unsafe { out.write(to_c(pointer)) };
+        Ok(())
+    })
+}
+
+/// Frees memory in the order of the stream: what was enqueued on it before may still use the memory.
+/// Size and alignment are those of the allocation. If it fails, which only a stream that the driver
+/// does not know or a wrong argument can cause, the memory stays allocated. A null pointer is
+/// allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_deallocate(
+    resource: *const Resource,
+    stream: *mut c_void,
+    pointer: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let layout = layout(bytes, alignment)?;
+        if pointer.is_null() {
+            return Ok(());
+        }
+        let free = |stream: rmm_core::StreamRef<'_>| {
+            // SAFETY: the crate's contract.
+            unsafe { resource.any.deallocate(stream, of_c(pointer), layout) };
+        };
+        // SAFETY: the crate's contract.
+        unsafe { streams::with(stream_of(stream), resource, free) }?;
+        Ok(())
+    })
+}
+
+/// Allocates memory that may be used at once, on any stream.
+///
+/// Source: `cuda::mr::synchronous_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_allocate_sync(
+    resource: *const Resource,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_mut(out) };
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let layout = layout(bytes, alignment)?;
+        if out.is_null() {
+            return Err(Failure::invalid("the place for the address is null"));
+        }
+        let pointer = resource.any.allocate_sync(layout);
+        let pointer = pointer.map_err(|error| Failure::of_allocation(&error))?;
+        // SAFETY: the crate's contract.
+        unsafe { out.write(to_c(pointer)) };
+        Ok(())
+    })
+}
+
+/// Frees memory that no work uses any more. A null pointer is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
+    resource: *const Resource,
+    pointer: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let layout = layout(bytes, alignment)?;
+        if !pointer.is_null() {
+            // SAFETY: the crate's contract.
+            unsafe { resource.any.deallocate_sync(of_c(pointer), layout) };
+        }
+        Ok(())
+    })
+}
+
+/// Allocates as `rmm_rs_resource_allocate`, if that takes neither a call of the driver nor a wait nor
+/// a callback: for callers that hold a lock of their own. False otherwise, and for every stream whose
+/// end this library does not know; it sets no error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_try_allocate_now(
+    resource: *const Resource,
+    stream: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> bool {
+    // SAFETY: the crate's contract.
+    unsafe { clear_mut(out) };
+    guard::value(false, || {
+        // SAFETY: the crate's contract.
+        let Some(resource) = (unsafe { resource.as_ref() }) else { return false };
+        let Ok(layout) = Layout::from_size_align(bytes, alignment) else { return false };
+        if out.is_null() {
+            return false;
+        }
+        let allocate =
+            |stream: rmm_core::StreamRef<'_>| resource.any.try_allocate_now(stream, layout);
+        // SAFETY: the crate's contract.
+        let allocated = unsafe { streams::with_known(stream_of(stream), allocate) };
+        let Some(pointer) = allocated.flatten() else { return false };
+        // SAFETY: the crate's contract.
+        unsafe { out.write(to_c(pointer)) };
+        true
+    })
+}
+
+/// Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor a
+/// callback. False, and the memory stays allocated, otherwise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_try_deallocate_now(
+    resource: *const Resource,
+    stream: *mut c_void,
+    pointer: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+) -> bool {
+    guard::value(true, || {
+        // SAFETY: the crate's contract.
+        let Some(resource) = (unsafe { resource.as_ref() }) else { return false };
+        let Ok(layout) = Layout::from_size_align(bytes, alignment) else { return false };
+        if pointer.is_null() {
+            return true;
+        }
+        let free = |stream: rmm_core::StreamRef<'_>| {
+            // SAFETY: the crate's contract.
+            unsafe { resource.any.try_deallocate_now(stream, of_c(pointer), layout) }
+        };
+        // SAFETY: the crate's contract.
+        unsafe { streams::with_known(stream_of(stream), free) }.unwrap_or(false)
+    })
+}

@@ -1,0 +1,147 @@
+//! Resources that take their memory from the driver or the operating system.
+
+use std::ffi::c_void;
+
+use rmm_core::sys::CuMemPool;
+use rmm_core::{AnyResource, Error, Resource, SyncResource};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+    VirtualMemoryResource,
+};
+
+use crate::failure::Failure;
+use crate::resource::{self, Resource as Handle};
+use crate::status::Status;
+
+/// # Safety
+/// `out` is null or may be written to.
+unsafe fn make<R>(out: *mut *const Handle, build: impl FnOnce() -> Result<R, Error>) -> i32
+where
+    R: Resource + SyncResource + PartialEq + 'static,
+{
+    let build = || Ok::<_, Failure>(Handle::base(AnyResource::new(build()?)));
+    // SAFETY: the caller's contract.
+    unsafe { resource::make(out, build) }
+}
+
+/// Makes a resource over `cuMemAlloc` (`cudaMalloc`).
+///
+/// Source: `rmm::mr::cuda_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, || Ok(CudaMemoryResource::new())) }
+}
+
+/// Makes a resource over a pool of the driver (`cudaMallocAsync`) of its own. `initial_size` bytes are
+/// reserved at once; 0 for none. Free memory above `release_threshold` is released at each
+/// synchronization; `UINT64_MAX` keeps all.
+///
+/// Source: `rmm::mr::cuda_async_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_async_resource_new(
+    initial_size: u64,
+    release_threshold: u64,
+    out: *mut *const Handle,
+) -> Status {
+    let build = || {
+        let builder = CudaAsyncMemoryResource::builder().release_threshold(release_threshold);
+        if initial_size > 0 { builder.initial_size(initial_size) } else { builder }.build()
+    };
+    // SAFETY: the crate's contract.
+    unsafe { make(out, build) }
+}
+
+/// Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the pool
+/// exists until the resource and all its memory are gone. Null is the current device's default pool.
+///
+/// Source: `rmm::mr::cuda_async_view_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_async_view_resource_new(
+    cuda_pool: *mut c_void,
+    out: *mut *const Handle,
+) -> Status {
+    let build = || {
+        if cuda_pool.is_null() {
+            return CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?);
+        }
+        // SAFETY: the crate's contract.
+        unsafe { CudaAsyncViewMemoryResource::from_raw(CuMemPool::from_raw(cuda_pool)) }
+    };
+    // SAFETY: the crate's contract.
+    unsafe { make(out, build) }
+}
+
+/// Makes a resource over the driver's pool of managed memory.
+///
+/// Source: `rmm::mr::cuda_async_managed_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, CudaAsyncManagedMemoryResource::new) }
+}
+
+/// Makes a resource over the driver's pool of pinned host memory.
+///
+/// Source: `rmm::mr::cuda_async_pinned_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, CudaAsyncPinnedMemoryResource::new) }
+}
+
+/// Makes a resource of managed memory (`cudaMallocManaged`).
+///
+/// Source: `rmm::mr::managed_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, || Ok(ManagedMemoryResource::new())) }
+}
+
+/// Makes a resource of pinned host memory (`cudaHostAlloc`).
+///
+/// Source: `rmm::mr::pinned_host_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, || Ok(PinnedHostMemoryResource::new())) }
+}
+
+/// Makes a resource of the system's memory, on devices that access pageable memory.
+///
+/// Source: `rmm::mr::system_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, SystemMemoryResource::new) }
+}
+
+/// Makes a resource of the system's memory that leaves `headroom` bytes of the device free.
+///
+/// Source: `rmm::mr::sam_headroom_memory_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_sam_headroom_resource_new(
+    headroom: u64,
+    out: *mut *const Handle,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, || SamHeadroomMemoryResource::new(headroom)) }
+}
+
+/// Makes a resource of pageable host memory, which the device cannot use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, || Ok(HostMemoryResource::new())) }
+}
+
+/// Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand
+/// on: its blocks grow in place, and pages are returned one by one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const Handle) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { make(out, VirtualMemoryResource::new) }
+}

@@ -1,0 +1,431 @@
+//! Resources made of functions of the caller, and resources as such functions.
+//!
+//! A table of callbacks is how a resource goes from one copy of this library to another, or from C++
+//! to this library, in one process.
+
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use rmm_core::sys::CuResult;
+use rmm_core::{
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Request,
+    Resource as StreamOrdered, StreamRef, SyncResource, Synchronized, is_pointer_aligned,
+    process_is_exiting,
+};
+
+use crate::allocate::{
+    of_c, rmm_rs_resource_allocate, rmm_rs_resource_allocate_sync, rmm_rs_resource_deallocate,
+    rmm_rs_resource_deallocate_sync, to_c,
+};
+use crate::failure::Failure;
+use crate::guard;
+use crate::resource::{
+    self, RMM_RS_DEVICE_ACCESSIBLE, RMM_RS_HOST_ACCESSIBLE, Resource, borrow, properties_of,
+    rmm_rs_resource_equal, rmm_rs_resource_release, rmm_rs_resource_retain,
+};
+use crate::sized::{self, Sized};
+use crate::status::{
+    RMM_RS_INVALID_ARGUMENT, RMM_RS_OK, RMM_RS_OUT_OF_MEMORY, RMM_RS_REFUSED, Status,
+};
+
+/// Flag of a table of callbacks: the functions with a stream are there, and keep its order. Without it only
+/// the synchronous ones are called, and the stream is synchronized before a free.
+pub const RMM_RS_CALLBACKS_STREAM_ORDERED: u32 = 1;
+
+/// The functions of a resource. Each gets `context` first, may be called on any thread, on several at
+/// once, and must not throw. Those that can fail return a status, after `rmm_rs_set_last_error` with
+/// the reason.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Callbacks {
+    /// `sizeof(rmm_rs_callbacks)`, set by the caller.
+    pub size: usize,
+    /// Who may use the memory: `RMM_RS_DEVICE_ACCESSIBLE`, `RMM_RS_HOST_ACCESSIBLE`.
+    pub properties: u32,
+    /// `RMM_RS_CALLBACKS_STREAM_ORDERED` or 0.
+    pub flags: u32,
+    /// Passed to each function.
+    pub context: *mut c_void,
+    /// Allocates in the order of a stream.
+    pub allocate: Option<
+        unsafe extern "C-unwind" fn(
+            context: *mut c_void,
+            stream: *mut c_void,
+            bytes: usize,
+            alignment: usize,
+            out: *mut *mut c_void,
+        ) -> Status,
+    >,
+    /// Frees in the order of a stream.
+    pub deallocate: Option<
+        unsafe extern "C-unwind" fn(
+            context: *mut c_void,
+            stream: *mut c_void,
+            pointer: *mut c_void,
+            bytes: usize,
+            alignment: usize,
+        ) -> Status,
+    >,
+    /// Allocates memory that may be used at once.
+    pub allocate_sync: Option<
+        unsafe extern "C-unwind" fn(
+            context: *mut c_void,
+            bytes: usize,
+            alignment: usize,
+            out: *mut *mut c_void,
+        ) -> Status,
+    >,
+    /// Frees memory that no work uses any more.
+    pub deallocate_sync: Option<
+        unsafe extern "C-unwind" fn(
+            context: *mut c_void,
+            pointer: *mut c_void,
+            bytes: usize,
+            alignment: usize,
+        ) -> Status,
+    >,
+    /// Whether memory of one context may be freed by the other; both are of resources with the same
+    /// functions. If null, a context equals itself only.
+    pub equal:
+        Option<unsafe extern "C-unwind" fn(context: *mut c_void, other: *mut c_void) -> bool>,
+    /// Takes a reference to the context, and returns the context that the resource is to use. If null,
+    /// the reference of the caller becomes the resource's.
+    pub retain: Option<unsafe extern "C-unwind" fn(context: *mut c_void) -> *mut c_void>,
+    /// Releases a reference to the context.
+    pub release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
+}
+
+// SAFETY: it is `repr(C)`, begins with its size, and has numbers and pointers, which are only called
+// if the crate's contract holds.
+unsafe impl Sized for Callbacks {}
+
+const NAME: &str = "callbacks";
+
+/// A resource made of callbacks.
+#[derive(Clone, Debug)]
+pub(crate) struct Foreign(Arc<Table>);
+
+#[derive(Debug)]
+struct Table {
+    /// # Invariant
+    /// The four functions that the flags ask for are there.
+    callbacks: Callbacks,
+}
+
+// SAFETY: the crate's contract: the functions may be called on any thread, with this context.
+unsafe impl Send for Table {}
+// SAFETY: as above, and on several at once.
+unsafe impl Sync for Table {}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let Some(release) = self.callbacks.release
+            && !process_is_exiting()
+        {
+            // SAFETY: the reference that the resource has ends here. A drop must not unwind.
+            guard::value((), || unsafe { release(self.callbacks.context) });
+        }
+    }
+}
+
+impl PartialEq for Foreign {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, two) = (&self.0.callbacks, &other.0.callbacks);
+        let address = |table: &Callbacks| table.allocate_sync.map(|function| function as usize);
+        let same_functions = address(one) == address(two);
+        let equal = one.equal.filter(|_| same_functions);
+        std::ptr::eq(one, two)
+            || same_functions && one.context == two.context
+            // SAFETY: both contexts are of these functions, and live while their resources do.
+            || equal.is_some_and(|equal| unsafe { equal(one.context, two.context) })
+    }
+}
+
+impl Foreign {
+    /// Takes the table in.
+    ///
+    /// # Safety
+    /// The crate's contract for callbacks.
+    unsafe fn new(mut callbacks: Callbacks) -> Result<Self, Failure> {
+        let is_ordered = callbacks.flags & RMM_RS_CALLBACKS_STREAM_ORDERED != 0;
+        let ordered = [callbacks.allocate.is_some(), callbacks.deallocate.is_some()];
+        if callbacks.allocate_sync.is_none() || callbacks.deallocate_sync.is_none() {
+            return Err(Failure::invalid("the synchronous callbacks are missing"));
+        }
+        if is_ordered && ordered != [true; 2] {
+            return Err(Failure::invalid("the callbacks in stream order are missing"));
+        }
+        if let Some(retain) = callbacks.retain {
+            // SAFETY: the caller's contract.
+            callbacks.context = unsafe { retain(callbacks.context) };
+        }
+        Ok(Self(Arc::new(Table { callbacks })))
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.0.callbacks.flags & RMM_RS_CALLBACKS_STREAM_ORDERED != 0
+    }
+
+    /// Allocates with one of the functions.
+    fn allocated(
+        &self,
+        layout: Layout,
+        allocate: impl FnOnce(&Callbacks, *mut *mut c_void) -> Option<i32>,
+        free: impl FnOnce(&Self, DevicePtr),
+    ) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        let mut pointer = std::ptr::null_mut();
+        let Some(status) = allocate(&self.0.callbacks, &raw mut pointer) else {
+            return Err(Error::unsupported(NAME, "the resource has no such function"));
+        };
+        if status != RMM_RS_OK {
+            return Err(of_status(status, layout));
+        }
+        let pointer = of_c(pointer);
+        if pointer.is_null() {
+            return Err(Error::out_of_memory(NAME).with_layout(layout));
+        }
+        if !is_pointer_aligned(pointer, layout.align()) {
+            free(self, pointer);
+            let message = format!("{pointer:?} was returned, which is not aligned as requested");
+            return Err(Error::unsupported(NAME, message).with_layout(layout));
+        }
+        Ok(pointer)
+    }
+}
+
+/// The error of a callback that returned a status.
+#[cold]
+fn of_status(status: i32, layout: Layout) -> Error {
+    let text = guard::take_last().map(|failure| failure.text).unwrap_or_default();
+    let error = match status {
+        RMM_RS_OUT_OF_MEMORY => {
+            let error = Error::out_of_memory(NAME);
+            if text.is_empty() { error } else { error.with_message(text) }
+        }
+        RMM_RS_INVALID_ARGUMENT => Error::invalid_argument(NAME, text),
+        RMM_RS_REFUSED => Error::unsupported(NAME, text),
+        _ => {
+            Error::driver(NAME, CuResult::UNKNOWN).with_message(format!("status {status}: {text}"))
+        }
+    };
+    error.with_layout(layout)
+}
+
+// SAFETY: the crate's contract: the callbacks keep the contract of a resource.
+unsafe impl SyncResource for Foreign {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let allocate = |table: &Callbacks, out: *mut *mut c_void| {
+            let function = table.allocate_sync?;
+            // SAFETY: as above; `out` may be written to.
+            Some(unsafe { function(table.context, layout.size(), layout.align(), out) })
+        };
+        // SAFETY: it was just allocated, and nobody has it.
+        let free = |this: &Self, pointer| unsafe { this.deallocate_sync(pointer, layout) };
+        self.allocated(layout, allocate, free)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        let table = &self.0.callbacks;
+        if let Some(function) = table.deallocate_sync
+            && layout.size() > 0
+            && !process_is_exiting()
+        {
+            let (size, alignment) = (layout.size(), layout.align());
+            // A free may be part of a `Drop`, which must not unwind.
+            guard::value((), || {
+                // SAFETY: the caller's contract is the same. What could not be freed leaks.
+                let _status = unsafe { function(table.context, to_c(pointer), size, alignment) };
+            });
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self);
+        if self.0.callbacks.properties & RMM_RS_DEVICE_ACCESSIBLE != 0 {
+            request.properties(&Marked).has::<DeviceAccessible>();
+        }
+        if self.0.callbacks.properties & RMM_RS_HOST_ACCESSIBLE != 0 {
+            request.properties(&Marked).has::<HostAccessible>();
+        }
+    }
+}
+
+// SAFETY: as for `SyncResource`. Only resources whose functions keep the stream's order are used
+// through this trait, see `rmm_rs_resource_from_callbacks`.
+unsafe impl StreamOrdered for Foreign {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        let handle = stream.as_raw().as_raw();
+        let allocate = |table: &Callbacks, out: *mut *mut c_void| {
+            let function = table.allocate?;
+            // SAFETY: as above; the stream exists during the call, and `out` may be written to.
+            Some(unsafe { function(table.context, handle, layout.size(), layout.align(), out) })
+        };
+        // SAFETY: it was just allocated, and nobody has it.
+        let free = |this: &Self, pointer| unsafe { this.deallocate(stream, pointer, layout) };
+        self.allocated(layout, allocate, free).map_err(|error| error.with_stream(stream.id()))
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        let table = &self.0.callbacks;
+        if let Some(function) = table.deallocate
+            && layout.size() > 0
+            && !process_is_exiting()
+        {
+            let (size, alignment) = (layout.size(), layout.align());
+            let handle = stream.as_raw().as_raw();
+            guard::value((), || {
+                // SAFETY: the caller's contract is the same. What could not be freed leaks.
+                let _status =
+                    unsafe { function(table.context, handle, to_c(pointer), size, alignment) };
+            });
+        }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
+    }
+}
+
+/// Stands for memory whose properties a table states.
+struct Marked;
+
+// SAFETY: it is named only where the table says that the device may use the memory.
+unsafe impl HasProperty<DeviceAccessible> for Marked {}
+// SAFETY: it is named only where the table says that the host may use the memory.
+unsafe impl HasProperty<HostAccessible> for Marked {}
+
+/// Makes a resource of functions. It copies the table and retains the context. The table of a resource
+/// of this library (`rmm_rs_resource_callbacks`) makes that resource again.
+///
+/// Source: `rmm::mr::callback_memory_resource`, `cuda::mr::any_resource`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
+    callbacks: *const Callbacks,
+    out: *mut *const Resource,
+) -> Status {
+    let build = || {
+        // SAFETY: the crate's contract.
+        let callbacks = unsafe { sized::read("rmm_rs_callbacks", callbacks) }?;
+        if is_of_this_library(&callbacks) {
+            // SAFETY: the context of such a table is a resource.
+            let resource = unsafe { borrow(callbacks.context.cast_const().cast::<Resource>()) }?;
+            return Ok(resource.below(resource.any.clone()));
+        }
+        // SAFETY: the crate's contract.
+        let foreign = unsafe { Foreign::new(callbacks) }?;
+        Ok(Resource::base(if foreign.is_ordered() {
+            AnyResource::new(foreign)
+        } else {
+            AnyResource::new(Synchronized::new(foreign))
+        }))
+    };
+    // SAFETY: the crate's contract.
+    unsafe { resource::make(out, build) }
+}
+
+/// Writes the functions of a resource, for another library: their context is the resource, which the
+/// table does not retain by itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_callbacks(
+    resource: *const Resource,
+    out: *mut Callbacks,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let properties = properties_of(&unsafe { borrow(resource) }?.any);
+        let table = Callbacks {
+            size: 0,
+            properties,
+            flags: RMM_RS_CALLBACKS_STREAM_ORDERED,
+            context: resource.cast::<c_void>().cast_mut(),
+            allocate: Some(allocate),
+            deallocate: Some(deallocate),
+            allocate_sync: Some(allocate_sync),
+            deallocate_sync: Some(deallocate_sync),
+            equal: Some(equal),
+            retain: Some(retain),
+            release: Some(release),
+        };
+        // SAFETY: the crate's contract.
+        unsafe { sized::write("rmm_rs_callbacks", out, &table) }
+    })
+}
+
+fn is_of_this_library(table: &Callbacks) -> bool {
+    let own = allocate_sync as *const ();
+    table.allocate_sync.is_some_and(|function| std::ptr::eq(function as *const (), own))
+}
+
+fn of_context(context: *mut c_void) -> *const Resource {
+    context.cast_const().cast()
+}
+
+unsafe extern "C-unwind" fn allocate(
+    context: *mut c_void,
+    stream: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { rmm_rs_resource_allocate(of_context(context), stream, bytes, alignment, out) }
+}
+
+unsafe extern "C-unwind" fn deallocate(
+    context: *mut c_void,
+    stream: *mut c_void,
+    pointer: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+) -> Status {
+    let resource = of_context(context);
+    // SAFETY: the crate's contract.
+    unsafe { rmm_rs_resource_deallocate(resource, stream, pointer, bytes, alignment) }
+}
+
+unsafe extern "C-unwind" fn allocate_sync(
+    context: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { rmm_rs_resource_allocate_sync(of_context(context), bytes, alignment, out) }
+}
+
+unsafe extern "C-unwind" fn deallocate_sync(
+    context: *mut c_void,
+    pointer: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { rmm_rs_resource_deallocate_sync(of_context(context), pointer, bytes, alignment) }
+}
+
+unsafe extern "C-unwind" fn equal(context: *mut c_void, other: *mut c_void) -> bool {
+    // SAFETY: the crate's contract.
+    unsafe { rmm_rs_resource_equal(of_context(context), of_context(other)) }
+}
+
+unsafe extern "C-unwind" fn retain(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the crate's contract.
+    let resource = unsafe { rmm_rs_resource_retain(of_context(context)) };
+    resource.cast::<c_void>().cast_mut()
+}
+
+unsafe extern "C-unwind" fn release(context: *mut c_void) {
+    // SAFETY: the crate's contract.
+    unsafe { rmm_rs_resource_release(of_context(context)) };
+}

@@ -1,0 +1,30 @@
+//! The adaptors in a stack.
+
+use rmm_core::SyncResource as _;
+
+use crate::failure::Failure;
+use crate::resource::Resource;
+
+/// Calls `$act` with the first such adaptor of a stack, as a `Result`: over either type of upstream,
+/// which this crate's have and which those of specifications have.
+macro_rules! with_adaptor {
+    ($resource:expr, $adaptor:ident, $does:literal, |$this:ident| $act:expr) => {{
+        use rmm_core::{AnyResource, Introspect as _};
+        let resource: &crate::resource::Resource = $resource;
+        if let Some($this) = resource.any.find::<$adaptor<AnyResource<()>>>() {
+            Ok($act)
+        } else if let Some($this) = resource.any.find::<$adaptor<AnyResource>>() {
+            Ok($act)
+        } else {
+            Err(crate::find::none(resource, $does))
+        }
+    }};
+}
+pub(crate) use with_adaptor;
+
+/// No resource of the stack does this.
+#[cold]
+pub(crate) fn none(resource: &Resource, does: &str) -> Failure {
+    let name = resource.any.name();
+    Failure::refused(format!("neither `{name}` nor a resource below it {does}"))
+}

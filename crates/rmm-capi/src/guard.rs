@@ -1,0 +1,70 @@
+//! The boundary to C: no panic crosses it, and after the process began to exit nothing happens.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rmm_core::process_is_exiting;
+
+use crate::failure::{Failure, Figures};
+use crate::status::{RMM_RS_OK, RMM_RS_PANIC};
+
+thread_local! {
+    static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
+}
+
+/// Runs a function that can fail. Its failure becomes the thread's last error.
+#[inline]
+pub(crate) fn status(run: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    if process_is_exiting() {
+        return RMM_RS_OK;
+    }
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(())) => RMM_RS_OK,
+        Ok(Err(failure)) => note(failure),
+        Err(panic) => note(of_panic(&*panic)),
+    }
+}
+
+/// Runs a function that has a value, which is `default` if it panics or the process exits.
+#[inline]
+pub(crate) fn value<T>(default: T, run: impl FnOnce() -> T) -> T {
+    if process_is_exiting() {
+        return default;
+    }
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(value) => value,
+        Err(panic) => {
+            note(of_panic(&*panic));
+            default
+        }
+    }
+}
+
+/// Sets the thread's last error, and returns its status.
+#[cold]
+pub(crate) fn note(failure: Failure) -> i32 {
+    let status = failure.status;
+    // While the thread ends there is nobody left to ask for the error.
+    let _ending = LAST.try_with(|last| drop(last.replace(Some(failure))));
+    status
+}
+
+/// Calls `read` with the thread's last error.
+pub(crate) fn with_last<R>(read: impl FnOnce(Option<&Failure>) -> R) -> Option<R> {
+    LAST.try_with(|last| read(last.borrow().as_ref())).ok()
+}
+
+/// Takes the thread's last error away.
+pub(crate) fn take_last() -> Option<Failure> {
+    LAST.try_with(RefCell::take).ok().flatten()
+}
+
+fn of_panic(panic: &(dyn Any + Send)) -> Failure {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    Failure { status: RMM_RS_PANIC, text: format!("panic: {text}"), figures: Figures::default() }
+}

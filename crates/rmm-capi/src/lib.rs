@@ -1,0 +1,68 @@
+//! The C interface of rmm-rs: memory resources for C, C++ and everything that calls C.
+//!
+//! The header `include/rmm_rs.h` is generated from this crate, and the libraries are
+//! `librmm_rs.so.1` and `librmm_rs.a`. `include/rmm_rs.hpp` makes a resource of CCCL's concept of
+//! it, for RMM, libcudf and other C++.
+//!
+//! | module | functions |
+//! |---|---|
+//! | [`library`] | versions, the last error |
+//! | [`resource`] | handles: retain, release, compare, name, properties, upstream |
+//! | [`allocate`] | allocation and free, in stream order, synchronous, and without waiting |
+//! | [`base`], [`suballocators`], [`adaptors`], [`spec`] | making resources |
+//! | [`callbacks`] | resources made of functions of the caller |
+//! | [`pool`], [`statistics`], [`tracking`] | what a resource knows and does beyond allocation |
+//! | [`stream`] | streams and how long they live |
+//! | [`registry`] | the current resource of each device |
+//! | [`torch`], [`ort`] | the functions that `PyTorch` and ONNX Runtime load |
+//!
+//! # Safety
+//!
+//! One contract holds for all functions, so that it is written here and not with each:
+//!
+//! - A pointer to a [`Resource`] or a [`Stream`](stream::Stream) is one that a function of this
+//!   crate returned, and its reference was not released yet.
+//! - A pointer to a result may be written to, and a pointer to a structure or a text may be read,
+//!   during the call. A structure has as many bytes as its first field says. A buffer has as many as
+//!   its capacity says.
+//! - A stream handle is 0, 1 or 2, or names a stream that exists until the function returns. If it
+//!   was [adopted](stream::rmm_rs_stream_adopt) until it is released, or the resource's
+//!   [policy](pool::rmm_rs_pool_stream_policy) is to keep streams, nobody releases or forgets it
+//!   during the call, and it exists until then.
+//! - Memory that is freed was allocated from an equal resource with this size and alignment, was
+//!   not freed before, and no work uses it but such as comes before the free in the order of the
+//!   stream; or, for a synchronous free, such as has completed.
+//! - Callbacks keep the contract of a resource.
+//!
+//! What a function does with a null pointer, an alignment that is not a power of two, a size that
+//! overflows, a text that is not UTF-8 or a number that is not one of the constants is not undefined:
+//! it is refused.
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "one contract holds for all functions, at the top of the crate"
+)]
+
+pub mod adaptors;
+pub mod allocate;
+pub mod base;
+pub mod callbacks;
+mod failure;
+mod find;
+mod guard;
+pub mod library;
+pub mod ort;
+pub mod pool;
+pub mod registry;
+pub mod resource;
+mod sized;
+pub mod spec;
+pub mod statistics;
+pub mod status;
+pub mod stream;
+mod streams;
+pub mod suballocators;
+mod text;
+pub mod torch;
+pub mod tracking;
+
+pub use resource::Resource;

@@ -1,0 +1,118 @@
+//! The functions that ONNX Runtime's CUDA provider takes as `gpu_external_alloc`,
+//! `gpu_external_free` and `gpu_external_empty_cache`: three addresses, as text.
+//!
+//! They have no stream argument. A session that computes on a stream of the program's
+//! (`user_compute_stream`) binds that stream first, and then memory is freed in its order; without
+//! one, each free waits for the device, as `cudaFree` does. The resource is the one that
+//! [`torch`](crate::torch) would use.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{LazyLock, OnceLock};
+
+use dashmap::DashMap;
+use rmm_core::sys::CuStream;
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Resource as _, SyncResource as _};
+
+use crate::allocate::{layout, of_c, to_c};
+use crate::failure::Failure;
+use crate::status::Status;
+use crate::torch::device;
+use crate::{guard, streams};
+
+/// Sizes of the blocks, which the runtime does not tell when it frees them.
+static BLOCKS: LazyLock<DashMap<usize, Block>> = LazyLock::new(DashMap::new);
+
+#[derive(Clone, Copy)]
+struct Block {
+    bytes: usize,
+    device: &'static device::Device,
+}
+
+/// The stream of the sessions, if one was bound.
+static BOUND: OnceLock<AtomicPtr<c_void>> = OnceLock::new();
+
+fn bound() -> Option<CuStream> {
+    // Acquire: whoever bound the stream made it before.
+    BOUND.get().map(|stream| CuStream::from_raw(stream.load(Ordering::Acquire)))
+}
+
+fn device() -> Result<&'static device::Device, Failure> {
+    let ordinal = Device::current()?.ordinal();
+    device::of(i32::try_from(ordinal).unwrap_or(i32::MAX))
+}
+
+/// Allocates memory of the current device. Null if that fails, with the reason as the thread's last
+/// error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
+    let mut pointer = std::ptr::null_mut();
+    let _status = guard::status(|| {
+        let layout = layout(bytes, CUDA_ALLOCATION_ALIGNMENT)?;
+        let device = device()?;
+        let resource = &device.resource;
+        let allocated = match bound() {
+            None => resource.any.allocate_sync(layout),
+            Some(stream) => {
+                let allocate =
+                    |stream: rmm_core::StreamRef<'_>| resource.any.allocate(stream, layout);
+                // SAFETY: the crate's contract: the bound stream exists.
+                unsafe { streams::with(stream, resource, allocate) }.and_then(|block| block)
+            }
+        };
+        pointer = to_c(allocated.map_err(|error| Failure::of_allocation(&error))?);
+        if !pointer.is_null() {
+            let _none = BLOCKS.insert(pointer.addr(), Block { bytes, device });
+        }
+        Ok(())
+    });
+    pointer
+}
+
+/// Frees memory. Null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
+    let _status = guard::status(|| {
+        if pointer.is_null() {
+            return Ok(());
+        }
+        let unknown = || Failure::invalid("the memory is not of rmm_rs_ort_allocate, or freed");
+        let (_, block) = BLOCKS.remove(&pointer.addr()).ok_or_else(unknown)?;
+        let layout = layout(block.bytes, CUDA_ALLOCATION_ALIGNMENT)?;
+        let resource = &block.device.resource;
+        if let Some(stream) = bound() {
+            let free = |stream: rmm_core::StreamRef<'_>| {
+                // SAFETY: it was allocated with this layout, and is freed once.
+                unsafe { resource.any.deallocate(stream, of_c(pointer), layout) };
+            };
+            // SAFETY: the crate's contract: the bound stream exists.
+            unsafe { streams::with(stream, resource, free) }?;
+        } else {
+            // If that fails the memory stays allocated: work may use it.
+            Device::synchronize_current()?;
+            // SAFETY: as above, and the device has done all work that was there.
+            unsafe { resource.any.deallocate_sync(of_c(pointer), layout) };
+        }
+        Ok(())
+    });
+}
+
+/// Returns unused memory to the driver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_ort_empty_cache() {
+    let _status = guard::status(|| {
+        let _released = crate::pool::trim(&device()?.resource.any, 0)?;
+        Ok(())
+    });
+}
+
+/// Binds the stream on which all sessions of the process compute, before the first of them is made.
+/// It lives as long as they do.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_ort_bind_stream(stream: *mut c_void) -> Status {
+    guard::status(|| {
+        let slot = BOUND.get_or_init(|| AtomicPtr::new(stream));
+        slot.store(stream, Ordering::Release);
+        Ok(())
+    })
+}

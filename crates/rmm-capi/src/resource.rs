@@ -1,0 +1,260 @@
+//! Handles to resources.
+
+use std::ffi::{CString, c_char};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rmm_core::{AnyResource, Introspect, MemoryCaps, SyncResource as _};
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+
+use crate::failure::Failure;
+use crate::pool::RMM_RS_STREAM_POLICY_CHECKED;
+use crate::status::Status;
+use crate::{guard, library, text};
+
+/// The device may use the memory (`cuda::mr::device_accessible`).
+pub const RMM_RS_DEVICE_ACCESSIBLE: u32 = 1;
+/// The host may use the memory (`cuda::mr::host_accessible`).
+pub const RMM_RS_HOST_ACCESSIBLE: u32 = 2;
+
+/// A resource. What C has is a counted reference to one.
+#[derive(Debug)]
+pub struct Resource {
+    pub(crate) any: AnyResource<()>,
+    name: CString,
+    /// How raw stream handles are identified: one of the policies. All resources of a stack share
+    /// it.
+    pub(crate) policy: Arc<AtomicU32>,
+}
+
+impl Resource {
+    pub(crate) fn new(any: AnyResource<()>, policy: Arc<AtomicU32>) -> Self {
+        let name = CString::new(any.name()).unwrap_or_default();
+        Self { any, name, policy }
+    }
+
+    /// A resource that is the first of its stack.
+    pub(crate) fn base(any: AnyResource<()>) -> Self {
+        Self::new(any, Arc::new(AtomicU32::new(RMM_RS_STREAM_POLICY_CHECKED)))
+    }
+
+    /// A resource over this one.
+    pub(crate) fn below(&self, any: AnyResource<()>) -> Self {
+        Self::new(any, Arc::clone(&self.policy))
+    }
+
+    pub(crate) fn keeps_streams(&self) -> bool {
+        // It protects no other memory.
+        self.policy.load(Ordering::Relaxed) == crate::pool::RMM_RS_STREAM_POLICY_KEPT
+    }
+
+    /// The resource as an upstream of one that needs memory of the device.
+    pub(crate) fn of_device(&self) -> Result<AnyResource, Failure> {
+        self.any.clone().try_widen().map_err(|_| {
+            let name = self.any.name();
+            Failure::invalid(format!("the device cannot use the memory of the upstream `{name}`"))
+        })
+    }
+
+    /// The resource that this one takes its memory from.
+    fn upstream(&self) -> Option<AnyResource<()>> {
+        let upstream = self.any.upstream_resource()?.as_any();
+        // What this crate and the specifications stack is of one of these types.
+        let any = upstream.downcast_ref::<AnyResource<()>>().cloned();
+        let device = || upstream.downcast_ref::<AnyResource>().cloned().map(AnyResource::narrow);
+        let cuda = || upstream.downcast_ref::<CudaMemoryResource>().map(AnyResource::of);
+        let r#virtual = || upstream.downcast_ref::<VirtualMemoryResource>().map(AnyResource::of);
+        let of_other = || upstream.downcast_ref::<crate::callbacks::Foreign>().map(AnyResource::of);
+        any.or_else(device).or_else(cuda).or_else(r#virtual).or_else(of_other)
+    }
+}
+
+/// Gives a reference to C.
+///
+/// # Safety
+/// `out` is null or may be written to.
+pub(crate) unsafe fn give(
+    resource: Arc<Resource>,
+    out: *mut *const Resource,
+) -> Result<(), Failure> {
+    if out.is_null() {
+        return Err(Failure::invalid("the place for the resource is null"));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { out.write(Arc::into_raw(resource)) };
+    Ok(())
+}
+
+/// The resource behind a pointer of C.
+///
+/// # Safety
+/// `resource` is null, or one that [`give`] gave and that stays for `'a`.
+#[inline]
+pub(crate) unsafe fn borrow<'a>(resource: *const Resource) -> Result<&'a Resource, Failure> {
+    // SAFETY: the caller's contract.
+    unsafe { resource.as_ref() }.ok_or_else(|| Failure::invalid("the resource is null"))
+}
+
+/// Makes a resource, whose reference goes to `out`. On failure null goes there.
+///
+/// # Safety
+/// `out` is null or may be written to.
+pub(crate) unsafe fn make(
+    out: *mut *const Resource,
+    make: impl FnOnce() -> Result<Resource, Failure>,
+) -> i32 {
+    // SAFETY: the caller's contract.
+    unsafe { make_shared(out, || Ok(Arc::new(make()?))) }
+}
+
+/// As [`make`], for a resource that others have too.
+///
+/// # Safety
+/// `out` is null or may be written to.
+pub(crate) unsafe fn make_shared(
+    out: *mut *const Resource,
+    make: impl FnOnce() -> Result<Arc<Resource>, Failure>,
+) -> i32 {
+    // SAFETY: the caller's contract.
+    unsafe { library::clear(out) };
+    guard::status(|| {
+        if out.is_null() {
+            return Err(Failure::invalid("the place for the resource is null"));
+        }
+        let resource = make()?;
+        // SAFETY: the caller's contract.
+        unsafe { give(resource, out) }
+    })
+}
+
+/// Takes one more reference to the resource, and returns it. Null stays null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_retain(resource: *const Resource) -> *const Resource {
+    if !resource.is_null() {
+        // SAFETY: it came from `Arc::into_raw`, and its reference was not released.
+        unsafe { Arc::increment_strong_count(resource) };
+    }
+    resource
+}
+
+/// Releases a reference. With the last one, and the last memory that a resource above it holds, the
+/// resource ends. Null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_release(resource: *const Resource) {
+    guard::value((), || {
+        if !resource.is_null() {
+            // SAFETY: it came from `Arc::into_raw`, and this reference ends here.
+            drop(unsafe { Arc::from_raw(resource) });
+        }
+    });
+}
+
+/// Whether memory of one may be freed by the other. Null equals null only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_equal(
+    resource: *const Resource,
+    other: *const Resource,
+) -> bool {
+    guard::value(ptr::eq(resource, other), || {
+        // SAFETY: the crate's contract.
+        let (Some(one), Some(two)) = (unsafe { resource.as_ref() }, unsafe { other.as_ref() })
+        else {
+            return ptr::eq(resource, other);
+        };
+        one.any == two.any
+    })
+}
+
+/// The name of the resource's kind, such as "pool": valid until the resource is released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_name(resource: *const Resource) -> *const c_char {
+    // SAFETY: the crate's contract.
+    unsafe { resource.as_ref() }.map_or(c"".as_ptr(), |resource| resource.name.as_ptr())
+}
+
+/// Who may use the memory: the bits `RMM_RS_DEVICE_ACCESSIBLE` and `RMM_RS_HOST_ACCESSIBLE`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_properties(resource: *const Resource) -> u32 {
+    guard::value(0, || {
+        // SAFETY: the crate's contract.
+        let Some(resource) = (unsafe { resource.as_ref() }) else { return 0 };
+        properties_of(&resource.any)
+    })
+}
+
+/// The bits of the properties of a resource's memory.
+pub(crate) fn properties_of(any: &AnyResource<()>) -> u32 {
+    let caps = any.accessibility();
+    let device = caps.contains(MemoryCaps::DEVICE_ACCESSIBLE);
+    let host = caps.contains(MemoryCaps::HOST_ACCESSIBLE);
+    u32::from(device) * RMM_RS_DEVICE_ACCESSIBLE + u32::from(host) * RMM_RS_HOST_ACCESSIBLE
+}
+
+/// Stores a new reference to the upstream of the resource, or null if it has none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_upstream(
+    resource: *const Resource,
+    out: *mut *const Resource,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { library::clear(out) };
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        if out.is_null() {
+            return Err(Failure::invalid("the place for the upstream is null"));
+        }
+        match resource.upstream() {
+            // SAFETY: the crate's contract.
+            Some(upstream) => unsafe { give(Arc::new(resource.below(upstream)), out) },
+            None => Ok(()),
+        }
+    })
+}
+
+/// Copies a description of the resource and those under it, with their sizes and counters, into the
+/// buffer, as `rmm_rs_last_error_message` does with its text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_describe(
+    resource: *const Resource,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
+    guard::value(0, || {
+        // SAFETY: the crate's contract.
+        let described = match unsafe { resource.as_ref() } {
+            Some(resource) => resource.any.describe().to_string(),
+            None => String::new(),
+        };
+        // SAFETY: the crate's contract.
+        unsafe { text::write(&described, buffer, capacity) }
+    })
+}
+
+/// Returns memory that the resource, or the first one below it that holds any, does not use, until
+/// no more than `keep` bytes are reserved or the rest is in use. Stores the bytes in `released`,
+/// unless it is null. `RMM_RS_REFUSED` if nothing in the stack can return memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_trim(
+    resource: *const Resource,
+    keep: u64,
+    released: *mut u64,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let bytes = crate::pool::trim(&resource.any, keep)?;
+        if !released.is_null() {
+            // SAFETY: the crate's contract.
+            unsafe { released.write(bytes) };
+        }
+        Ok(())
+    })
+}
+
+const _: () = {
+    // Any thread may use and release a resource.
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<Resource>();
+};

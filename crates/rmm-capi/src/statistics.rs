@@ -1,0 +1,112 @@
+//! What a statistics adaptor counts.
+
+use rmm_adaptors::{AllocationCounters, StatisticsResourceAdaptor};
+
+use crate::find::with_adaptor;
+use crate::guard;
+use crate::resource::{Resource, borrow};
+use crate::sized::{self, Sized};
+use crate::status::Status;
+
+/// What a statistics adaptor counted.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Figures {
+    /// `sizeof(rmm_rs_statistics)`, set by the caller.
+    pub size: usize,
+    /// Bytes allocated now.
+    pub current_bytes: i64,
+    /// The most bytes at once.
+    pub peak_bytes: i64,
+    /// Bytes of all allocations.
+    pub total_bytes: i64,
+    /// Blocks allocated now.
+    pub current_allocations: i64,
+    /// The most blocks at once.
+    pub peak_allocations: i64,
+    /// All allocations.
+    pub total_allocations: i64,
+}
+
+// SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
+unsafe impl Sized for Figures {}
+
+impl From<AllocationCounters> for Figures {
+    fn from(counters: AllocationCounters) -> Self {
+        let AllocationCounters { bytes, allocations, .. } = counters;
+        Self {
+            size: 0,
+            current_bytes: bytes.value,
+            peak_bytes: bytes.peak,
+            total_bytes: bytes.total,
+            current_allocations: allocations.value,
+            peak_allocations: allocations.peak,
+            total_allocations: allocations.total,
+        }
+    }
+}
+
+/// Writes what the statistics adaptor, or the first one below the resource, has counted since it was
+/// made, or since the last push.
+///
+/// Source: `statistics_resource_adaptor::get_bytes_counter`, `get_allocations_counter`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_statistics_get(
+    resource: *const Resource,
+    out: *mut Figures,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let counters =
+            with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
+                .counters())?;
+        // SAFETY: the crate's contract.
+        unsafe { sized::write("rmm_rs_statistics", out, &counters.into()) }
+    })
+}
+
+/// Begins to count anew, and writes what was counted before, unless `out` is null.
+///
+/// Source: `statistics_resource_adaptor::push_counters`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_statistics_push(
+    resource: *const Resource,
+    out: *mut Figures,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let counters =
+            with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
+                .push_counters())?;
+        if out.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the crate's contract.
+        unsafe { sized::write("rmm_rs_statistics", out, &counters.into()) }
+    })
+}
+
+/// Ends the last push, adds what was counted since to what was counted before, and writes it, unless
+/// `out` is null. `RMM_RS_INVALID_ARGUMENT` if there was no push.
+///
+/// Source: `statistics_resource_adaptor::pop_counters`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_statistics_pop(
+    resource: *const Resource,
+    out: *mut Figures,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let counters =
+            with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
+                .pop_counters())??;
+        if out.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the crate's contract.
+        unsafe { sized::write("rmm_rs_statistics", out, &counters.into()) }
+    })
+}

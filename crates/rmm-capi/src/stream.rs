@@ -1,0 +1,123 @@
+//! Streams: those that this library makes, and those of others whose end it is told.
+//!
+//! Functions that take a stream take its handle. A handle that this library knows from here is
+//! recognised at once; of any other the driver is asked for the stream's id, since a handle is given
+//! to another stream once the first is destroyed.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use rmm_core::sys::CuStream;
+use rmm_core::{CudaStream, StreamFlags, StreamLifetime};
+
+use crate::failure::Failure;
+use crate::status::Status;
+use crate::{guard, library, streams};
+
+/// The stream exists until it is released: fast, and no call of the driver per use.
+pub const RMM_RS_STREAM_UNTIL_RELEASED: u32 = 0;
+/// Nobody says when the stream ends: the driver is asked for its id at each use.
+pub const RMM_RS_STREAM_UNKNOWN: u32 = 1;
+
+/// The stream does not wait for the legacy default stream (`CU_STREAM_NON_BLOCKING`).
+pub const RMM_RS_STREAM_NON_BLOCKING: u32 = 1;
+
+/// A stream that this library knows.
+#[derive(Debug)]
+pub struct Stream {
+    stream: Arc<CudaStream>,
+    is_entered: bool,
+}
+
+/// # Safety
+/// `out` is null or may be written to.
+unsafe fn give(stream: CudaStream, is_known: bool, out: *mut *mut Stream) -> Result<(), Failure> {
+    if out.is_null() {
+        return Err(Failure::invalid("the place for the stream is null"));
+    }
+    let stream = Arc::new(stream);
+    if is_known {
+        streams::enter(&stream);
+    }
+    let given = Box::into_raw(Box::new(Stream { stream, is_entered: is_known }));
+    // SAFETY: the caller's contract.
+    unsafe { out.write(given) };
+    Ok(())
+}
+
+/// Makes a stream in the current context. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The stream is
+/// destroyed when it is released and the last container that uses it is gone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut Stream) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { library::clear_mut(out) };
+    guard::status(|| {
+        let known = StreamFlags::from_bits(flags);
+        let flags =
+            known.ok_or_else(|| Failure::invalid(format!("{flags} are no stream flags")))?;
+        let stream = CudaStream::with_flags(flags, 0)?;
+        // SAFETY: the crate's contract.
+        unsafe { give(stream, true, out) }
+    })
+}
+
+/// Makes the library know a stream of the caller. `lifetime` is `RMM_RS_STREAM_UNTIL_RELEASED`: then
+/// the stream exists until it is released as often as it was adopted, and every use of the handle is
+/// fast; or `RMM_RS_STREAM_UNKNOWN`, which promises nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_stream_adopt(
+    stream: *mut c_void,
+    lifetime: u32,
+    out: *mut *mut Stream,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { library::clear_mut(out) };
+    guard::status(|| {
+        let (lifetime, is_known) = match lifetime {
+            RMM_RS_STREAM_UNTIL_RELEASED => (StreamLifetime::UntilDropped, true),
+            RMM_RS_STREAM_UNKNOWN => (StreamLifetime::Unknown, false),
+            _ => return Err(Failure::invalid(format!("{lifetime} is no stream lifetime"))),
+        };
+        let handle = CuStream::from_raw(stream);
+        // SAFETY: the crate's contract.
+        let adopted = unsafe { CudaStream::adopt(handle, lifetime) }?;
+        // The default streams never end.
+        let is_default = matches!(handle, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD);
+        // SAFETY: the crate's contract.
+        unsafe { give(adopted, is_known && !is_default, out) }
+    })
+}
+
+/// The handle of the stream, as `cudaStream_t` or `CUstream`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_stream_handle(stream: *const Stream) -> *mut c_void {
+    // SAFETY: the crate's contract.
+    let stream = unsafe { stream.as_ref() };
+    stream.map_or(std::ptr::null_mut(), |stream| stream.stream.as_raw().as_raw())
+}
+
+/// Releases a stream: before the caller destroys it, if it was adopted. Null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_stream_release(stream: *mut Stream) {
+    guard::value((), || {
+        if stream.is_null() {
+            return;
+        }
+        // SAFETY: it came from `Box::into_raw`, and its only reference ends here.
+        let stream = unsafe { Box::from_raw(stream) };
+        if stream.is_entered {
+            streams::release(&stream.stream);
+        }
+        drop(stream);
+    });
+}
+
+/// Says that a stream is about to be destroyed which was kept by a resource's policy. A handle that is
+/// not known is not an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_stream_forget(stream: *mut c_void) -> Status {
+    guard::status(|| {
+        let _was_known = streams::forget(CuStream::from_raw(stream));
+        Ok(())
+    })
+}

@@ -1,0 +1,163 @@
+//! The functions that `PyTorch` loads, for `torch.cuda.memory.CUDAPluggableAllocator`.
+//!
+//! Each device gets a resource at its first allocation: what the registry has, if somebody set one,
+//! or else what the environment variable `RMM_RESOURCE` says, or else `pool(cuda)`. It stays for the
+//! rest of the process, since memory has to go back to where it came from.
+//!
+//! `PyTorch`'s streams are never destroyed, so they are kept.
+
+pub(crate) mod device;
+mod recorded;
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int, c_void};
+
+use rmm_core::sys::CuStream;
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Resource as _};
+
+use crate::allocate::{layout, of_c, to_c};
+use crate::failure::Failure;
+use crate::{guard, streams};
+
+unsafe extern "C-unwind" {
+    /// Throws an exception of a class derived from `std::bad_alloc`, with this text.
+    fn rmm_rs_throw_bad_alloc(text: *const c_char);
+}
+
+/// Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since `PyTorch`
+/// does not check for null: the only function here that throws. Zero bytes are null.
+///
+/// Source: `rmm.allocators.torch.rmm_torch_allocator`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn rmm_rs_torch_allocate(
+    bytes: isize,
+    device: c_int,
+    stream: *mut c_void,
+) -> *mut c_void {
+    let mut pointer = std::ptr::null_mut();
+    let status = guard::status(|| {
+        let device = device::of(device)?;
+        // SAFETY: the crate's contract: the stream is PyTorch's, and never destroyed.
+        pointer = unsafe { allocate(device, bytes, stream) }?;
+        Ok(())
+    });
+    if status != crate::status::RMM_RS_OK {
+        let text = guard::with_last(|last| last.map(|failure| failure.text.clone()));
+        let text = text.flatten().unwrap_or_default();
+        let kind =
+            if status == crate::status::RMM_RS_OUT_OF_MEMORY { "out_of_memory: " } else { "" };
+        let text = format!("std::bad_alloc: {kind}{text}").replace('\0', " ");
+        throw(CString::new(text).unwrap_or_default());
+    }
+    pointer
+}
+
+thread_local! {
+    /// The text of the exception that the thread threw last, which copies it.
+    static THROWN: RefCell<CString> = RefCell::default();
+}
+
+/// Leaves by an exception, over frames that own nothing.
+fn throw(text: CString) {
+    let kept = THROWN.try_with(|thrown| {
+        let mut thrown = thrown.borrow_mut();
+        *thrown = text;
+        thrown.as_ptr()
+    });
+    let text = kept.unwrap_or(c"std::bad_alloc: the thread ends".as_ptr());
+    // SAFETY: the text ends with a zero byte, and stays until the thread throws again.
+    unsafe { rmm_rs_throw_bad_alloc(text) };
+}
+
+/// # Safety
+/// As for [`rmm_rs_torch_allocate`].
+unsafe fn allocate(
+    device: &'static device::Device,
+    bytes: isize,
+    stream: *mut c_void,
+) -> Result<*mut c_void, Failure> {
+    let size = usize::try_from(bytes);
+    let size = size.map_err(|_| Failure::invalid(format!("{bytes} bytes cannot be allocated")))?;
+    let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
+    let charge = device.charge(size as u64)?;
+    let allocate = |stream: rmm_core::StreamRef<'_>| device.resource.any.allocate(stream, layout);
+    // SAFETY: the caller's contract.
+    let allocated =
+        unsafe { streams::with(CuStream::from_raw(stream), &device.resource, allocate) };
+    let pointer = allocated.and_then(|allocated| allocated);
+    let pointer = pointer.map_err(|error| Failure::of_allocation(&error))?;
+    charge.keep();
+    Ok(to_c(pointer))
+}
+
+/// Frees memory in the order of its stream and of all [recorded](rmm_rs_torch_record_stream) ones.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_torch_deallocate(
+    pointer: *mut c_void,
+    bytes: isize,
+    device: c_int,
+    stream: *mut c_void,
+) {
+    let _status = guard::status(|| {
+        if pointer.is_null() {
+            return Ok(());
+        }
+        let device = device::of(device)?;
+        let size = usize::try_from(bytes).map_err(|_| Failure::invalid("a negative size"))?;
+        let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
+        let free = |stream: rmm_core::StreamRef<'_>| {
+            // SAFETY: the crate's contract.
+            unsafe { device.resource.any.deallocate(stream, of_c(pointer), layout) };
+        };
+        let last = CuStream::from_raw(stream);
+        match recorded::take(pointer) {
+            // SAFETY: the crate's contract.
+            None => unsafe { streams::with(last, &device.resource, free) }?,
+            Some(others) => {
+                // SAFETY: the crate's contract: all streams are PyTorch's.
+                let gathered = unsafe { device.gather(last, &others) };
+                // If it cannot be ordered the memory stays allocated: somebody may use it.
+                free(gathered?.as_stream_ref());
+            }
+        }
+        device.discharge(size as u64);
+        Ok(())
+    });
+}
+
+/// Notes that work of a stream uses the memory, so that its free waits for that work too.
+/// `PyTorch`'s `set_record_stream_fn` takes its address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream: *mut c_void) {
+    guard::value((), || {
+        if !pointer.is_null() {
+            recorded::note(pointer, CuStream::from_raw(stream));
+        }
+    });
+}
+
+/// Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks:
+/// `set_reset_fn` takes its address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_torch_reset() {
+    let _status = guard::status(|| {
+        for device in device::all() {
+            let _released = crate::pool::trim(&device.resource.any, 0)?;
+        }
+        Ok(())
+    });
+}
+
+/// Limits what a process may allocate to a fraction of the device's memory:
+/// `set_memory_fraction_fn` takes its address. A value that is no number from 0 to 1 is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_torch_set_memory_fraction(fraction: f64, device: c_int) {
+    let _status = guard::status(|| {
+        if !(0.0..=1.0).contains(&fraction) {
+            return Err(Failure::invalid(format!(
+                "{fraction} is no fraction of a device's memory"
+            )));
+        }
+        device::of(device)?.limit_to(fraction)
+    });
+}

@@ -1,0 +1,188 @@
+//! The resource of each device that a framework uses.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rmm_core::sys::CuStream;
+use rmm_core::{AnyResource, CudaStream, StreamFlags, per_device};
+use rmm_spec::ResourceSpec;
+
+use crate::failure::{Failure, Figures};
+use crate::pool::{RMM_RS_STREAM_POLICY_KEPT, rmm_rs_pool_stream_policy};
+use crate::resource::Resource;
+use crate::status::RMM_RS_OUT_OF_MEMORY;
+use crate::streams;
+
+/// What a framework gets if nobody says anything.
+const DEFAULT: &str = "pool(cuda)";
+
+/// As many devices as the driver can have, and more.
+const MOST: usize = 256;
+
+static DEVICES: [OnceLock<Device>; MOST] = [const { OnceLock::new() }; MOST];
+
+/// Held while a device gets its resource.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// A device that a framework uses.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) resource: Resource,
+    known: rmm_core::Device,
+    /// Bytes allocated, and the most of them.
+    live: AtomicU64,
+    limit: AtomicU64,
+    /// A stream that waits for those that used a block, and does no work. Made when it is needed.
+    gathering: Mutex<Option<CudaStream>>,
+}
+
+/// The device with this ordinal.
+#[inline]
+pub(crate) fn of(ordinal: c_int) -> Result<&'static Device, Failure> {
+    let slot = usize::try_from(ordinal).ok().and_then(|ordinal| DEVICES.get(ordinal));
+    match slot.and_then(OnceLock::get) {
+        Some(device) => Ok(device),
+        None => make(ordinal),
+    }
+}
+
+/// The devices that were used.
+pub(crate) fn all() -> impl Iterator<Item = &'static Device> {
+    DEVICES.iter().filter_map(OnceLock::get)
+}
+
+#[cold]
+fn make(ordinal: c_int) -> Result<&'static Device, Failure> {
+    let number = usize::try_from(ordinal).ok();
+    let slot = number.and_then(|ordinal| Some((ordinal, DEVICES.get(ordinal)?)));
+    let (ordinal, slot) = slot.ok_or_else(|| Failure::invalid(format!("no device {ordinal}")))?;
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(device) = slot.get() {
+        return Ok(device);
+    }
+    let known = rmm_core::Device::new(ordinal)?;
+    let _current = known.make_current()?;
+    let spec = ResourceSpec::from_environment();
+    let spec = spec.map_err(|error| Failure::invalid(error.to_string()))?;
+    let spec = match spec {
+        Some(spec) => spec,
+        None => DEFAULT
+            .parse()
+            .map_err(|error: rmm_spec::SpecError| Failure::refused(error.to_string()))?,
+    };
+    // Built only if the registry has none, which cannot report a failure.
+    let mut failed = None;
+    let build = || match spec.build() {
+        Ok(built) => built,
+        Err(error) => {
+            failed = Some(error);
+            AnyResource::new(rmm_resources::CudaMemoryResource::new())
+        }
+    };
+    let found = per_device::get_or_insert_with(known, build)?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let resource = Resource::base(found.narrow());
+    // SAFETY: the resource lives. Streams of frameworks are never destroyed.
+    let _kept =
+        unsafe { rmm_rs_pool_stream_policy(&raw const resource, RMM_RS_STREAM_POLICY_KEPT) };
+    let (live, limit) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let gathering = Mutex::new(None);
+    Ok(slot.get_or_init(|| Device { resource, known, live, limit, gathering }))
+}
+
+/// Bytes that count as allocated until this is dropped, or for good.
+#[must_use]
+pub(crate) struct Charge<'a> {
+    device: &'a Device,
+    bytes: u64,
+}
+
+impl Charge<'_> {
+    /// The allocation succeeded.
+    pub(crate) fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        self.device.discharge(self.bytes);
+    }
+}
+
+impl Device {
+    /// Counts bytes of an allocation.
+    ///
+    /// # Errors
+    /// If they are beyond the limit.
+    #[inline]
+    pub(crate) fn charge(&self, bytes: u64) -> Result<Charge<'_>, Failure> {
+        // The count protects no other memory.
+        let before = self.live.fetch_add(bytes, Ordering::Relaxed);
+        let charge = Charge { device: self, bytes };
+        let limit = self.limit.load(Ordering::Relaxed);
+        if before.saturating_add(bytes) > limit {
+            let text = format!(
+                "out of memory: {bytes} bytes, with {before} allocated, are more than the {limit} \
+                 that the memory fraction allows"
+            );
+            let (requested, live) = (Some(bytes), Some(before));
+            let figures = Figures { requested, live, limit: Some(limit), ..Figures::default() };
+            return Err(Failure { status: RMM_RS_OUT_OF_MEMORY, text, figures });
+        }
+        Ok(charge)
+    }
+
+    #[inline]
+    pub(crate) fn discharge(&self, bytes: u64) {
+        let _before = self.live.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets the limit to a fraction, from 0 to 1, of the device's memory.
+    pub(crate) fn limit_to(&self, fraction: f64) -> Result<(), Failure> {
+        let total = self.known.total_memory()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "a fraction of a number below 2^53, rounded down"
+        )]
+        let bytes = (total as f64 * fraction) as u64;
+        self.limit.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A stream that comes after the work of all these, none of which waits.
+    ///
+    /// # Safety
+    /// The handles name streams that are never destroyed.
+    pub(crate) unsafe fn gather(
+        &self,
+        last: CuStream,
+        others: &[CuStream],
+    ) -> Result<CudaStream, Failure> {
+        let gathering = {
+            let mut slot = self.lock_gathering();
+            if let Some(stream) = &*slot {
+                stream.clone()
+            } else {
+                let _current = self.known.make_current()?;
+                let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
+                slot.insert(stream).clone()
+            }
+        };
+        for &handle in others.iter().chain([&last]) {
+            let wait = |used: rmm_core::StreamRef<'_>| gathering.wait_for(used);
+            // SAFETY: the caller's contract.
+            unsafe { streams::with(handle, &self.resource, wait) }??;
+        }
+        Ok(gathering)
+    }
+
+    fn lock_gathering(&self) -> MutexGuard<'_, Option<CudaStream>> {
+        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

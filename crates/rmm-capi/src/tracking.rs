@@ -1,0 +1,53 @@
+//! What a tracking adaptor remembers.
+
+use std::ffi::c_char;
+
+use rmm_adaptors::TrackingResourceAdaptor;
+
+use crate::find::with_adaptor;
+use crate::pool::store;
+use crate::resource::{Resource, borrow};
+use crate::status::Status;
+use crate::{guard, text};
+
+/// Stores the bytes of all allocations that the tracking adaptor, or the first one below the
+/// resource, has seen and that were not freed.
+///
+/// Source: `tracking_resource_adaptor::get_allocated_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_tracking_outstanding_bytes(
+    resource: *const Resource,
+    out: *mut u64,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let bytes =
+            with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |this| this
+                .allocated_bytes())?;
+        // SAFETY: the crate's contract.
+        unsafe { store(out, bytes) }
+    })
+}
+
+/// Copies a report of those allocations, with the stacks of their callers if they were captured, into
+/// the buffer, as `rmm_rs_last_error_message` does with its text.
+///
+/// Source: `tracking_resource_adaptor::get_outstanding_allocations_str`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_tracking_outstanding(
+    resource: *const Resource,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
+    guard::value(0, || {
+        // SAFETY: the crate's contract.
+        let report = unsafe { borrow(resource) }.and_then(|resource| {
+            with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |this| this
+                .report()
+                .to_string())
+        });
+        // SAFETY: the crate's contract.
+        unsafe { text::write(&report.unwrap_or_default(), buffer, capacity) }
+    })
+}
