@@ -132,6 +132,11 @@
 #define RMM_RS_STREAM_NON_BLOCKING 1
 
 /**
+ * A resource. What C has is a counted reference to one.
+ */
+typedef struct rmm_rs_resource rmm_rs_resource;
+
+/**
  * A stream that this library knows.
  */
 typedef struct rmm_rs_stream rmm_rs_stream;
@@ -356,9 +361,9 @@ extern "C" {
  *
  * Source: `rmm::mr::limiting_resource_adaptor`.
  */
-rmm_rs_status rmm_rs_limiting_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_limiting_new(const struct rmm_rs_resource *upstream,
                                   uint64_t limit,
-                                  const rmm_rs_resource **out);
+                                  const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of two
@@ -366,10 +371,10 @@ rmm_rs_status rmm_rs_limiting_new(const rmm_rs_resource *upstream,
  *
  * Source: `rmm::mr::aligned_resource_adaptor`.
  */
-rmm_rs_status rmm_rs_aligned_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_aligned_new(const struct rmm_rs_resource *upstream,
                                  size_t alignment,
                                  size_t threshold,
-                                 const rmm_rs_resource **out);
+                                 const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the environment
@@ -377,17 +382,18 @@ rmm_rs_status rmm_rs_aligned_new(const rmm_rs_resource *upstream,
  *
  * Source: `rmm::mr::logging_resource_adaptor`.
  */
-rmm_rs_status rmm_rs_logging_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_logging_new(const struct rmm_rs_resource *upstream,
                                  const char *file,
                                  bool auto_flush,
-                                 const rmm_rs_resource **out);
+                                 const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that counts bytes and allocations.
  *
  * Source: `rmm::mr::statistics_resource_adaptor`.
  */
-rmm_rs_status rmm_rs_statistics_new(const rmm_rs_resource *upstream, const rmm_rs_resource **out);
+rmm_rs_status rmm_rs_statistics_new(const struct rmm_rs_resource *upstream,
+                                    const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that remembers every allocation, with the stack of its caller if
@@ -395,9 +401,9 @@ rmm_rs_status rmm_rs_statistics_new(const rmm_rs_resource *upstream, const rmm_r
  *
  * Source: `rmm::mr::tracking_resource_adaptor`.
  */
-rmm_rs_status rmm_rs_tracking_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_tracking_new(const struct rmm_rs_resource *upstream,
                                   bool capture_stacks,
-                                  const rmm_rs_resource **out);
+                                  const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is null,
@@ -405,18 +411,19 @@ rmm_rs_status rmm_rs_tracking_new(const rmm_rs_resource *upstream,
  *
  * Source: `rmm::mr::failure_callback_resource_adaptor`.
  */
-int32_t rmm_rs_failure_callback_new(const rmm_rs_resource *upstream,
+int32_t rmm_rs_failure_callback_new(const struct rmm_rs_resource *upstream,
                                     rmm_rs_failure_callback callback,
                                     void *context,
                                     void (*release)(void *context),
-                                    const rmm_rs_resource **out);
+                                    const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that prefetches managed memory to the current device.
  *
  * Source: `rmm::mr::prefetch_resource_adaptor`.
  */
-rmm_rs_status rmm_rs_prefetch_new(const rmm_rs_resource *upstream, const rmm_rs_resource **out);
+rmm_rs_status rmm_rs_prefetch_new(const struct rmm_rs_resource *upstream,
+                                  const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that calls the upstream from one thread at a time. Resources of this library need
@@ -424,15 +431,15 @@ rmm_rs_status rmm_rs_prefetch_new(const rmm_rs_resource *upstream, const rmm_rs_
  *
  * Source: `rmm::mr::thread_safe_resource_adaptor`.
  */
-rmm_rs_status rmm_rs_thread_safe_new(const rmm_rs_resource *upstream,
-                                     const rmm_rs_resource **out);
+rmm_rs_status rmm_rs_thread_safe_new(const struct rmm_rs_resource *upstream,
+                                     const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource that asks `second` where `first` is out of memory.
  */
-rmm_rs_status rmm_rs_fallback_new(const rmm_rs_resource *first,
-                                  const rmm_rs_resource *second,
-                                  const rmm_rs_resource **out);
+rmm_rs_status rmm_rs_fallback_new(const struct rmm_rs_resource *first,
+                                  const struct rmm_rs_resource *second,
+                                  const struct rmm_rs_resource **out);
 
 /**
  * Allocates memory that may be used in the order of the stream. `alignment` is a power of two; every
@@ -440,7 +447,7 @@ rmm_rs_status rmm_rs_fallback_new(const rmm_rs_resource *first,
  *
  * Source: `rmm::device_async_resource_ref::allocate`, `cuda::mr::resource`.
  */
-rmm_rs_status rmm_rs_resource_allocate(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_resource_allocate(const struct rmm_rs_resource *resource,
                                        void *stream,
                                        size_t bytes,
                                        size_t alignment,
@@ -452,7 +459,7 @@ rmm_rs_status rmm_rs_resource_allocate(const rmm_rs_resource *resource,
  * does not know or a wrong argument can cause, the memory stays allocated. A null pointer is
  * allowed.
  */
-rmm_rs_status rmm_rs_resource_deallocate(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_resource_deallocate(const struct rmm_rs_resource *resource,
                                          void *stream,
                                          void *pointer,
                                          size_t bytes,
@@ -463,7 +470,7 @@ rmm_rs_status rmm_rs_resource_deallocate(const rmm_rs_resource *resource,
  *
  * Source: `cuda::mr::synchronous_resource`.
  */
-rmm_rs_status rmm_rs_resource_allocate_sync(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_resource_allocate_sync(const struct rmm_rs_resource *resource,
                                             size_t bytes,
                                             size_t alignment,
                                             void **out);
@@ -471,7 +478,7 @@ rmm_rs_status rmm_rs_resource_allocate_sync(const rmm_rs_resource *resource,
 /**
  * Frees memory that no work uses any more. A null pointer is allowed.
  */
-rmm_rs_status rmm_rs_resource_deallocate_sync(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_resource_deallocate_sync(const struct rmm_rs_resource *resource,
                                               void *pointer,
                                               size_t bytes,
                                               size_t alignment);
@@ -481,7 +488,7 @@ rmm_rs_status rmm_rs_resource_deallocate_sync(const rmm_rs_resource *resource,
  * a callback: for callers that hold a lock of their own. False otherwise, and for every stream whose
  * end this library does not know; it sets no error.
  */
-bool rmm_rs_resource_try_allocate_now(const rmm_rs_resource *resource,
+bool rmm_rs_resource_try_allocate_now(const struct rmm_rs_resource *resource,
                                       void *stream,
                                       size_t bytes,
                                       size_t alignment,
@@ -491,7 +498,7 @@ bool rmm_rs_resource_try_allocate_now(const rmm_rs_resource *resource,
  * Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor a
  * callback. False, and the memory stays allocated, otherwise.
  */
-bool rmm_rs_resource_try_deallocate_now(const rmm_rs_resource *resource,
+bool rmm_rs_resource_try_deallocate_now(const struct rmm_rs_resource *resource,
                                         void *stream,
                                         void *pointer,
                                         size_t bytes,
@@ -502,7 +509,7 @@ bool rmm_rs_resource_try_deallocate_now(const rmm_rs_resource *resource,
  *
  * Source: `rmm::mr::cuda_memory_resource`.
  */
-rmm_rs_status rmm_rs_cuda_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_cuda_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource over a pool of the driver (`cudaMallocAsync`) of its own. `initial_size` bytes are
@@ -513,7 +520,7 @@ rmm_rs_status rmm_rs_cuda_resource_new(const Handle **out);
  */
 rmm_rs_status rmm_rs_async_resource_new(uint64_t initial_size,
                                         uint64_t release_threshold,
-                                        const Handle **out);
+                                        const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the pool
@@ -521,60 +528,61 @@ rmm_rs_status rmm_rs_async_resource_new(uint64_t initial_size,
  *
  * Source: `rmm::mr::cuda_async_view_memory_resource`.
  */
-rmm_rs_status rmm_rs_async_view_resource_new(void *cuda_pool, const Handle **out);
+rmm_rs_status rmm_rs_async_view_resource_new(void *cuda_pool, const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource over the driver's pool of managed memory.
  *
  * Source: `rmm::mr::cuda_async_managed_memory_resource`.
  */
-rmm_rs_status rmm_rs_async_managed_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_async_managed_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource over the driver's pool of pinned host memory.
  *
  * Source: `rmm::mr::cuda_async_pinned_memory_resource`.
  */
-rmm_rs_status rmm_rs_async_pinned_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_async_pinned_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource of managed memory (`cudaMallocManaged`).
  *
  * Source: `rmm::mr::managed_memory_resource`.
  */
-rmm_rs_status rmm_rs_managed_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_managed_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource of pinned host memory (`cudaHostAlloc`).
  *
  * Source: `rmm::mr::pinned_host_memory_resource`.
  */
-rmm_rs_status rmm_rs_pinned_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_pinned_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource of the system's memory, on devices that access pageable memory.
  *
  * Source: `rmm::mr::system_memory_resource`.
  */
-rmm_rs_status rmm_rs_system_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_system_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource of the system's memory that leaves `headroom` bytes of the device free.
  *
  * Source: `rmm::mr::sam_headroom_memory_resource`.
  */
-rmm_rs_status rmm_rs_sam_headroom_resource_new(uint64_t headroom, const Handle **out);
+rmm_rs_status rmm_rs_sam_headroom_resource_new(uint64_t headroom,
+                                               const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource of pageable host memory, which the device cannot use.
  */
-rmm_rs_status rmm_rs_host_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_host_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand
  * on: its blocks grow in place, and pages are returned one by one.
  */
-rmm_rs_status rmm_rs_virtual_resource_new(const Handle **out);
+rmm_rs_status rmm_rs_virtual_resource_new(const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource of functions. It copies the table and retains the context. The table of a resource
@@ -583,13 +591,13 @@ rmm_rs_status rmm_rs_virtual_resource_new(const Handle **out);
  * Source: `rmm::mr::callback_memory_resource`, `cuda::mr::any_resource`.
  */
 rmm_rs_status rmm_rs_resource_from_callbacks(const struct rmm_rs_callbacks *callbacks,
-                                             const rmm_rs_resource **out);
+                                             const struct rmm_rs_resource **out);
 
 /**
  * Writes the functions of a resource, for another library: their context is the resource, which the
  * table does not retain by itself.
  */
-rmm_rs_status rmm_rs_resource_callbacks(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
                                         struct rmm_rs_callbacks *out);
 
 /**
@@ -653,37 +661,39 @@ rmm_rs_status rmm_rs_ort_bind_stream(void *stream);
  *
  * Source: `rmm::mr::pool_memory_resource`.
  */
-rmm_rs_status rmm_rs_pool_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_pool_new(const struct rmm_rs_resource *upstream,
                               const struct rmm_rs_pool_options *options,
-                              const rmm_rs_resource **out);
+                              const struct rmm_rs_resource **out);
 
 /**
  * Writes the statistics of the pool, or of the first one below the resource.
  */
-rmm_rs_status rmm_rs_pool_statistics_get(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_pool_statistics_get(const struct rmm_rs_resource *resource,
                                          struct rmm_rs_pool_statistics *out);
 
 /**
  * Stores the bytes that the pool, or the first one below the resource, has taken from upstream.
  */
-rmm_rs_status rmm_rs_pool_reserved_bytes(const rmm_rs_resource *resource, uint64_t *out);
+rmm_rs_status rmm_rs_pool_reserved_bytes(const struct rmm_rs_resource *resource, uint64_t *out);
 
 /**
  * Stores the most bytes that the pool may reserve: `UINT64_MAX` if there is no limit.
  */
-rmm_rs_status rmm_rs_pool_maximum_size(const rmm_rs_resource *resource, uint64_t *out);
+rmm_rs_status rmm_rs_pool_maximum_size(const struct rmm_rs_resource *resource, uint64_t *out);
 
 /**
  * As `rmm_rs_resource_trim`, for a pool or a resource above one.
  */
-rmm_rs_status rmm_rs_pool_trim(const rmm_rs_resource *resource, uint64_t keep, uint64_t *released);
+rmm_rs_status rmm_rs_pool_trim(const struct rmm_rs_resource *resource,
+                               uint64_t keep,
+                               uint64_t *released);
 
 /**
  * Sets how the streams of raw handles are identified, for the resource and all that were made over
  * it: one of `RMM_RS_STREAM_POLICY_*`. Back to `CHECKED`, it holds for handles that are new; those
  * that were kept stay known until they are forgotten.
  */
-rmm_rs_status rmm_rs_pool_stream_policy(const rmm_rs_resource *resource, uint32_t policy);
+rmm_rs_status rmm_rs_pool_stream_policy(const struct rmm_rs_resource *resource, uint32_t policy);
 
 /**
  * Stores a new reference to the resource of a device: the one that was set, or else one over
@@ -691,7 +701,7 @@ rmm_rs_status rmm_rs_pool_stream_policy(const rmm_rs_resource *resource, uint32_
  *
  * Source: `rmm::mr::get_per_device_resource_ref`.
  */
-rmm_rs_status rmm_rs_get_per_device_resource(int32_t device, const rmm_rs_resource **out);
+rmm_rs_status rmm_rs_get_per_device_resource(int32_t device, const struct rmm_rs_resource **out);
 
 /**
  * Sets the resource of a device, to which the registry keeps a reference. Stores a reference to the
@@ -700,8 +710,8 @@ rmm_rs_status rmm_rs_get_per_device_resource(int32_t device, const rmm_rs_resour
  * Source: `rmm::mr::set_per_device_resource`.
  */
 rmm_rs_status rmm_rs_set_per_device_resource(int32_t device,
-                                             const rmm_rs_resource *resource,
-                                             const rmm_rs_resource **previous);
+                                             const struct rmm_rs_resource *resource,
+                                             const struct rmm_rs_resource **previous);
 
 /**
  * Sets the resource of a device to the first one, over `cudaMalloc`.
@@ -713,47 +723,50 @@ rmm_rs_status rmm_rs_reset_per_device_resource(int32_t device);
 /**
  * Takes one more reference to the resource, and returns it. Null stays null.
  */
-const rmm_rs_resource *rmm_rs_resource_retain(const rmm_rs_resource *resource);
+const struct rmm_rs_resource *rmm_rs_resource_retain(const struct rmm_rs_resource *resource);
 
 /**
  * Releases a reference. With the last one, and the last memory that a resource above it holds, the
  * resource ends. Null is allowed.
  */
-void rmm_rs_resource_release(const rmm_rs_resource *resource);
+void rmm_rs_resource_release(const struct rmm_rs_resource *resource);
 
 /**
  * Whether memory of one may be freed by the other. Null equals null only.
  */
-bool rmm_rs_resource_equal(const rmm_rs_resource *resource, const rmm_rs_resource *other);
+bool rmm_rs_resource_equal(const struct rmm_rs_resource *resource,
+                           const struct rmm_rs_resource *other);
 
 /**
  * The name of the resource's kind, such as "pool": valid until the resource is released.
  */
-const char *rmm_rs_resource_name(const rmm_rs_resource *resource);
+const char *rmm_rs_resource_name(const struct rmm_rs_resource *resource);
 
 /**
  * Who may use the memory: the bits `RMM_RS_DEVICE_ACCESSIBLE` and `RMM_RS_HOST_ACCESSIBLE`.
  */
-uint32_t rmm_rs_resource_properties(const rmm_rs_resource *resource);
+uint32_t rmm_rs_resource_properties(const struct rmm_rs_resource *resource);
 
 /**
  * Stores a new reference to the upstream of the resource, or null if it has none.
  */
-rmm_rs_status rmm_rs_resource_upstream(const rmm_rs_resource *resource,
-                                       const rmm_rs_resource **out);
+rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
+                                       const struct rmm_rs_resource **out);
 
 /**
  * Copies a description of the resource and those under it, with their sizes and counters, into the
  * buffer, as `rmm_rs_last_error_message` does with its text.
  */
-size_t rmm_rs_resource_describe(const rmm_rs_resource *resource, char *buffer, size_t capacity);
+size_t rmm_rs_resource_describe(const struct rmm_rs_resource *resource,
+                                char *buffer,
+                                size_t capacity);
 
 /**
  * Returns memory that the resource, or the first one below it that holds any, does not use, until
  * no more than `keep` bytes are reserved or the rest is in use. Stores the bytes in `released`,
  * unless it is null. `RMM_RS_REFUSED` if nothing in the stack can return memory.
  */
-rmm_rs_status rmm_rs_resource_trim(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_resource_trim(const struct rmm_rs_resource *resource,
                                    uint64_t keep,
                                    uint64_t *released);
 
@@ -761,7 +774,7 @@ rmm_rs_status rmm_rs_resource_trim(const rmm_rs_resource *resource,
  * Makes a stack of resources from a specification, such as `statistics(pool(cuda, max=8GiB))`. If
  * `spec` is null, the environment variable `RMM_RESOURCE` has it.
  */
-rmm_rs_status rmm_rs_resource_from_spec(const char *spec, const rmm_rs_resource **out);
+rmm_rs_status rmm_rs_resource_from_spec(const char *spec, const struct rmm_rs_resource **out);
 
 /**
  * Writes what the statistics adaptor, or the first one below the resource, has counted since it was
@@ -769,14 +782,15 @@ rmm_rs_status rmm_rs_resource_from_spec(const char *spec, const rmm_rs_resource 
  *
  * Source: `statistics_resource_adaptor::get_bytes_counter`, `get_allocations_counter`.
  */
-rmm_rs_status rmm_rs_statistics_get(const rmm_rs_resource *resource, struct rmm_rs_statistics *out);
+rmm_rs_status rmm_rs_statistics_get(const struct rmm_rs_resource *resource,
+                                    struct rmm_rs_statistics *out);
 
 /**
  * Begins to count anew, and writes what was counted before, unless `out` is null.
  *
  * Source: `statistics_resource_adaptor::push_counters`.
  */
-rmm_rs_status rmm_rs_statistics_push(const rmm_rs_resource *resource,
+rmm_rs_status rmm_rs_statistics_push(const struct rmm_rs_resource *resource,
                                      struct rmm_rs_statistics *out);
 
 /**
@@ -785,7 +799,8 @@ rmm_rs_status rmm_rs_statistics_push(const rmm_rs_resource *resource,
  *
  * Source: `statistics_resource_adaptor::pop_counters`.
  */
-rmm_rs_status rmm_rs_statistics_pop(const rmm_rs_resource *resource, struct rmm_rs_statistics *out);
+rmm_rs_status rmm_rs_statistics_pop(const struct rmm_rs_resource *resource,
+                                    struct rmm_rs_statistics *out);
 
 /**
  * Makes a stream in the current context. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The stream is
@@ -824,10 +839,10 @@ rmm_rs_status rmm_rs_stream_forget(void *stream);
  *
  * Source: `rmm::mr::arena_memory_resource`.
  */
-rmm_rs_status rmm_rs_arena_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_arena_new(const struct rmm_rs_resource *upstream,
                                uint64_t arena_size,
                                bool dump_log_on_failure,
-                               const rmm_rs_resource **out);
+                               const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource of blocks of one size: larger requests are refused. 0 is the default of each
@@ -835,10 +850,10 @@ rmm_rs_status rmm_rs_arena_new(const rmm_rs_resource *upstream,
  *
  * Source: `rmm::mr::fixed_size_memory_resource`.
  */
-rmm_rs_status rmm_rs_fixed_size_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_fixed_size_new(const struct rmm_rs_resource *upstream,
                                     uint64_t block_size,
                                     uint64_t blocks_to_preallocate,
-                                    const rmm_rs_resource **out);
+                                    const struct rmm_rs_resource **out);
 
 /**
  * Makes a resource with a bin of fixed size for each power of two from `2^min_size_exponent` to
@@ -846,10 +861,10 @@ rmm_rs_status rmm_rs_fixed_size_new(const rmm_rs_resource *upstream,
  *
  * Source: `rmm::mr::binning_memory_resource`.
  */
-rmm_rs_status rmm_rs_binning_new(const rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_binning_new(const struct rmm_rs_resource *upstream,
                                  int32_t min_size_exponent,
                                  int32_t max_size_exponent,
-                                 const rmm_rs_resource **out);
+                                 const struct rmm_rs_resource **out);
 
 /**
  * Throws an exception of a class derived from `std::bad_alloc`, with this text.
@@ -893,7 +908,8 @@ void rmm_rs_torch_set_memory_fraction(double fraction, int device);
  *
  * Source: `tracking_resource_adaptor::get_allocated_bytes`.
  */
-rmm_rs_status rmm_rs_tracking_outstanding_bytes(const rmm_rs_resource *resource, uint64_t *out);
+rmm_rs_status rmm_rs_tracking_outstanding_bytes(const struct rmm_rs_resource *resource,
+                                                uint64_t *out);
 
 /**
  * Copies a report of those allocations, with the stacks of their callers if they were captured, into
@@ -901,7 +917,7 @@ rmm_rs_status rmm_rs_tracking_outstanding_bytes(const rmm_rs_resource *resource,
  *
  * Source: `tracking_resource_adaptor::get_outstanding_allocations_str`.
  */
-size_t rmm_rs_tracking_outstanding(const rmm_rs_resource *resource,
+size_t rmm_rs_tracking_outstanding(const struct rmm_rs_resource *resource,
                                    char *buffer,
                                    size_t capacity);
 

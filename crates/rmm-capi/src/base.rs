@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use rmm_core::sys::CuMemPool;
-use rmm_core::{AnyResource, Error, Resource, SyncResource};
+use rmm_core::{AnyResource, Error, Resource as StreamOrdered};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
@@ -12,16 +12,16 @@ use rmm_resources::{
 };
 
 use crate::failure::Failure;
-use crate::resource::{self, Resource as Handle};
+use crate::resource::{self, Resource};
 use crate::status::Status;
 
 /// # Safety
 /// `out` is null or may be written to.
-unsafe fn make<R>(out: *mut *const Handle, build: impl FnOnce() -> Result<R, Error>) -> i32
+unsafe fn make<R>(out: *mut *const Resource, build: impl FnOnce() -> Result<R, Error>) -> i32
 where
-    R: Resource + SyncResource + PartialEq + 'static,
+    R: StreamOrdered + PartialEq + 'static,
 {
-    let build = || Ok::<_, Failure>(Handle::base(AnyResource::new(build()?)));
+    let build = || Ok::<_, Failure>(Resource::base(AnyResource::new(build()?)));
     // SAFETY: the caller's contract.
     unsafe { resource::make(out, build) }
 }
@@ -30,7 +30,7 @@ where
 ///
 /// Source: `rmm::mr::cuda_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(CudaMemoryResource::new())) }
 }
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const Handle) -> St
 pub unsafe extern "C" fn rmm_rs_async_resource_new(
     initial_size: u64,
     release_threshold: u64,
-    out: *mut *const Handle,
+    out: *mut *const Resource,
 ) -> Status {
     let build = || {
         let builder = CudaAsyncMemoryResource::builder().release_threshold(release_threshold);
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn rmm_rs_async_resource_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_async_view_resource_new(
     cuda_pool: *mut c_void,
-    out: *mut *const Handle,
+    out: *mut *const Resource,
 ) -> Status {
     let build = || {
         if cuda_pool.is_null() {
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn rmm_rs_async_view_resource_new(
 ///
 /// Source: `rmm::mr::cuda_async_managed_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, CudaAsyncManagedMemoryResource::new) }
 }
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(out: *mut *const Hand
 ///
 /// Source: `rmm::mr::cuda_async_pinned_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, CudaAsyncPinnedMemoryResource::new) }
 }
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(out: *mut *const Handl
 ///
 /// Source: `rmm::mr::managed_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(ManagedMemoryResource::new())) }
 }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const Handle) ->
 ///
 /// Source: `rmm::mr::pinned_host_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(PinnedHostMemoryResource::new())) }
 }
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const Handle) -> 
 ///
 /// Source: `rmm::mr::system_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, SystemMemoryResource::new) }
 }
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const Handle) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_sam_headroom_resource_new(
     headroom: u64,
-    out: *mut *const Handle,
+    out: *mut *const Resource,
 ) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || SamHeadroomMemoryResource::new(headroom)) }
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn rmm_rs_sam_headroom_resource_new(
 
 /// Makes a resource of pageable host memory, which the device cannot use.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(HostMemoryResource::new())) }
 }
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const Handle) -> St
 /// Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand
 /// on: its blocks grow in place, and pages are returned one by one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const Handle) -> Status {
+pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, VirtualMemoryResource::new) }
 }

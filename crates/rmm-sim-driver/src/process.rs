@@ -22,8 +22,13 @@ static BEGIN: extern "C" fn() = begin;
 static END: extern "C" fn() = end;
 
 extern "C" fn begin() {
-    let devices = std::env::var("RMM_SIM_DEVICES").ok().and_then(|devices| devices.parse().ok());
-    let machine = MACHINE.get_or_init(|| Machine::builder().devices(devices.unwrap_or(1)).build());
+    let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse().ok());
+    let builder = Machine::builder().devices(number("RMM_SIM_DEVICES").unwrap_or(1));
+    let builder = match number("RMM_SIM_MEMORY") {
+        Some(bytes) => builder.memory(bytes).host_memory(bytes),
+        None => builder,
+    };
+    let machine = MACHINE.get_or_init(|| builder.build());
     for prototype in std::env::var("RMM_SIM_KERNELS").unwrap_or_default().lines() {
         // `rmm check` has checked them.
         let Some((name, rest)) = prototype.trim().split_once('(') else { continue };

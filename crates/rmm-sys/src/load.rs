@@ -1,6 +1,7 @@
 //! Loading of the driver at run time.
 
 use std::ffi::{OsString, c_void};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -122,7 +123,7 @@ fn open(path: &Path) -> Result<libloading::Library, String> {
 fn table_of(library: libloading::Library, path: &Path) -> Result<Driver, LoadError> {
     // The driver has threads of its own and does not support unloading while they run, so it is
     // never unloaded.
-    let library: &'static libloading::Library = Box::leak(Box::new(library));
+    let library = ManuallyDrop::new(library);
     let find = |name: &'static str| {
         // SAFETY: the symbol is only converted to an address; it is not called or dereferenced
         // here.

@@ -1,0 +1,43 @@
+/* The end of a process with everything left open: the pool in the registry, memory allocated, threads alive, and calls
+ * from exit handlers that run before and after the library's own. */
+#include <rmm_rs.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const rmm_rs_resource *pool;
+static void *block;
+
+static void *thread(void *argument) {
+  void *memory;
+  (void)argument;
+  for (;;) {
+    if (rmm_rs_resource_allocate(pool, (void *)2, 4096, 256, &memory)) abort();
+    if (memory && rmm_rs_resource_deallocate(pool, (void *)2, memory, 4096, 256)) abort();
+  }
+  return NULL;
+}
+
+static void late(void) {
+  void *memory = &memory;
+  if (rmm_rs_resource_deallocate(pool, NULL, block, 1000, 256)) abort();
+  if (rmm_rs_resource_allocate(pool, NULL, 1000, 256, &memory)) abort();
+  if (rmm_rs_resource_trim(pool, 0, NULL)) abort();
+  rmm_rs_resource_release(pool);
+}
+
+int main(void) {
+  pthread_t threads[3];
+  int i;
+  if (atexit(late)) return 2; /* runs after the library's handler, which is registered later */
+  if (rmm_rs_resource_from_spec("pool(cuda)", &pool)) return 3;
+  if (rmm_rs_set_per_device_resource(0, pool, NULL)) return 4;
+  for (i = 0; i < 1000; i++)
+    if (rmm_rs_resource_allocate(pool, NULL, 1000, 256, &block)) return 5;
+  for (i = 0; i < 3; i++)
+    if (pthread_create(&threads[i], NULL, thread, NULL)) return 6;
+  printf("done\n");
+  return 0;
+}

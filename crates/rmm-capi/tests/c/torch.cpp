@@ -1,0 +1,64 @@
+// What PyTorch's CUDAPluggableAllocator does: it loads functions by name, and expects an exception when memory is out.
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+using stream = void*;
+#define LOAD(name, type) auto const name = reinterpret_cast<type>(dlsym(library, "rmm_rs_torch_" #name))
+
+int main(int, char** arguments) {
+  void* const library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  if (!library) { std::puts(dlerror()); return 2; }
+  LOAD(allocate, void* (*)(std::ptrdiff_t, int, stream));
+  LOAD(deallocate, void (*)(void*, std::ptrdiff_t, int, stream));
+  LOAD(record_stream, void (*)(void*, stream));
+  LOAD(reset, void (*)());
+  LOAD(set_memory_fraction, void (*)(double, int));
+  auto const stream_new  = reinterpret_cast<int (*)(unsigned, void**)>(dlsym(library, "rmm_rs_stream_new"));
+  auto const handle_of   = reinterpret_cast<stream (*)(void*)>(dlsym(library, "rmm_rs_stream_handle"));
+  if (!allocate || !deallocate || !record_stream || !reset || !set_memory_fraction) return 3;
+  if (dlsym(library, "rmm_rs_throw_bad_alloc")) return 4;  // not for others
+
+  void* streams[2];
+  for (auto& s : streams)
+    if (stream_new(0, &s)) return 5;
+  stream const computes = handle_of(streams[0]), copies = handle_of(streams[1]);
+
+  if (allocate(0, 0, computes)) return 6;
+  void* const plain = allocate(1 << 20, 0, computes);
+  deallocate(plain, 1 << 20, 0, computes);
+  if (allocate(1 << 20, 0, computes) != plain) return 7;  // at once, in the order of the stream
+  record_stream(plain, copies);
+  record_stream(plain, copies);
+  deallocate(plain, 1 << 20, 0, computes);
+  void* const other = allocate(1 << 20, 0, computes);
+  std::printf("a recorded block is %s\n", other == plain ? "reused at once" : "not reused at once");
+  deallocate(other, 1 << 20, 0, computes);
+
+  try {
+    allocate(std::ptrdiff_t{1} << 60, 0, computes);
+    return 8;
+  } catch (std::bad_alloc const& error) {
+    std::printf("%.45s\n", error.what());
+  }
+  set_memory_fraction(0.5, 0);
+  try {
+    allocate(std::ptrdiff_t{1} << 40, 0, computes);
+    return 9;
+  } catch (std::bad_alloc const& error) {
+    std::printf("%s\n", std::strstr(error.what(), "memory fraction") ? "the memory fraction holds" : error.what());
+  }
+  try {
+    allocate(1, 77, computes);
+    return 10;
+  } catch (std::bad_alloc const& error) {
+    std::printf("%.15s\n", error.what());
+  }
+  deallocate(nullptr, 0, 0, computes);
+  reset();
+  std::puts("done");
+  return dlclose(library);
+}

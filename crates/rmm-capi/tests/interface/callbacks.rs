@@ -1,0 +1,245 @@
+//! Resources made of functions.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rmm_rs::allocate::*;
+use rmm_rs::base::*;
+use rmm_rs::callbacks::*;
+use rmm_rs::library::*;
+use rmm_rs::pool::*;
+use rmm_rs::resource::*;
+use rmm_rs::status::*;
+use rmm_sim::Machine;
+
+use super::common::*;
+
+/// An upstream as C would write it, around a resource of this library.
+struct Upstream {
+    below: Owned,
+    references: AtomicUsize,
+    live: AtomicUsize,
+}
+
+thread_local! {
+    /// What the next allocation does in place of its work: a status, or -1 for a panic.
+    static NEXT: Cell<i32> = const { Cell::new(0) };
+}
+
+fn of<'a>(context: *mut c_void) -> &'a Upstream {
+    // SAFETY: every context here is one.
+    unsafe { &*context.cast::<Upstream>() }
+}
+
+fn served(allocate: impl FnOnce() -> i32) -> i32 {
+    match NEXT.replace(0) {
+        0 => allocate(),
+        -1 => panic!("the upstream panics"),
+        status => {
+            // SAFETY: the text ends with a zero byte.
+            unsafe { rmm_rs_set_last_error(c"the upstream says no".as_ptr()) };
+            status
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn allocate_on(
+    context: *mut c_void,
+    stream: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> i32 {
+    let this = of(context);
+    this.live.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the caller's contract is the same.
+    served(|| unsafe { rmm_rs_resource_allocate(this.below.0, stream, bytes, alignment, out) })
+}
+
+unsafe extern "C-unwind" fn deallocate_on(
+    context: *mut c_void,
+    stream: *mut c_void,
+    pointer: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+) -> i32 {
+    let this = of(context);
+    this.live.fetch_sub(1, Ordering::Relaxed);
+    // SAFETY: the caller's contract is the same.
+    unsafe { rmm_rs_resource_deallocate(this.below.0, stream, pointer, bytes, alignment) }
+}
+
+unsafe extern "C-unwind" fn allocate_sync(
+    context: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> i32 {
+    let this = of(context);
+    this.live.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the caller's contract is the same.
+    served(|| unsafe { rmm_rs_resource_allocate_sync(this.below.0, bytes, alignment, out) })
+}
+
+unsafe extern "C-unwind" fn deallocate_sync(
+    context: *mut c_void,
+    pointer: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+) -> i32 {
+    let this = of(context);
+    this.live.fetch_sub(1, Ordering::Relaxed);
+    // SAFETY: the caller's contract is the same.
+    unsafe { rmm_rs_resource_deallocate_sync(this.below.0, pointer, bytes, alignment) }
+}
+
+unsafe extern "C-unwind" fn retain(context: *mut c_void) -> *mut c_void {
+    of(context).references.fetch_add(1, Ordering::Relaxed);
+    context
+}
+
+unsafe extern "C-unwind" fn release(context: *mut c_void) {
+    of(context).references.fetch_sub(1, Ordering::Relaxed);
+}
+
+unsafe extern "C-unwind" fn equal(context: *mut c_void, other: *mut c_void) -> bool {
+    // SAFETY: both resources live.
+    unsafe { rmm_rs_resource_equal(of(context).below.0, of(other).below.0) }
+}
+
+fn upstream() -> Box<Upstream> {
+    // SAFETY: the arguments are valid.
+    let below = made(|out| unsafe { rmm_rs_cuda_resource_new(out) }).expect("cuda");
+    Box::new(Upstream { below, references: AtomicUsize::new(0), live: AtomicUsize::new(0) })
+}
+
+fn table(upstream: &Upstream) -> Callbacks {
+    Callbacks {
+        size: size_of::<Callbacks>(),
+        properties: RMM_RS_DEVICE_ACCESSIBLE,
+        flags: RMM_RS_CALLBACKS_STREAM_ORDERED,
+        context: ptr::from_ref(upstream).cast_mut().cast(),
+        allocate: Some(allocate_on),
+        deallocate: Some(deallocate_on),
+        allocate_sync: Some(allocate_sync),
+        deallocate_sync: Some(deallocate_sync),
+        equal: Some(equal),
+        retain: Some(retain),
+        release: Some(release),
+    }
+}
+
+fn resource(table: &Callbacks) -> Result<Owned, i32> {
+    // SAFETY: the functions are those of a resource.
+    made(|out| unsafe { rmm_rs_resource_from_callbacks(table, out) })
+}
+
+#[test]
+fn a_pool_takes_its_memory_from_callbacks_and_returns_it() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let below = resource(&table(&upstream)).expect("a resource");
+    // SAFETY: the arguments are valid.
+    let pool = made(|out| unsafe { rmm_rs_pool_new(below.0, ptr::null(), out) }).expect("a pool");
+    drop(below);
+    assert_eq!(upstream.references.load(Ordering::Relaxed), 1, "the pool's");
+    let block = allocate(&pool, ptr::null_mut(), 1 << 20).expect("memory");
+    assert_eq!(upstream.live.load(Ordering::Relaxed), 1);
+    assert_eq!(free(&pool, ptr::null_mut(), block, 1 << 20), RMM_RS_OK);
+    drop(pool);
+    assert_eq!(upstream.live.load(Ordering::Relaxed), 0);
+    assert_eq!(upstream.references.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn without_stream_order_a_free_waits_for_the_stream() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let unordered = Callbacks { flags: 0, allocate: None, deallocate: None, ..table(&upstream) };
+    let resource = resource(&unordered).expect("a resource");
+    let block = allocate(&resource, ptr::null_mut(), 4096).expect("memory");
+    let before = super::resources::calls_of(&machine, "cuStreamSynchronize");
+    assert_eq!(free(&resource, ptr::null_mut(), block, 4096), RMM_RS_OK);
+    assert_eq!(super::resources::calls_of(&machine, "cuStreamSynchronize"), before + 1);
+    assert_eq!(upstream.live.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_status_comes_back_with_its_text_and_a_panic_is_contained() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let resource = resource(&table(&upstream)).expect("a resource");
+    for (status, comes_back) in [
+        (RMM_RS_OUT_OF_MEMORY, RMM_RS_OUT_OF_MEMORY),
+        (RMM_RS_ALLOCATION_FAILED, RMM_RS_ALLOCATION_FAILED),
+        (RMM_RS_INVALID_ARGUMENT, RMM_RS_INVALID_ARGUMENT),
+        (RMM_RS_CUDA_ERROR, RMM_RS_ALLOCATION_FAILED),
+        (RMM_RS_REFUSED, RMM_RS_ALLOCATION_FAILED),
+    ] {
+        NEXT.set(status);
+        assert_eq!(allocate(&resource, ptr::null_mut(), 4096), Err(comes_back));
+        assert!(last_error().contains("the upstream says no"), "{}", last_error());
+    }
+    NEXT.set(-1);
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let allocated = allocate(&resource, ptr::null_mut(), 4096);
+    std::panic::set_hook(hook);
+    assert_eq!(allocated, Err(RMM_RS_PANIC));
+    assert_eq!(last_error(), "panic: the upstream panics");
+}
+
+#[test]
+fn tables_that_lack_a_function_are_refused() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    for lacking in [
+        Callbacks { allocate_sync: None, ..table(&upstream) },
+        Callbacks { deallocate_sync: None, ..table(&upstream) },
+        Callbacks { allocate: None, ..table(&upstream) },
+        Callbacks { deallocate: None, ..table(&upstream) },
+    ] {
+        assert_eq!(resource(&lacking).err(), Some(RMM_RS_INVALID_ARGUMENT));
+        assert!(last_error().contains("missing"), "{}", last_error());
+    }
+    assert_eq!(upstream.references.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn equality_is_what_the_callbacks_say() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (one, two) = (upstream(), upstream());
+    let [first, second] = [&one, &two].map(|up| resource(&table(up)).expect("a resource"));
+    // SAFETY (of all that follow): the resources live.
+    assert!(unsafe { rmm_rs_resource_equal(first.0, second.0) }, "both are over cudaMalloc");
+    let [first, second] = [&one, &two]
+        .map(|up| resource(&Callbacks { equal: None, ..table(up) }).expect("a resource"));
+    assert!(!unsafe { rmm_rs_resource_equal(first.0, second.0) });
+    let same = resource(&Callbacks { equal: None, ..table(&one) }).expect("a resource");
+    assert!(unsafe { rmm_rs_resource_equal(first.0, same.0) });
+}
+
+#[test]
+fn the_table_of_a_resource_makes_the_same_resource() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = of_spec("pool(cuda)");
+    // SAFETY (of all that follow): zeros are a table without functions, and the arguments are valid.
+    let mut table: Callbacks = unsafe { std::mem::zeroed() };
+    table.size = size_of::<Callbacks>();
+    assert_eq!(unsafe { rmm_rs_resource_callbacks(pool.0, &raw mut table) }, RMM_RS_OK);
+    let same = resource(&table).expect("a resource");
+    assert!(unsafe { rmm_rs_resource_equal(pool.0, same.0) });
+    let block = allocate(&pool, ptr::null_mut(), 4096).expect("memory");
+    drop(pool);
+    assert_eq!(free(&same, ptr::null_mut(), block, 4096), RMM_RS_OK);
+    drop(same);
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}

@@ -1,0 +1,73 @@
+//! What the tests share.
+
+use std::ffi::{CString, c_void};
+use std::ptr;
+
+use rmm_rs::Resource;
+use rmm_rs::library::rmm_rs_last_error_message;
+use rmm_rs::resource::rmm_rs_resource_release;
+use rmm_rs::spec::rmm_rs_resource_from_spec;
+
+/// A counted reference, as a C++ program would keep it.
+pub(crate) struct Owned(pub(crate) *const Resource);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the reference is this value's own.
+        unsafe { rmm_rs_resource_release(self.0) };
+    }
+}
+
+/// The result of a function that makes a resource.
+pub(crate) fn made(make: impl FnOnce(*mut *const Resource) -> i32) -> Result<Owned, i32> {
+    let mut resource = ptr::dangling();
+    match make(&raw mut resource) {
+        0 => Ok(Owned(resource)),
+        status => {
+            assert!(resource.is_null(), "a failed function stores null");
+            Err(status)
+        }
+    }
+}
+
+pub(crate) fn of_spec(spec: &str) -> Owned {
+    let spec = CString::new(spec).expect("no zero byte");
+    // SAFETY: the text ends with a zero byte.
+    let made = made(|out| unsafe { rmm_rs_resource_from_spec(spec.as_ptr(), out) });
+    made.unwrap_or_else(|status| panic!("status {status}: {}", last_error()))
+}
+
+pub(crate) fn last_error() -> String {
+    let mut buffer = [0_u8; 1024];
+    // SAFETY: the buffer has as many bytes.
+    let length = unsafe { rmm_rs_last_error_message(buffer.as_mut_ptr().cast(), buffer.len()) };
+    String::from_utf8_lossy(&buffer[..length.min(buffer.len() - 1)]).into_owned()
+}
+
+pub(crate) fn allocate(
+    resource: &Owned,
+    stream: *mut c_void,
+    bytes: usize,
+) -> Result<*mut c_void, i32> {
+    let mut pointer = ptr::dangling_mut();
+    // SAFETY: the tests' streams exist.
+    let status = unsafe {
+        rmm_rs::allocate::rmm_rs_resource_allocate(resource.0, stream, bytes, 256, &raw mut pointer)
+    };
+    if status == 0 {
+        Ok(pointer)
+    } else {
+        assert!(pointer.is_null(), "a failed function stores null");
+        Err(status)
+    }
+}
+
+pub(crate) fn free(
+    resource: &Owned,
+    stream: *mut c_void,
+    pointer: *mut c_void,
+    bytes: usize,
+) -> i32 {
+    // SAFETY: it was allocated with these arguments, and is freed once.
+    unsafe { rmm_rs::allocate::rmm_rs_resource_deallocate(resource.0, stream, pointer, bytes, 256) }
+}

@@ -1,0 +1,163 @@
+//! Programs in C and C++, on the software device: they are skipped where there is no compiler.
+#![cfg(target_os = "linux")]
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folder of this build, in which cargo puts libraries.
+fn built(name: &str) -> PathBuf {
+    let this = std::env::current_exe().expect("the test is a program");
+    let deps = this.parent().expect("it is in a folder");
+    let profile = deps.parent().expect("it is in a folder of the profile");
+    let mut found = [deps.join(name), profile.join(name)].into_iter();
+    found.find(|path| path.exists()).unwrap_or_else(|| panic!("cargo built {name}"))
+}
+
+fn of_crate(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A folder with the library under the names by which programs find it.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    for name in ["librmm_rs.so", "librmm_rs.so.1"] {
+        symlink(built("librmm_rs.so"), folder.path().join(name)).expect("the folder is writable");
+    }
+    folder
+}
+
+/// Whether a program is there.
+fn has(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        eprintln!("skipped: no `{program}` here");
+    }
+    there
+}
+
+fn compile(compiler: &str, options: &[&str], source: &str, folder: &Path) -> Option<PathBuf> {
+    if !has(compiler) {
+        return None;
+    }
+    let source = of_crate("tests/c").join(source);
+    let program = folder.join(source.file_stem().expect("it has a name"));
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-Werror", "-pedantic"]).args(options).arg("-I");
+    command.arg(of_crate("include")).arg(&source).arg("-o").arg(&program);
+    command.arg("-L").arg(folder).args(["-lrmm_rs", "-ldl", "-lpthread"]);
+    let output = command.output().expect("the compiler starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+fn command(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", folder).env("RMM_CUDA_LIBRARY", built("librmm_sim_driver.so"));
+    command.env_remove("RMM_DRIVER").env_remove("RMM_RESOURCE");
+    command
+}
+
+fn printed(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    text(&output.stdout)
+}
+
+#[test]
+fn a_program_in_c_uses_a_pool() {
+    let folder = folder();
+    let options = ["-std=c99"];
+    let Some(program) = compile("cc", &options, "first.c", folder.path()) else { return };
+    let output = command(&program, folder.path()).output().expect("it starts");
+    let text = printed(&output);
+    let (error, rest) = text.split_once('\n').expect("two lines");
+    assert!(error.contains("`pol`"), "{error}");
+    let expected = "the same block, in the order of the stream\n2 allocations, 0 bytes live\n";
+    assert_eq!(rest, expected);
+}
+
+#[test]
+fn the_header_is_cpp_too() {
+    let folder = folder();
+    let options = ["-x", "c++", "-std=c++17"];
+    let Some(program) = compile("c++", &options, "first.c", folder.path()) else { return };
+    let output = command(&program, folder.path()).output().expect("it starts");
+    assert!(printed(&output).contains("the same block"));
+}
+
+#[test]
+fn valgrind_finds_no_leak_and_no_wrong_access() {
+    let folder = folder();
+    let Some(program) = compile("cc", &["-std=c99", "-g"], "first.c", folder.path()) else {
+        return;
+    };
+    if !has("valgrind") {
+        return;
+    }
+    let mut under = command(Path::new("valgrind"), folder.path());
+    // Leaks that are only possible are those of the loader.
+    under.args(["--quiet", "--leak-check=full", "--show-leak-kinds=definite,indirect"]);
+    under.args(["--errors-for-leak-kinds=definite,indirect"]).env("RMM_SIM_MEMORY", "268435456");
+    let output = under.args(["--error-exitcode=9"]).arg(&program).output().expect("it starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?}\n{errors}", output.status);
+}
+
+#[test]
+fn a_process_ends_with_everything_left_open() {
+    let folder = folder();
+    let Some(program) = compile("cc", &["-std=c99"], "exit.c", folder.path()) else { return };
+    for _ in 0..8 {
+        let output = command(&program, folder.path()).output().expect("it starts");
+        assert_eq!(printed(&output), "done\n");
+    }
+}
+
+#[test]
+fn pytorch_gets_an_exception_and_keeps_recorded_memory() {
+    let folder = folder();
+    let Some(program) = compile("c++", &["-std=c++17"], "torch.cpp", folder.path()) else { return };
+    let mut run = command(&program, folder.path());
+    let output = run.arg(folder.path().join("librmm_rs.so.1")).output().expect("it starts");
+    let expected = "a recorded block is not reused at once\n\
+                    std::bad_alloc: out_of_memory: out of memory:\n\
+                    the memory fraction holds\n\
+                    std::bad_alloc:\n\
+                    done\n";
+    assert_eq!(printed(&output), expected);
+}
+
+#[test]
+fn onnx_runtime_frees_with_and_without_a_stream() {
+    let folder = folder();
+    let Some(program) = compile("cc", &["-std=gnu99", "-Wno-pedantic"], "ort.c", folder.path())
+    else {
+        return;
+    };
+    for bound in ["bound", "unbound"] {
+        let output = command(&program, folder.path()).arg(&bound[..1]).output().expect("it starts");
+        assert_eq!(printed(&output), "0 bytes are left\n", "{bound}");
+    }
+}
+
+#[test]
+fn the_library_exports_its_own_symbols_only() {
+    if !has("nm") {
+        return;
+    }
+    let mut nm = Command::new("nm");
+    let output = nm.args(["-D", "--defined-only"]).arg(built("librmm_rs.so")).output().expect("nm");
+    let symbols = printed(&output);
+    let names: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    let header =
+        std::fs::read_to_string(of_crate("include/rmm_rs.h")).expect("the header is there");
+    for name in &names {
+        assert!(
+            header.contains(&format!(" {name}(")) || header.contains(&format!("*{name}(")),
+            "{name}"
+        );
+    }
+    assert!(names.len() > 60, "{names:?}");
+}
