@@ -1,5 +1,14 @@
 //! The functions as C calls them, on the software device.
 
+/// Calls functions of C.
+macro_rules! c {
+    ($($call:tt)*) => {{
+        // SAFETY: the tests pass what the crate's contract asks for: resources, streams and memory
+        // that they made before and did not release yet.
+        unsafe { $($call)* }
+    }};
+}
+
 #[path = "interface/callbacks.rs"]
 mod callbacks;
 #[path = "interface/common.rs"]

@@ -28,6 +28,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// Whether a program is there.
+#[expect(clippy::print_stderr, reason = "who runs the tests should know what was skipped")]
 fn has(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {

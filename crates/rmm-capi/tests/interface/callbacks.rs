@@ -29,8 +29,7 @@ thread_local! {
 }
 
 fn of<'a>(context: *mut c_void) -> &'a Upstream {
-    // SAFETY: every context here is one.
-    unsafe { &*context.cast::<Upstream>() }
+    c!(&*context.cast::<Upstream>())
 }
 
 fn served(allocate: impl FnOnce() -> i32) -> i32 {
@@ -38,8 +37,7 @@ fn served(allocate: impl FnOnce() -> i32) -> i32 {
         0 => allocate(),
         -1 => panic!("the upstream panics"),
         status => {
-            // SAFETY: the text ends with a zero byte.
-            unsafe { rmm_rs_set_last_error(c"the upstream says no".as_ptr()) };
+            c!(rmm_rs_set_last_error(c"the upstream says no".as_ptr()));
             status
         }
     }
@@ -54,8 +52,7 @@ unsafe extern "C-unwind" fn allocate_on(
 ) -> i32 {
     let this = of(context);
     this.live.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the caller's contract is the same.
-    served(|| unsafe { rmm_rs_resource_allocate(this.below.0, stream, bytes, alignment, out) })
+    served(|| c!(rmm_rs_resource_allocate(this.below.0, stream, bytes, alignment, out)))
 }
 
 unsafe extern "C-unwind" fn deallocate_on(
@@ -67,8 +64,7 @@ unsafe extern "C-unwind" fn deallocate_on(
 ) -> i32 {
     let this = of(context);
     this.live.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: the caller's contract is the same.
-    unsafe { rmm_rs_resource_deallocate(this.below.0, stream, pointer, bytes, alignment) }
+    c!(rmm_rs_resource_deallocate(this.below.0, stream, pointer, bytes, alignment))
 }
 
 unsafe extern "C-unwind" fn allocate_sync(
@@ -79,8 +75,7 @@ unsafe extern "C-unwind" fn allocate_sync(
 ) -> i32 {
     let this = of(context);
     this.live.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the caller's contract is the same.
-    served(|| unsafe { rmm_rs_resource_allocate_sync(this.below.0, bytes, alignment, out) })
+    served(|| c!(rmm_rs_resource_allocate_sync(this.below.0, bytes, alignment, out)))
 }
 
 unsafe extern "C-unwind" fn deallocate_sync(
@@ -91,8 +86,7 @@ unsafe extern "C-unwind" fn deallocate_sync(
 ) -> i32 {
     let this = of(context);
     this.live.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: the caller's contract is the same.
-    unsafe { rmm_rs_resource_deallocate_sync(this.below.0, pointer, bytes, alignment) }
+    c!(rmm_rs_resource_deallocate_sync(this.below.0, pointer, bytes, alignment))
 }
 
 unsafe extern "C-unwind" fn retain(context: *mut c_void) -> *mut c_void {
@@ -105,13 +99,12 @@ unsafe extern "C-unwind" fn release(context: *mut c_void) {
 }
 
 unsafe extern "C-unwind" fn equal(context: *mut c_void, other: *mut c_void) -> bool {
-    // SAFETY: both resources live.
-    unsafe { rmm_rs_resource_equal(of(context).below.0, of(other).below.0) }
+    c!(rmm_rs_resource_equal(of(context).below.0, of(other).below.0))
 }
 
+#[expect(clippy::unnecessary_box_returns, reason = "C has its address")]
 fn upstream() -> Box<Upstream> {
-    // SAFETY: the arguments are valid.
-    let below = made(|out| unsafe { rmm_rs_cuda_resource_new(out) }).expect("cuda");
+    let below = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
     Box::new(Upstream { below, references: AtomicUsize::new(0), live: AtomicUsize::new(0) })
 }
 
@@ -132,8 +125,7 @@ fn table(upstream: &Upstream) -> Callbacks {
 }
 
 fn resource(table: &Callbacks) -> Result<Owned, i32> {
-    // SAFETY: the functions are those of a resource.
-    made(|out| unsafe { rmm_rs_resource_from_callbacks(table, out) })
+    made(|out| c!(rmm_rs_resource_from_callbacks(table, out)))
 }
 
 #[test]
@@ -142,8 +134,7 @@ fn a_pool_takes_its_memory_from_callbacks_and_returns_it() {
     let _entered = machine.enter();
     let upstream = upstream();
     let below = resource(&table(&upstream)).expect("a resource");
-    // SAFETY: the arguments are valid.
-    let pool = made(|out| unsafe { rmm_rs_pool_new(below.0, ptr::null(), out) }).expect("a pool");
+    let pool = made(|out| c!(rmm_rs_pool_new(below.0, ptr::null(), out))).expect("a pool");
     drop(below);
     assert_eq!(upstream.references.load(Ordering::Relaxed), 1, "the pool's");
     let block = allocate(&pool, ptr::null_mut(), 1 << 20).expect("memory");
@@ -217,13 +208,12 @@ fn equality_is_what_the_callbacks_say() {
     let _entered = machine.enter();
     let (one, two) = (upstream(), upstream());
     let [first, second] = [&one, &two].map(|up| resource(&table(up)).expect("a resource"));
-    // SAFETY (of all that follow): the resources live.
-    assert!(unsafe { rmm_rs_resource_equal(first.0, second.0) }, "both are over cudaMalloc");
+    assert!(c!(rmm_rs_resource_equal(first.0, second.0)), "both are over cudaMalloc");
     let [first, second] = [&one, &two]
         .map(|up| resource(&Callbacks { equal: None, ..table(up) }).expect("a resource"));
-    assert!(!unsafe { rmm_rs_resource_equal(first.0, second.0) });
+    assert!(!c!(rmm_rs_resource_equal(first.0, second.0)));
     let same = resource(&Callbacks { equal: None, ..table(&one) }).expect("a resource");
-    assert!(unsafe { rmm_rs_resource_equal(first.0, same.0) });
+    assert!(c!(rmm_rs_resource_equal(first.0, same.0)));
 }
 
 #[test]
@@ -231,12 +221,11 @@ fn the_table_of_a_resource_makes_the_same_resource() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = of_spec("pool(cuda)");
-    // SAFETY (of all that follow): zeros are a table without functions, and the arguments are valid.
-    let mut table: Callbacks = unsafe { std::mem::zeroed() };
+    let mut table: Callbacks = c!(std::mem::zeroed());
     table.size = size_of::<Callbacks>();
-    assert_eq!(unsafe { rmm_rs_resource_callbacks(pool.0, &raw mut table) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_resource_callbacks(pool.0, &raw mut table)), RMM_RS_OK);
     let same = resource(&table).expect("a resource");
-    assert!(unsafe { rmm_rs_resource_equal(pool.0, same.0) });
+    assert!(c!(rmm_rs_resource_equal(pool.0, same.0)));
     let block = allocate(&pool, ptr::null_mut(), 4096).expect("memory");
     drop(pool);
     assert_eq!(free(&same, ptr::null_mut(), block, 4096), RMM_RS_OK);

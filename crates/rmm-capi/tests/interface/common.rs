@@ -13,8 +13,7 @@ pub(crate) struct Owned(pub(crate) *const Resource);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the reference is this value's own.
-        unsafe { rmm_rs_resource_release(self.0) };
+        c!(rmm_rs_resource_release(self.0));
     }
 }
 
@@ -32,15 +31,13 @@ pub(crate) fn made(make: impl FnOnce(*mut *const Resource) -> i32) -> Result<Own
 
 pub(crate) fn of_spec(spec: &str) -> Owned {
     let spec = CString::new(spec).expect("no zero byte");
-    // SAFETY: the text ends with a zero byte.
-    let made = made(|out| unsafe { rmm_rs_resource_from_spec(spec.as_ptr(), out) });
+    let made = made(|out| c!(rmm_rs_resource_from_spec(spec.as_ptr(), out)));
     made.unwrap_or_else(|status| panic!("status {status}: {}", last_error()))
 }
 
 pub(crate) fn last_error() -> String {
     let mut buffer = [0_u8; 1024];
-    // SAFETY: the buffer has as many bytes.
-    let length = unsafe { rmm_rs_last_error_message(buffer.as_mut_ptr().cast(), buffer.len()) };
+    let length = c!(rmm_rs_last_error_message(buffer.as_mut_ptr().cast(), buffer.len()));
     String::from_utf8_lossy(&buffer[..length.min(buffer.len() - 1)]).into_owned()
 }
 
@@ -50,10 +47,13 @@ pub(crate) fn allocate(
     bytes: usize,
 ) -> Result<*mut c_void, i32> {
     let mut pointer = ptr::dangling_mut();
-    // SAFETY: the tests' streams exist.
-    let status = unsafe {
-        rmm_rs::allocate::rmm_rs_resource_allocate(resource.0, stream, bytes, 256, &raw mut pointer)
-    };
+    let status = c!(rmm_rs::allocate::rmm_rs_resource_allocate(
+        resource.0,
+        stream,
+        bytes,
+        256,
+        &raw mut pointer
+    ));
     if status == 0 {
         Ok(pointer)
     } else {
@@ -68,6 +68,5 @@ pub(crate) fn free(
     pointer: *mut c_void,
     bytes: usize,
 ) -> i32 {
-    // SAFETY: it was allocated with these arguments, and is freed once.
-    unsafe { rmm_rs::allocate::rmm_rs_resource_deallocate(resource.0, stream, pointer, bytes, 256) }
+    c!(rmm_rs::allocate::rmm_rs_resource_deallocate(resource.0, stream, pointer, bytes, 256))
 }

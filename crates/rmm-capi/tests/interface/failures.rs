@@ -19,12 +19,11 @@ use super::common::*;
 fn most() {
     rmm_rs_driver_status();
     let mut stream = ptr::null_mut();
-    // SAFETY (of all that follow): the arguments are valid.
-    let handle = match unsafe { rmm_rs_stream_new(0, &raw mut stream) } {
-        0 => unsafe { rmm_rs_stream_handle(stream) },
+    let handle = match c!(rmm_rs_stream_new(0, &raw mut stream)) {
+        0 => c!(rmm_rs_stream_handle(stream)),
         _ => ptr::null_mut(),
     };
-    unsafe {
+    c! {
         let resources = [
             made(|out| rmm_rs_cuda_resource_new(out)),
             made(|out| rmm_rs_async_resource_new(1 << 20, 0, out)),
@@ -63,10 +62,8 @@ fn use_once(resource: &Owned, stream: *mut std::ffi::c_void) {
         }
     }
     let mut block = ptr::null_mut();
-    // SAFETY: the arguments are valid.
-    if unsafe { rmm_rs_resource_allocate_sync(resource.0, 4096, 256, &raw mut block) } == 0 {
-        // SAFETY: it was allocated just now.
-        let status = unsafe { rmm_rs_resource_deallocate_sync(resource.0, block, 4096, 256) };
+    if c!(rmm_rs_resource_allocate_sync(resource.0, 4096, 256, &raw mut block)) == 0 {
+        let status = c!(rmm_rs_resource_deallocate_sync(resource.0, block, 4096, 256));
         assert_eq!(status, 0, "{}", last_error());
     }
 }
@@ -74,14 +71,11 @@ fn use_once(resource: &Owned, stream: *mut std::ffi::c_void) {
 /// The same for those that synchronize with the stream first. If that fails the memory stays
 /// allocated, since the device may use it.
 fn others() {
-    // SAFETY: the arguments are valid.
-    let resources = unsafe {
-        [
-            made(|out| rmm_rs_managed_resource_new(out)),
-            made(|out| rmm_rs_pinned_resource_new(out)),
-            made(|out| rmm_rs_virtual_resource_new(out)),
-        ]
-    };
+    let resources = c!([
+        made(|out| rmm_rs_managed_resource_new(out)),
+        made(|out| rmm_rs_pinned_resource_new(out)),
+        made(|out| rmm_rs_virtual_resource_new(out)),
+    ]);
     for resource in resources.into_iter().flatten() {
         use_once(&resource, ptr::null_mut());
     }

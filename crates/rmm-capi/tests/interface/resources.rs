@@ -18,19 +18,18 @@ use rmm_sim::Machine;
 
 use super::common::*;
 
+type Make = unsafe extern "C" fn(*mut *const rmm_rs::Resource) -> i32;
+
 const LEGACY: *mut std::ffi::c_void = ptr::null_mut();
 
 fn name(resource: &Owned) -> &str {
-    // SAFETY: the resource lives, and with it the name.
-    unsafe { CStr::from_ptr(rmm_rs_resource_name(resource.0)) }.to_str().expect("UTF-8")
+    c!(CStr::from_ptr(rmm_rs_resource_name(resource.0))).to_str().expect("UTF-8")
 }
 
 fn pool(options: Option<PoolOptions>) -> Owned {
-    // SAFETY: the arguments are valid.
-    let cuda = made(|out| unsafe { rmm_rs_cuda_resource_new(out) }).expect("cuda");
+    let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
     let options = options.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: as above.
-    made(|out| unsafe { rmm_rs_pool_new(cuda.0, options, out) }).expect("a pool")
+    made(|out| c!(rmm_rs_pool_new(cuda.0, options, out))).expect("a pool")
 }
 
 fn options() -> PoolOptions {
@@ -49,7 +48,6 @@ fn every_base_resource_allocates_and_frees() {
     let pageable = rmm_core::sys::CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
     let machine = Machine::builder().attribute(pageable, 1).build();
     let _entered = machine.enter();
-    type Make = unsafe extern "C" fn(*mut *const rmm_rs::Resource) -> i32;
     let plain: [(&str, u32, Make); 8] = [
         ("cuda", 1, rmm_rs_cuda_resource_new),
         ("cuda-async-managed", 3, rmm_rs_async_managed_resource_new),
@@ -60,32 +58,34 @@ fn every_base_resource_allocates_and_frees() {
         ("host", 2, rmm_rs_host_resource_new),
         ("virtual", 1, rmm_rs_virtual_resource_new),
     ];
-    // SAFETY (of all that follow): the arguments are valid.
-    let plain =
-        plain.map(|(name, properties, make)| (name, properties, made(|out| unsafe { make(out) })));
+    let plain = plain.map(|(name, properties, make)| (name, properties, made(|out| c!(make(out)))));
     let others = [
-        ("cuda-async", 1, made(|out| unsafe { rmm_rs_async_resource_new(0, u64::MAX, out) })),
+        ("cuda-async", 1, made(|out| c!(rmm_rs_async_resource_new(0, u64::MAX, out)))),
         (
             "cuda-async-view",
             1,
-            made(|out| unsafe { rmm_rs_async_view_resource_new(ptr::null_mut(), out) }),
+            made(|out| c!(rmm_rs_async_view_resource_new(ptr::null_mut(), out))),
         ),
-        ("sam-headroom", 3, made(|out| unsafe { rmm_rs_sam_headroom_resource_new(1 << 20, out) })),
+        ("sam-headroom", 3, made(|out| c!(rmm_rs_sam_headroom_resource_new(1 << 20, out)))),
     ];
     for (expected, properties, resource) in plain.into_iter().chain(others) {
         let resource = resource.unwrap_or_else(|_| panic!("{expected}: {}", last_error()));
         assert_eq!(name(&resource), expected);
-        assert_eq!(unsafe { rmm_rs_resource_properties(resource.0) }, properties, "{expected}");
+        assert_eq!(c!(rmm_rs_resource_properties(resource.0)), properties, "{expected}");
         let block = allocate(&resource, LEGACY, 1000).expect(expected);
-        assert!(!block.is_null() && block.addr() % 256 == 0);
+        assert!(!block.is_null() && block.addr().is_multiple_of(256));
         assert_eq!(free(&resource, LEGACY, block, 1000), RMM_RS_OK);
         let mut block = ptr::null_mut();
-        let status = unsafe { rmm_rs_resource_allocate_sync(resource.0, 64, 16, &raw mut block) };
+        let status = c!(rmm_rs_resource_allocate_sync(resource.0, 64, 16, &raw mut block));
         assert_eq!(status, RMM_RS_OK, "{expected}");
-        let status = unsafe { rmm_rs_resource_deallocate_sync(resource.0, block, 64, 16) };
+        let status = c!(rmm_rs_resource_deallocate_sync(resource.0, block, 64, 16));
         assert_eq!(status, RMM_RS_OK, "{expected}");
     }
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+extern "C-unwind" fn never(_: *mut std::ffi::c_void, _: usize) -> bool {
+    false
 }
 
 #[test]
@@ -94,40 +94,34 @@ fn every_suballocator_and_adaptor_stands_on_a_pool() {
     let _entered = machine.enter();
     let pool = pool(None);
     let up = pool.0;
-    extern "C-unwind" fn never(_: *mut std::ffi::c_void, _: usize) -> bool {
-        false
-    }
-    // SAFETY: the arguments are valid.
-    let stacks = unsafe {
-        [
-            made(|out| rmm_rs_arena_new(up, 64 << 20, false, out)),
-            made(|out| rmm_rs_fixed_size_new(up, 1 << 16, 4, out)),
-            made(|out| rmm_rs_binning_new(up, 12, 16, out)),
-            made(|out| rmm_rs_limiting_new(up, 1 << 20, out)),
-            made(|out| rmm_rs_aligned_new(up, 4096, 0, out)),
-            made(|out| rmm_rs_logging_new(up, c"/dev/null".as_ptr(), true, out)),
-            made(|out| rmm_rs_statistics_new(up, out)),
-            made(|out| rmm_rs_tracking_new(up, true, out)),
-            made(|out| rmm_rs_failure_callback_new(up, Some(never), ptr::null_mut(), None, out)),
-            made(|out| rmm_rs_prefetch_new(up, out)),
-            made(|out| rmm_rs_thread_safe_new(up, out)),
-            made(|out| rmm_rs_fallback_new(up, up, out)),
-        ]
-    };
+    let stacks = c!([
+        made(|out| rmm_rs_arena_new(up, 64 << 20, false, out)),
+        made(|out| rmm_rs_fixed_size_new(up, 1 << 16, 4, out)),
+        made(|out| rmm_rs_binning_new(up, 12, 16, out)),
+        made(|out| rmm_rs_limiting_new(up, 1 << 20, out)),
+        made(|out| rmm_rs_aligned_new(up, 4096, 0, out)),
+        made(|out| rmm_rs_logging_new(up, c"/dev/null".as_ptr(), true, out)),
+        made(|out| rmm_rs_statistics_new(up, out)),
+        made(|out| rmm_rs_tracking_new(up, true, out)),
+        made(|out| rmm_rs_failure_callback_new(up, Some(never), ptr::null_mut(), None, out)),
+        made(|out| rmm_rs_prefetch_new(up, out)),
+        made(|out| rmm_rs_thread_safe_new(up, out)),
+        made(|out| rmm_rs_fallback_new(up, up, out)),
+    ]);
     for resource in stacks {
         let resource = resource.unwrap_or_else(|_| panic!("{}", last_error()));
-        assert_eq!(unsafe { rmm_rs_resource_properties(resource.0) }, RMM_RS_DEVICE_ACCESSIBLE);
-        let upstream = made(|out| unsafe { rmm_rs_resource_upstream(resource.0, out) });
+        assert_eq!(c!(rmm_rs_resource_properties(resource.0)), RMM_RS_DEVICE_ACCESSIBLE);
+        let upstream = made(|out| c!(rmm_rs_resource_upstream(resource.0, out)));
         let upstream = upstream.expect("a reference");
         assert_eq!(name(&upstream), "pool", "below {}", name(&resource));
-        assert!(unsafe { rmm_rs_resource_equal(upstream.0, up) });
+        assert!(c!(rmm_rs_resource_equal(upstream.0, up)));
         let block = allocate(&resource, LEGACY, 1000).expect("memory");
         assert_eq!(free(&resource, LEGACY, block, 1000), RMM_RS_OK);
         let mut reserved = 0;
-        assert_eq!(unsafe { rmm_rs_pool_reserved_bytes(resource.0, &raw mut reserved) }, RMM_RS_OK);
+        assert_eq!(c!(rmm_rs_pool_reserved_bytes(resource.0, &raw mut reserved)), RMM_RS_OK);
         assert!(reserved > 0);
     }
-    let none = made(|out| unsafe { rmm_rs_resource_upstream(of_spec("cuda").0, out) });
+    let none = made(|out| c!(rmm_rs_resource_upstream(of_spec("cuda").0, out)));
     assert!(none.expect("no failure").0.is_null());
 }
 
@@ -155,8 +149,7 @@ fn a_pool_keeps_to_its_options_and_tells_what_it_holds() {
         live: 0,
         largest_free: 0,
     };
-    // SAFETY (of all that follow): the arguments are valid.
-    assert_eq!(unsafe { rmm_rs_last_error_detail(&raw mut detail) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_last_error_detail(&raw mut detail)), RMM_RS_OK);
     let (status, requested) = (detail.status, detail.requested);
     assert_eq!((status, requested, detail.limit), (RMM_RS_OUT_OF_MEMORY, 8 << 20, 4 << 20));
     assert_eq!((detail.reserved, detail.live), (1 << 20, 1 << 19));
@@ -172,21 +165,25 @@ fn a_pool_keeps_to_its_options_and_tells_what_it_holds() {
         allocations: 0,
         deallocations: 9,
     };
-    assert_eq!(unsafe { rmm_rs_pool_statistics_get(pool.0, &raw mut figures) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_pool_statistics_get(pool.0, &raw mut figures)), RMM_RS_OK);
     let PoolFigures { reserved_bytes, live_bytes, allocations, deallocations, .. } = figures;
     assert_eq!((reserved_bytes, live_bytes), (1 << 20, 1 << 19));
     assert_eq!((allocations, deallocations), (1, 0));
     let mut most = 0;
-    assert_eq!(unsafe { rmm_rs_pool_maximum_size(pool.0, &raw mut most) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_pool_maximum_size(pool.0, &raw mut most)), RMM_RS_OK);
     assert_eq!(most, 4 << 20);
 
     assert_eq!(free(&pool, LEGACY, block, 1 << 19), RMM_RS_OK);
     rmm_core::Device::synchronize_current().expect("the driver works");
     let mut released = 0;
-    assert_eq!(unsafe { rmm_rs_resource_trim(pool.0, 0, &raw mut released) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_resource_trim(pool.0, 0, &raw mut released)), RMM_RS_OK);
     assert_eq!(released, 1 << 20);
-    assert_eq!(unsafe { rmm_rs_resource_trim(of_spec("cuda").0, 0, &raw mut released) }, 5);
+    assert_eq!(c!(rmm_rs_resource_trim(of_spec("cuda").0, 0, &raw mut released)), 5);
 }
+
+/// As a newer header has it: a field follows that this library does not know.
+#[repr(C)]
+struct Newer(PoolOptions, u64);
 
 #[test]
 fn structures_of_older_and_newer_headers_are_understood() {
@@ -203,23 +200,19 @@ fn structures_of_older_and_newer_headers_are_understood() {
         ..options()
     });
     let mut most = 0;
-    // SAFETY (of all that follow): the arguments are valid.
-    assert_eq!(unsafe { rmm_rs_pool_maximum_size(pool.0, &raw mut most) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_pool_maximum_size(pool.0, &raw mut most)), RMM_RS_OK);
     assert_eq!(most, 1 << 20);
-    // As a newer one has it: a field follows that this library does not know.
-    #[repr(C)]
-    struct Newer(PoolOptions, u64);
     let newer = Newer(PoolOptions { size: size_of::<Newer>(), ..options() }, 77);
     let cuda = of_spec("cuda");
-    let made_of = |options| made(|out| unsafe { rmm_rs_pool_new(cuda.0, options, out) });
+    let made_of = |options| made(|out| c!(rmm_rs_pool_new(cuda.0, options, out)));
     assert!(made_of((&raw const newer).cast()).is_ok());
     // Nothing is written behind what an older header has.
-    let mut figures: PoolFigures = unsafe { std::mem::zeroed() };
+    let mut figures: PoolFigures = c!(std::mem::zeroed());
     figures.size = std::mem::offset_of!(PoolFigures, allocations);
     figures.allocations = 77;
     figures.deallocations = 77;
     let block = allocate(&pool, LEGACY, 100).expect("memory");
-    assert_eq!(unsafe { rmm_rs_pool_statistics_get(pool.0, &raw mut figures) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_pool_statistics_get(pool.0, &raw mut figures)), RMM_RS_OK);
     assert_eq!((figures.live_bytes, figures.allocations, figures.deallocations), (256, 77, 77));
     assert_eq!(free(&pool, LEGACY, block, 100), RMM_RS_OK);
     // A size that was not set.
@@ -236,12 +229,11 @@ fn bad_arguments_are_refused_with_a_reason() {
     let pool = pool(None);
     let (none, nowhere) = (ptr::null(), ptr::null_mut());
     let mut block = ptr::null_mut();
-    // SAFETY (of all that follow): that null and such are refused is what is tested.
     let refused = |status: i32, reason: &str| {
         assert_eq!(status, RMM_RS_INVALID_ARGUMENT, "{reason}");
         assert!(last_error().contains(reason), "{:?} has not {reason:?}", last_error());
     };
-    unsafe {
+    c! {
         refused(rmm_rs_resource_allocate(none, LEGACY, 1, 1, &raw mut block), "resource is null");
         refused(rmm_rs_resource_allocate(pool.0, LEGACY, 1, 1, nowhere), "place for the address");
         refused(rmm_rs_resource_allocate(pool.0, LEGACY, 1, 3, &raw mut block), "power of two");
@@ -280,8 +272,7 @@ fn bad_arguments_are_refused_with_a_reason() {
 }
 
 fn of_host() -> Owned {
-    // SAFETY: the arguments are valid.
-    made(|out| unsafe { rmm_rs_host_resource_new(out) }).expect("host")
+    made(|out| c!(rmm_rs_host_resource_new(out))).expect("host")
 }
 
 #[test]
@@ -289,13 +280,12 @@ fn texts_are_cut_off_where_the_buffer_ends() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = of_spec("statistics(pool(cuda))");
-    // SAFETY (of all that follow): the buffers have the bytes.
-    let whole = unsafe { rmm_rs_resource_describe(pool.0, ptr::null_mut(), 0) };
+    let whole = c!(rmm_rs_resource_describe(pool.0, ptr::null_mut(), 0));
     let mut buffer = [b'?'; 8];
     let text = buffer.as_mut_ptr().cast();
-    assert_eq!(unsafe { rmm_rs_resource_describe(pool.0, text, 5) }, whole);
+    assert_eq!(c!(rmm_rs_resource_describe(pool.0, text, 5)), whole);
     assert_eq!(&buffer, b"stat\0???");
-    assert_eq!(unsafe { rmm_rs_resource_describe(pool.0, text, 0) }, whole);
+    assert_eq!(c!(rmm_rs_resource_describe(pool.0, text, 0)), whole);
     assert_eq!(&buffer, b"stat\0???");
 }
 
@@ -304,20 +294,19 @@ fn a_resource_lives_as_long_as_its_last_reference() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pool = pool(None);
-    // SAFETY (of all that follow): the references are counted.
-    let statistics = made(|out| unsafe { rmm_rs_statistics_new(pool.0, out) }).expect("made");
-    let same = Owned(unsafe { rmm_rs_resource_retain(statistics.0) });
+    let statistics = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("made");
+    let same = Owned(c!(rmm_rs_resource_retain(statistics.0)));
     drop((pool, statistics));
     let block = allocate(&same, LEGACY, 4096).expect("memory");
-    let mut figures: Figures = unsafe { std::mem::zeroed() };
+    let mut figures: Figures = c!(std::mem::zeroed());
     figures.size = size_of::<Figures>();
-    assert_eq!(unsafe { rmm_rs_statistics_get(same.0, &raw mut figures) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_statistics_get(same.0, &raw mut figures)), RMM_RS_OK);
     assert_eq!((figures.current_bytes, figures.total_allocations), (4096, 1));
-    assert_eq!(unsafe { rmm_rs_statistics_push(same.0, ptr::null_mut()) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_statistics_push(same.0, ptr::null_mut())), RMM_RS_OK);
     assert_eq!(free(&same, LEGACY, block, 4096), RMM_RS_OK);
-    assert_eq!(unsafe { rmm_rs_statistics_pop(same.0, &raw mut figures) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_statistics_pop(same.0, &raw mut figures)), RMM_RS_OK);
     assert_eq!(figures.current_bytes, -4096);
-    assert_eq!(unsafe { rmm_rs_statistics_pop(same.0, ptr::null_mut()) }, 3);
+    assert_eq!(c!(rmm_rs_statistics_pop(same.0, ptr::null_mut())), 3);
     assert!(last_error().starts_with("out of range in "), "{}", last_error());
     drop(same);
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
@@ -328,17 +317,15 @@ fn tracking_names_what_is_left() {
     let machine = Machine::new();
     let _entered = machine.enter();
     for resource in [of_spec("tracking(pool(cuda))"), {
-        // SAFETY: the arguments are valid.
-        made(|out| unsafe { rmm_rs_tracking_new(pool(None).0, false, out) }).expect("made")
+        made(|out| c!(rmm_rs_tracking_new(pool(None).0, false, out))).expect("made")
     }] {
         let block = allocate(&resource, LEGACY, 4096).expect("memory");
         let mut bytes = 0;
-        // SAFETY (of all that follow): the arguments are valid.
-        let status = unsafe { rmm_rs_tracking_outstanding_bytes(resource.0, &raw mut bytes) };
+        let status = c!(rmm_rs_tracking_outstanding_bytes(resource.0, &raw mut bytes));
         assert_eq!((status, bytes), (RMM_RS_OK, 4096));
         let mut buffer = [0_u8; 256];
         let text = buffer.as_mut_ptr().cast();
-        let length = unsafe { rmm_rs_tracking_outstanding(resource.0, text, buffer.len()) };
+        let length = c!(rmm_rs_tracking_outstanding(resource.0, text, buffer.len()));
         let report = String::from_utf8_lossy(&buffer[..length.min(255)]).into_owned();
         assert!(report.contains("4096"), "{report}");
         assert_eq!(free(&resource, LEGACY, block, 4096), RMM_RS_OK);
@@ -350,14 +337,13 @@ fn the_registry_returns_what_was_set_with_its_policy() {
     let machine = Machine::builder().devices(2).build();
     let _entered = machine.enter();
     let kept = pool(Some(PoolOptions { stream_policy: RMM_RS_STREAM_POLICY_KEPT, ..options() }));
-    // SAFETY (of all that follow): the arguments are valid.
-    let get = |device| made(|out| unsafe { rmm_rs_get_per_device_resource(device, out) });
+    let get = |device| made(|out| c!(rmm_rs_get_per_device_resource(device, out)));
     let first = get(1).expect("a resource");
     assert_eq!(name(&first), "cuda");
-    let before = made(|out| unsafe { rmm_rs_set_per_device_resource(1, kept.0, out) });
+    let before = made(|out| c!(rmm_rs_set_per_device_resource(1, kept.0, out)));
     assert_eq!(name(&before.expect("the one before")), "cuda");
-    assert!(unsafe { rmm_rs_resource_equal(get(1).expect("set").0, kept.0) });
-    assert!(!unsafe { rmm_rs_resource_equal(get(0).expect("not set").0, kept.0) });
+    assert!(c!(rmm_rs_resource_equal(get(1).expect("set").0, kept.0)));
+    assert!(!c!(rmm_rs_resource_equal(get(0).expect("not set").0, kept.0)));
     let stream = rmm_core::CudaStream::new().expect("a stream");
     let handle = stream.as_raw().as_raw();
     let found = get(1).expect("set");
@@ -365,7 +351,7 @@ fn the_registry_returns_what_was_set_with_its_policy() {
     let asked = calls_of(&machine, "cuStreamGetId");
     assert_eq!(free(&found, handle, block, 100), RMM_RS_OK);
     assert_eq!(calls_of(&machine, "cuStreamGetId"), asked, "kept streams are not asked for ids");
-    unsafe { rmm_rs::stream::rmm_rs_stream_forget(handle) };
+    c!(rmm_rs::stream::rmm_rs_stream_forget(handle));
     assert_eq!(rmm_rs_reset_per_device_resource(1), RMM_RS_OK);
     assert_eq!(name(&get(1).expect("reset")), "cuda");
     assert_eq!(get(2).err(), Some(RMM_RS_INVALID_ARGUMENT));
@@ -378,8 +364,7 @@ pub(crate) fn calls_of(machine: &Machine, function: &str) -> u64 {
 #[test]
 fn versions_and_the_driver() {
     assert_eq!(rmm_rs_abi_version(), RMM_RS_ABI_VERSION);
-    // SAFETY: it is a text that ends with a zero byte.
-    let version = unsafe { CStr::from_ptr(rmm_rs_version()) };
+    let version = c!(CStr::from_ptr(rmm_rs_version()));
     assert_eq!(version.to_str(), Ok(env!("CARGO_PKG_VERSION")));
     let machine = Machine::new();
     let _entered = machine.enter();

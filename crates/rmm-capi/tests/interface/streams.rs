@@ -14,8 +14,7 @@ use super::resources::calls_of;
 
 fn adopt(handle: *mut std::ffi::c_void, lifetime: u32) -> *mut Stream {
     let mut stream = ptr::null_mut();
-    // SAFETY: the stream exists.
-    let status = unsafe { rmm_rs_stream_adopt(handle, lifetime, &raw mut stream) };
+    let status = c!(rmm_rs_stream_adopt(handle, lifetime, &raw mut stream));
     assert_eq!(status, RMM_RS_OK, "{}", last_error());
     stream
 }
@@ -26,15 +25,14 @@ fn known_streams_are_never_asked_for_their_id() {
     let _entered = machine.enter();
     let pool = of_spec("statistics(pool(cuda))");
     let mut own = ptr::null_mut();
-    // SAFETY (of all that follow): the streams exist, and are released once.
-    assert_eq!(unsafe { rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &raw mut own) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &raw mut own)), RMM_RS_OK);
     let theirs = CudaStream::new().expect("a stream");
     let adopted = adopt(theirs.as_raw().as_raw(), RMM_RS_STREAM_UNTIL_RELEASED);
     for handle in [
         // Of the legacy stream a pool records an event now and then.
         ptr::without_provenance_mut(2),
-        unsafe { rmm_rs_stream_handle(own) },
-        unsafe { rmm_rs_stream_handle(adopted) },
+        c!(rmm_rs_stream_handle(own)),
+        c!(rmm_rs_stream_handle(adopted)),
     ] {
         for _ in 0..8 {
             let block = allocate(&pool, handle, 4096).expect("memory");
@@ -45,11 +43,10 @@ fn known_streams_are_never_asked_for_their_id() {
             let block = allocate(&pool, handle, 4096).expect("memory");
             assert_eq!(free(&pool, handle, block, 4096), RMM_RS_OK);
             let mut now = ptr::null_mut();
-            let pool = unsafe { rmm_rs::resource::rmm_rs_resource_retain(pool.0) };
-            let got =
-                unsafe { rmm_rs_resource_try_allocate_now(pool, handle, 4096, 256, &raw mut now) };
+            let pool = c!(rmm_rs::resource::rmm_rs_resource_retain(pool.0));
+            let got = c!(rmm_rs_resource_try_allocate_now(pool, handle, 4096, 256, &raw mut now));
             assert!(got && !now.is_null(), "stream {handle:?}");
-            let freed = unsafe { rmm_rs_resource_try_deallocate_now(pool, handle, now, 4096, 256) };
+            let freed = c!(rmm_rs_resource_try_deallocate_now(pool, handle, now, 4096, 256));
             // A pool that checks frees, as it does in debug builds, looks a block up under its lock.
             assert_eq!(freed, !cfg!(debug_assertions), "stream {handle:?}");
             let pool = Owned(pool);
@@ -59,8 +56,8 @@ fn known_streams_are_never_asked_for_their_id() {
         }
         assert_eq!(machine.calls(), before, "stream {handle:?}");
     }
-    unsafe { rmm_rs_stream_release(own) };
-    unsafe { rmm_rs_stream_release(adopted) };
+    c!(rmm_rs_stream_release(own));
+    c!(rmm_rs_stream_release(adopted));
 }
 
 #[test]
@@ -81,17 +78,14 @@ fn an_unknown_stream_is_asked_for_its_id_at_each_call() {
     pairs(4);
     assert_eq!(pairs(8), (16, 16), "two calls a pair, for the id");
     let mut block = ptr::null_mut();
-    // SAFETY: the stream exists.
-    let now =
-        unsafe { rmm_rs_resource_try_allocate_now(pool.0, handle, 4096, 256, &raw mut block) };
+    let now = c!(rmm_rs_resource_try_allocate_now(pool.0, handle, 4096, 256, &raw mut block));
     assert!(!now && block.is_null(), "the driver would have to be asked");
     // The policy of the whole stack changes.
-    // SAFETY: as above; it exists until it is forgotten.
-    let status = unsafe { rmm_rs_pool_stream_policy(pool.0, RMM_RS_STREAM_POLICY_KEPT) };
+    let status = c!(rmm_rs_pool_stream_policy(pool.0, RMM_RS_STREAM_POLICY_KEPT));
     assert_eq!(status, RMM_RS_OK);
     pairs(4);
     assert_eq!(pairs(8).0, 0, "nothing is asked about a stream that is kept");
-    assert_eq!(unsafe { rmm_rs_stream_forget(handle) }, RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_stream_forget(handle)), RMM_RS_OK);
 }
 
 #[test]
@@ -101,8 +95,7 @@ fn a_handle_that_comes_back_is_another_stream() {
     let _entered = machine.enter();
     for policy in [RMM_RS_STREAM_POLICY_CHECKED, RMM_RS_STREAM_POLICY_KEPT] {
         let pool = of_spec("pool(cuda)");
-        // SAFETY (of all that follow): the streams exist until they are dropped.
-        assert_eq!(unsafe { rmm_rs_pool_stream_policy(pool.0, policy) }, RMM_RS_OK);
+        assert_eq!(c!(rmm_rs_pool_stream_policy(pool.0, policy)), RMM_RS_OK);
         let mut handles = std::collections::BTreeSet::new();
         for round in 0..STREAMS {
             let theirs = CudaStream::new().expect("a stream");
@@ -114,12 +107,12 @@ fn a_handle_that_comes_back_is_another_stream() {
                 theirs.synchronize().expect("the driver works");
             }
             if policy == RMM_RS_STREAM_POLICY_KEPT {
-                assert_eq!(unsafe { rmm_rs_stream_forget(handle) }, RMM_RS_OK);
+                assert_eq!(c!(rmm_rs_stream_forget(handle)), RMM_RS_OK);
             }
         }
         assert!(handles.len() < STREAMS / 2, "{} handles: the test wants reuse", handles.len());
         let mut reserved = 0;
-        let status = unsafe { rmm_rs_pool_reserved_bytes(pool.0, &raw mut reserved) };
+        let status = c!(rmm_rs_pool_reserved_bytes(pool.0, &raw mut reserved));
         assert_eq!(status, RMM_RS_OK);
         assert!(reserved <= 16 << 20, "{reserved} bytes for blocks of 4 KiB");
     }
@@ -142,19 +135,15 @@ fn a_stream_is_known_until_it_is_released_as_often_as_it_was_adopted() {
     };
     assert_eq!(ids(), 0);
     let [first, second] = twice;
-    // SAFETY (of both): it is released once.
-    unsafe { rmm_rs_stream_release(first) };
+    c!(rmm_rs_stream_release(first));
     assert_eq!(ids(), 0);
-    unsafe { rmm_rs_stream_release(second) };
+    c!(rmm_rs_stream_release(second));
     assert_ne!(ids(), 0, "nobody says any more when it ends");
 
     let unknown = adopt(handle, RMM_RS_STREAM_UNKNOWN);
     assert_ne!(ids(), 0);
-    // SAFETY: it is released once.
-    unsafe { rmm_rs_stream_release(unknown) };
+    c!(rmm_rs_stream_release(unknown));
     let mut stream = ptr::null_mut();
-    // SAFETY: the stream exists.
-    assert_eq!(unsafe { rmm_rs_stream_adopt(handle, 77, &raw mut stream) }, 3);
-    // SAFETY: flags are numbers.
-    assert_eq!(unsafe { rmm_rs_stream_new(77, &raw mut stream) }, 3);
+    assert_eq!(c!(rmm_rs_stream_adopt(handle, 77, &raw mut stream)), 3);
+    assert_eq!(c!(rmm_rs_stream_new(77, &raw mut stream)), 3);
 }
