@@ -1,6 +1,6 @@
 """PyTorch programs on our pool, beside PyTorch's own allocators, in turn.
 
-    train.py --library target/release/librmm_torch.so                  # every allocator, three runs of each
+    train.py --library target/release/librmm_rs.so                     # every allocator, three runs of each
     train.py --library LIB --allocators native,ours --programs gpt2
 
 Each run is a process of its own. The table has the spread of the runs: median time of a step, the last loss, the most bytes reserved and live
@@ -20,19 +20,19 @@ import subprocess
 import sys
 import time
 
-# Name: environment of the run. Ours are those with a POOL.
+# Name: environment of the run. Ours are those with a resource.
 ALLOCATORS = {
     "native": {},
     "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
     "async": {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
-    "ours": {"POOL": "cuda"},
-    "ours-vmm": {"POOL": "vmm"},
+    "ours": {"RMM_RESOURCE": "pool(cuda)"},
+    "ours-virtual": {"RMM_RESOURCE": "pool(virtual)"},
 }
 MIB = 1 << 20
 
 
 def is_ours(allocator):
-    return "POOL" in ALLOCATORS[allocator]
+    return "RMM_RESOURCE" in ALLOCATORS[allocator]
 
 
 def steps_of(torch, count, uncounted, step):
@@ -60,6 +60,50 @@ def gpt2(torch):
         tokens = torch.randint(0, 50257, shape, device="cuda")
         with torch.autocast("cuda", torch.bfloat16):
             loss = model(tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    return steps_of(torch, 60, 20, step)
+
+
+def resnet50(torch):
+    """Training of ResNet-50 (He et al., 2015) in mixed precision: batches and image sizes change with each step."""
+    nn = torch.nn
+
+    def convolution(before, after, size, stride=1):
+        layer = nn.Conv2d(before, after, size, stride, size // 2, bias=False)
+        return nn.Sequential(layer, nn.BatchNorm2d(after))
+
+    class Bottleneck(nn.Module):
+        def __init__(self, before, width, stride):
+            super().__init__()
+            relu = nn.ReLU(inplace=True)
+            self.body = nn.Sequential(
+                convolution(before, width, 1), relu, convolution(width, width, 3, stride), relu, convolution(width, 4 * width, 1)
+            )
+            keeps_shape = stride == 1 and before == 4 * width
+            self.skip = nn.Identity() if keeps_shape else convolution(before, 4 * width, 1, stride)
+
+        def forward(self, x):
+            return torch.relu(self.body(x) + self.skip(x))
+
+    layers, before = [convolution(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)], 64
+    for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for number in range(count):
+            layers.append(Bottleneck(before, width, stride if number == 0 else 1))
+            before = 4 * width
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 1000)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    sizes = random.Random(2)
+
+    def step(_):
+        images, side = sizes.randint(16, 64), 32 * sizes.randint(4, 8)
+        batch = torch.randn(images, 3, side, side, device="cuda")
+        labels = torch.randint(0, 1000, (images,), device="cuda")
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(batch), labels)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -97,25 +141,53 @@ def streams(torch):
     return steps_of(torch, 120, 40, step)
 
 
-PROGRAMS = {"gpt2": gpt2, "tiny": tiny, "streams": streams}
+PROGRAMS = {"gpt2": gpt2, "resnet50": resnet50, "tiny": tiny, "streams": streams}
+
+
+class PoolStatistics(ctypes.Structure):
+    """`rmm_rs_pool_statistics`."""
+
+    _fields_ = [("size", ctypes.c_size_t)] + [
+        (name, ctypes.c_uint64)
+        for name in ("reserved", "live", "peak_reserved", "peak_live", "largest_free", "allocations", "deallocations")
+    ]
+
+
+def statistics_of(library):
+    """What the pool of the first device holds and has held."""
+    resource, figures = ctypes.c_void_p(), PoolStatistics(size=ctypes.sizeof(PoolStatistics))
+    statuses = [library.rmm_rs_get_per_device_resource(0, ctypes.byref(resource))]
+    statuses += [library.rmm_rs_pool_statistics_get(resource, ctypes.byref(figures))]
+    library.rmm_rs_resource_release(resource)
+    if any(statuses):
+        raise RuntimeError(f"the library returned {statuses}")
+    return figures
+
+
+def install(torch, path):
+    """Makes PyTorch allocate from the library."""
+    memory = torch.cuda.memory
+    pluggable = memory.CUDAPluggableAllocator(path, "rmm_rs_torch_allocate", "rmm_rs_torch_deallocate")
+    library = ctypes.CDLL(path)
+    for name in ("record_stream", "reset", "memory_fraction"):
+        function = "set_memory_fraction" if name == "memory_fraction" else name
+        address = ctypes.cast(getattr(library, f"rmm_rs_torch_{function}"), ctypes.c_void_p).value
+        getattr(pluggable.allocator(), f"set_{name}_fn")(address)
+    memory.change_current_allocator(pluggable)
+    return library
 
 
 def run_here(allocator, program, library):
     """One run in this process; the environment is the allocator's already."""
     import torch
 
-    ours = None
-    if is_ours(allocator):
-        pluggable = torch.cuda.memory.CUDAPluggableAllocator(library, "my_malloc", "my_free")
-        torch.cuda.memory.change_current_allocator(pluggable)
-        ours = ctypes.CDLL(library)
-        for name in ("my_reserved", "my_live", "my_calls"):
-            getattr(ours, name).restype = ctypes.c_uint64
+    ours = install(torch, library) if is_ours(allocator) else None
     torch.manual_seed(0)
     times, value = PROGRAMS[program](torch)
     if ours:
-        reserved, live, calls = ours.my_reserved(), ours.my_live(), ours.my_calls()
-        if calls == 0:
+        figures = statistics_of(ours)
+        reserved, live = figures.peak_reserved, figures.peak_live
+        if figures.allocations == 0:
             raise RuntimeError("PyTorch did not call the library")
     else:
         reserved, live = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()

@@ -17,13 +17,14 @@ use crate::{deny, readme, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: the first cannot
 /// be linked where there is no CUDA, the second consists of assertions that the compiler checks,
-/// the third is a library for PyTorch, and the others need cudarc, whose build the second has paid
-/// for: tests with the newest one, a check with all that are supported, and a program of cudarc's
-/// on a library that is loaded in the driver's place.
-const APART: [(&str, &[&str]); 6] = [
+/// the third needs a C++ compiler, and the others need cudarc, whose build the second has paid for:
+/// tests with the newest one, a check with all that are supported, and a program of cudarc's on a
+/// library that is loaded in the driver's place.
+const APART: [(&str, &[&str]); 7] = [
     ("rmm-interop-cuda-sys", &["check"]),
     ("rmm-sys-oracle", &["test"]),
-    ("rmm-benches-torch", &["test"]),
+    ("rmm-capi", &["clippy", "--all-targets"]),
+    ("rmm-capi", &["test"]),
     ("rmm-interop-cudarc", &["test", "--features", "checked-alone"]),
     ("rmm-interop-cudarc", &["check", "--all-features"]),
     ("rmm-preload", &["test"]),

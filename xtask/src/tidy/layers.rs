@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 8] = [
     &["rmm-containers", "rmm-spec"],
     &["rmm-async"],
     &["rmm-rs"],
-    &["rmm-cli", "rmm-preload"],
+    &["rmm-cli", "rmm-preload", "rmm-capi"],
 ];
 
 /// The software device is chosen by programs and tests, never by a library.
