@@ -3,8 +3,8 @@
 fn main() {
     let target = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
     if target == "linux" {
-        // The soname carries the major version of the ABI. The library stays loaded after `dlclose`: thread-local
-        // destructors and exit handlers point into it.
+        // The soname carries the major version of the ABI. The library stays loaded after
+        // `dlclose`: thread-local destructors and exit handlers point into it.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,librmm_rs.so.1");
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }

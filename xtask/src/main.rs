@@ -16,6 +16,7 @@ mod archive;
 mod bench;
 mod bench_gpu;
 mod build;
+mod c_library;
 mod cargo;
 mod ci;
 mod deny;
@@ -59,6 +60,9 @@ enum Command {
     /// Time our allocators and those of others on a GPU: from an archive for a machine with no
     /// Rust; or make the report of a run
     BenchGpu(bench_gpu::Args),
+    /// Build the library for C and C++, and install it with its headers, and its files for
+    /// pkg-config and `CMake`
+    CLibrary(c_library::Args),
     /// Run everything that continuous integration runs for each change; with --all also what it
     /// runs once a week
     Ci(ci::Args),
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         Command::TestGpu(args) => test_gpu::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::BenchGpu(args) => bench_gpu::run(&args),
+        Command::CLibrary(args) => c_library::run(&args),
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Soak(args) => soak::run(&args),

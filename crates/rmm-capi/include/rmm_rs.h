@@ -27,15 +27,15 @@
 #include <stdint.h>
 
 /**
- * Flag of a table of callbacks: the functions with a stream are there, and keep its order. Without it only
- * the synchronous ones are called, and the stream is synchronized before a free.
+ * Flag of a table of callbacks: the functions with a stream are there, and keep its order. Without
+ * it only the synchronous ones are called, and the stream is synchronized before a free.
  */
 #define RMM_RS_CALLBACKS_STREAM_ORDERED 1
 
 /**
- * The version of this interface: the major number in the upper 16 bits, the minor one in the lower.
- * Functions are added with a minor version; none is removed or changed but with a major one, which
- * the library's name carries.
+ * The version of this interface: the major number in the upper 16 bits, the minor one in the
+ * lower. Functions are added with a minor version; none is removed or changed but with a major
+ * one, which the library's name carries.
  */
 #define RMM_RS_ABI_VERSION 65536
 
@@ -122,7 +122,7 @@
 #define RMM_RS_STREAM_UNTIL_RELEASED 0
 
 /**
- * Nobody says when the stream ends: the driver is asked for its id at each use.
+ * No caller says when the stream ends: the driver is asked for its id at each use.
  */
 #define RMM_RS_STREAM_UNKNOWN 1
 
@@ -154,9 +154,9 @@ typedef int32_t rmm_rs_status;
 typedef bool (*rmm_rs_failure_callback)(void *context, size_t bytes);
 
 /**
- * The functions of a resource. Each gets `context` first, may be called on any thread, on several at
- * once, and must not throw. Those that can fail return a status, after `rmm_rs_set_last_error` with
- * the reason.
+ * The functions of a resource. Each gets `context` first, may be called on any thread, on several
+ * at once, and must not throw. Those that can fail return a status, after `rmm_rs_set_last_error`
+ * with the reason.
  */
 typedef struct rmm_rs_callbacks {
   /**
@@ -201,8 +201,8 @@ typedef struct rmm_rs_callbacks {
    */
   bool (*equal)(void *context, void *other);
   /**
-   * Takes a reference to the context, and returns the context that the resource is to use. If null,
-   * the reference of the caller becomes the resource's.
+   * Takes a reference to the context, and returns the context that the resource is to use. If
+   * null, the reference of the caller becomes the resource's.
    */
   void *(*retain)(void *context);
   /**
@@ -266,8 +266,8 @@ typedef struct rmm_rs_pool_options {
    */
   uint64_t maximum_size;
   /**
-   * Bytes above which the pool waits for other streams and returns idle memory before it grows; 0
-   * for none.
+   * Bytes above which the pool waits for other streams and returns idle memory before it grows;
+   * 0 for none.
    */
   uint64_t soft_maximum_size;
   /**
@@ -366,8 +366,8 @@ rmm_rs_status rmm_rs_limiting_new(const struct rmm_rs_resource *upstream,
                                   const struct rmm_rs_resource **out);
 
 /**
- * Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of two
- * of at least 256.
+ * Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of
+ * two of at least 256.
  *
  * Source: `rmm::mr::aligned_resource_adaptor`.
  */
@@ -377,8 +377,8 @@ rmm_rs_status rmm_rs_aligned_new(const struct rmm_rs_resource *upstream,
                                  const struct rmm_rs_resource **out);
 
 /**
- * Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the environment
- * variable `RMM_LOG_FILE` names it.
+ * Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the
+ * environment variable `RMM_LOG_FILE` names it.
  *
  * Source: `rmm::mr::logging_resource_adaptor`.
  */
@@ -406,8 +406,8 @@ rmm_rs_status rmm_rs_tracking_new(const struct rmm_rs_resource *upstream,
                                   const struct rmm_rs_resource **out);
 
 /**
- * Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is null,
- * is called with the context when the resource ends.
+ * Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is
+ * null, is called with the context when the resource ends.
  *
  * Source: `rmm::mr::failure_callback_resource_adaptor`.
  */
@@ -426,8 +426,8 @@ rmm_rs_status rmm_rs_prefetch_new(const struct rmm_rs_resource *upstream,
                                   const struct rmm_rs_resource **out);
 
 /**
- * Makes an adaptor that calls the upstream from one thread at a time. Resources of this library need
- * none; one made of callbacks may.
+ * Makes an adaptor that calls the upstream from one thread at a time. Resources of this library
+ * need none; one made of callbacks may.
  *
  * Source: `rmm::mr::thread_safe_resource_adaptor`.
  */
@@ -442,8 +442,8 @@ rmm_rs_status rmm_rs_fallback_new(const struct rmm_rs_resource *first,
                                   const struct rmm_rs_resource **out);
 
 /**
- * Allocates memory that may be used in the order of the stream. `alignment` is a power of two; every
- * resource of device memory aligns to 256 at least. Stores the address in `out`.
+ * Allocates memory that may be used in the order of the stream. `alignment` is a power of two;
+ * every resource of device memory aligns to 256 at least. Stores the address in `out`.
  *
  * Source: `rmm::device_async_resource_ref::allocate`, `cuda::mr::resource`.
  */
@@ -454,10 +454,10 @@ rmm_rs_status rmm_rs_resource_allocate(const struct rmm_rs_resource *resource,
                                        void **out);
 
 /**
- * Frees memory in the order of the stream: what was enqueued on it before may still use the memory.
- * Size and alignment are those of the allocation. If it fails, which only a stream that the driver
- * does not know or a wrong argument can cause, the memory stays allocated. A null pointer is
- * allowed.
+ * Frees memory in the order of the stream: what was enqueued on it before may still use the
+ * memory. Size and alignment are those of the allocation. If it fails, which only a stream that
+ * the driver does not know or a wrong argument can cause, the memory stays allocated. A null
+ * pointer is allowed.
  */
 rmm_rs_status rmm_rs_resource_deallocate(const struct rmm_rs_resource *resource,
                                          void *stream,
@@ -484,9 +484,9 @@ rmm_rs_status rmm_rs_resource_deallocate_sync(const struct rmm_rs_resource *reso
                                               size_t alignment);
 
 /**
- * Allocates as `rmm_rs_resource_allocate`, if that takes neither a call of the driver nor a wait nor
- * a callback: for callers that hold a lock of their own. False otherwise, and for every stream whose
- * end this library does not know; it sets no error.
+ * Allocates as `rmm_rs_resource_allocate`, if that takes neither a call of the driver nor a wait
+ * nor a callback: for callers that hold a lock of their own. False otherwise, and for every stream
+ * whose end this library does not know; it sets no error.
  */
 bool rmm_rs_resource_try_allocate_now(const struct rmm_rs_resource *resource,
                                       void *stream,
@@ -495,8 +495,8 @@ bool rmm_rs_resource_try_allocate_now(const struct rmm_rs_resource *resource,
                                       void **out);
 
 /**
- * Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor a
- * callback. False, and the memory stays allocated, otherwise.
+ * Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor
+ * a callback. False, and the memory stays allocated, otherwise.
  */
 bool rmm_rs_resource_try_deallocate_now(const struct rmm_rs_resource *resource,
                                         void *stream,
@@ -512,8 +512,8 @@ bool rmm_rs_resource_try_deallocate_now(const struct rmm_rs_resource *resource,
 rmm_rs_status rmm_rs_cuda_resource_new(const struct rmm_rs_resource **out);
 
 /**
- * Makes a resource over a pool of the driver (`cudaMallocAsync`) of its own. `initial_size` bytes are
- * reserved at once; 0 for none. Free memory above `release_threshold` is released at each
+ * Makes a resource over a pool of the driver (`cudaMallocAsync`) of its own. `initial_size` bytes
+ * are reserved at once; 0 for none. Free memory above `release_threshold` is released at each
  * synchronization; `UINT64_MAX` keeps all.
  *
  * Source: `rmm::mr::cuda_async_memory_resource`.
@@ -523,8 +523,9 @@ rmm_rs_status rmm_rs_async_resource_new(uint64_t initial_size,
                                         const struct rmm_rs_resource **out);
 
 /**
- * Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the pool
- * exists until the resource and all its memory are gone. Null is the current device's default pool.
+ * Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the
+ * pool exists until the resource and all its memory are gone. Null is the current device's default
+ * pool.
  *
  * Source: `rmm::mr::cuda_async_view_memory_resource`.
  */
@@ -579,14 +580,14 @@ rmm_rs_status rmm_rs_sam_headroom_resource_new(uint64_t headroom,
 rmm_rs_status rmm_rs_host_resource_new(const struct rmm_rs_resource **out);
 
 /**
- * Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand
- * on: its blocks grow in place, and pages are returned one by one.
+ * Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to
+ * stand on: its blocks grow in place, and pages are returned one by one.
  */
 rmm_rs_status rmm_rs_virtual_resource_new(const struct rmm_rs_resource **out);
 
 /**
- * Makes a resource of functions. It copies the table and retains the context. The table of a resource
- * of this library (`rmm_rs_resource_callbacks`) makes that resource again.
+ * Makes a resource of functions. It copies the table and retains the context. The table of a
+ * resource of this library (`rmm_rs_resource_callbacks`) makes that resource again.
  *
  * Source: `rmm::mr::callback_memory_resource`, `cuda::mr::any_resource`.
  */
@@ -594,8 +595,8 @@ rmm_rs_status rmm_rs_resource_from_callbacks(const struct rmm_rs_callbacks *call
                                              const struct rmm_rs_resource **out);
 
 /**
- * Writes the functions of a resource, for another library: their context is the resource, which the
- * table does not retain by itself.
+ * Writes the functions of a resource, for another library: their context is the resource, which
+ * the table does not retain by itself.
  */
 rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
                                         struct rmm_rs_callbacks *out);
@@ -618,8 +619,8 @@ rmm_rs_status rmm_rs_driver_status(void);
 
 /**
  * Copies the text of the calling thread's last failure into the buffer, cut off where it does not
- * fit, with a zero byte at its end. Returns the length of the whole text without that byte: 0 if no
- * call failed. The buffer may be null if the capacity is 0.
+ * fit, with a zero byte at its end. Returns the length of the whole text without that byte: 0 if
+ * no call failed. The buffer may be null if the capacity is 0.
  */
 size_t rmm_rs_last_error_message(char *buffer, size_t capacity);
 
@@ -704,8 +705,8 @@ rmm_rs_status rmm_rs_pool_stream_policy(const struct rmm_rs_resource *resource, 
 rmm_rs_status rmm_rs_get_per_device_resource(int32_t device, const struct rmm_rs_resource **out);
 
 /**
- * Sets the resource of a device, to which the registry keeps a reference. Stores a reference to the
- * one before, unless `previous` is null.
+ * Sets the resource of a device, to which the registry keeps a reference. Stores a reference to
+ * the one before, unless `previous` is null.
  *
  * Source: `rmm::mr::set_per_device_resource`.
  */
@@ -777,8 +778,8 @@ rmm_rs_status rmm_rs_resource_trim(const struct rmm_rs_resource *resource,
 rmm_rs_status rmm_rs_resource_from_spec(const char *spec, const struct rmm_rs_resource **out);
 
 /**
- * Writes what the statistics adaptor, or the first one below the resource, has counted since it was
- * made, or since the last push.
+ * Writes what the statistics adaptor, or the first one below the resource, has counted since it
+ * was made, or since the last push.
  *
  * Source: `statistics_resource_adaptor::get_bytes_counter`, `get_allocations_counter`.
  */
@@ -794,8 +795,8 @@ rmm_rs_status rmm_rs_statistics_push(const struct rmm_rs_resource *resource,
                                      struct rmm_rs_statistics *out);
 
 /**
- * Ends the last push, adds what was counted since to what was counted before, and writes it, unless
- * `out` is null. `RMM_RS_INVALID_ARGUMENT` if there was no push.
+ * Ends the last push, adds what was counted since to what was counted before, and writes it,
+ * unless `out` is null. `RMM_RS_INVALID_ARGUMENT` if there was no push.
  *
  * Source: `statistics_resource_adaptor::pop_counters`.
  */
@@ -803,16 +804,15 @@ rmm_rs_status rmm_rs_statistics_pop(const struct rmm_rs_resource *resource,
                                     struct rmm_rs_statistics *out);
 
 /**
- * Makes a stream in the current context. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The stream is
- * destroyed when it is released and the last container that uses it is gone.
+ * Makes a stream in the current context. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The stream
+ * is destroyed when it is released and the last container that uses it is gone.
  */
-rmm_rs_status rmm_rs_stream_new(uint32_t flags,
-                                struct rmm_rs_stream **out);
+rmm_rs_status rmm_rs_stream_new(uint32_t flags, struct rmm_rs_stream **out);
 
 /**
- * Makes the library know a stream of the caller. `lifetime` is `RMM_RS_STREAM_UNTIL_RELEASED`: then
- * the stream exists until it is released as often as it was adopted, and every use of the handle is
- * fast; or `RMM_RS_STREAM_UNKNOWN`, which promises nothing.
+ * Makes the library know a stream of the caller. `lifetime` is `RMM_RS_STREAM_UNTIL_RELEASED`:
+ * then the stream exists until it is released as often as it was adopted, and every use of the
+ * handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises nothing.
  */
 rmm_rs_status rmm_rs_stream_adopt(void *stream, uint32_t lifetime, struct rmm_rs_stream **out);
 
@@ -827,15 +827,15 @@ void *rmm_rs_stream_handle(const struct rmm_rs_stream *stream);
 void rmm_rs_stream_release(struct rmm_rs_stream *stream);
 
 /**
- * Says that a stream is about to be destroyed which was kept by a resource's policy. A handle that is
- * not known is not an error.
+ * Says that a stream is about to be destroyed which was kept by a resource's policy. A handle that
+ * is not known is not an error.
  */
 rmm_rs_status rmm_rs_stream_forget(void *stream);
 
 /**
- * Makes an arena: a resource with a part for each stream. `arena_size` bytes are reserved at once; 0
- * is half of the device's free memory. With `dump_log_on_failure` it writes what it holds to a file
- * when an allocation fails.
+ * Makes an arena: a resource with a part for each stream. `arena_size` bytes are reserved at once;
+ * 0 is half of the device's free memory. With `dump_log_on_failure` it writes what it holds to a
+ * file when an allocation fails.
  *
  * Source: `rmm::mr::arena_memory_resource`.
  */
@@ -872,8 +872,8 @@ rmm_rs_status rmm_rs_binning_new(const struct rmm_rs_resource *upstream,
 extern void rmm_rs_throw_bad_alloc(const char *text);
 
 /**
- * Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since `PyTorch`
- * does not check for null: the only function here that throws. Zero bytes are null.
+ * Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since
+ * `PyTorch` does not check for null: the only function here that throws. Zero bytes are null.
  *
  * Source: `rmm.allocators.torch.rmm_torch_allocator`.
  */
@@ -912,8 +912,8 @@ rmm_rs_status rmm_rs_tracking_outstanding_bytes(const struct rmm_rs_resource *re
                                                 uint64_t *out);
 
 /**
- * Copies a report of those allocations, with the stacks of their callers if they were captured, into
- * the buffer, as `rmm_rs_last_error_message` does with its text.
+ * Copies a report of those allocations, with the stacks of their callers if they were captured,
+ * into the buffer, as `rmm_rs_last_error_message` does with its text.
  *
  * Source: `tracking_resource_adaptor::get_outstanding_allocations_str`.
  */

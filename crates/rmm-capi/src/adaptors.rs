@@ -45,8 +45,8 @@ pub unsafe extern "C" fn rmm_rs_limiting_new(
     unsafe { over(upstream, out, build) }
 }
 
-/// Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of two
-/// of at least 256.
+/// Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of
+/// two of at least 256.
 ///
 /// Source: `rmm::mr::aligned_resource_adaptor`.
 #[unsafe(no_mangle)]
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn rmm_rs_aligned_new(
     unsafe { over(upstream, out, build) }
 }
 
-/// Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the environment
-/// variable `RMM_LOG_FILE` names it.
+/// Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the
+/// environment variable `RMM_LOG_FILE` names it.
 ///
 /// Source: `rmm::mr::logging_resource_adaptor`.
 #[unsafe(no_mangle)]
@@ -163,8 +163,8 @@ impl Drop for OnFailure {
     }
 }
 
-/// Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is null,
-/// is called with the context when the resource ends.
+/// Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is
+/// null, is called with the context when the resource ends.
 ///
 /// Source: `rmm::mr::failure_callback_resource_adaptor`.
 #[unsafe(no_mangle)]
@@ -199,8 +199,8 @@ pub unsafe extern "C" fn rmm_rs_prefetch_new(
     unsafe { over(upstream, out, build) }
 }
 
-/// Makes an adaptor that calls the upstream from one thread at a time. Resources of this library need
-/// none; one made of callbacks may.
+/// Makes an adaptor that calls the upstream from one thread at a time. Resources of this library
+/// need none; one made of callbacks may.
 ///
 /// Source: `rmm::mr::thread_safe_resource_adaptor`.
 #[unsafe(no_mangle)]

@@ -42,8 +42,8 @@ fn stream_of(stream: *mut c_void) -> CuStream {
     CuStream::from_raw(stream)
 }
 
-/// Allocates memory that may be used in the order of the stream. `alignment` is a power of two; every
-/// resource of device memory aligns to 256 at least. Stores the address in `out`.
+/// Allocates memory that may be used in the order of the stream. `alignment` is a power of two;
+/// every resource of device memory aligns to 256 at least. Stores the address in `out`.
 ///
 /// Source: `rmm::device_async_resource_ref::allocate`, `cuda::mr::resource`.
 #[unsafe(no_mangle)]
@@ -74,10 +74,10 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate(
     })
 }
 
-/// Frees memory in the order of the stream: what was enqueued on it before may still use the memory.
-/// Size and alignment are those of the allocation. If it fails, which only a stream that the driver
-/// does not know or a wrong argument can cause, the memory stays allocated. A null pointer is
-/// allowed.
+/// Frees memory in the order of the stream: what was enqueued on it before may still use the
+/// memory. Size and alignment are those of the allocation. If it fails, which only a stream that
+/// the driver does not know or a wrong argument can cause, the memory stays allocated. A null
+/// pointer is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_deallocate(
     resource: *const Resource,
@@ -150,9 +150,9 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
     })
 }
 
-/// Allocates as `rmm_rs_resource_allocate`, if that takes neither a call of the driver nor a wait nor
-/// a callback: for callers that hold a lock of their own. False otherwise, and for every stream whose
-/// end this library does not know; it sets no error.
+/// Allocates as `rmm_rs_resource_allocate`, if that takes neither a call of the driver nor a wait
+/// nor a callback: for callers that hold a lock of their own. False otherwise, and for every stream
+/// whose end this library does not know; it sets no error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_try_allocate_now(
     resource: *const Resource,
@@ -181,8 +181,8 @@ pub unsafe extern "C" fn rmm_rs_resource_try_allocate_now(
     })
 }
 
-/// Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor a
-/// callback. False, and the memory stays allocated, otherwise.
+/// Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor
+/// a callback. False, and the memory stays allocated, otherwise.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_try_deallocate_now(
     resource: *const Resource,

@@ -35,8 +35,8 @@ pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const Resource) -> 
     unsafe { make(out, || Ok(CudaMemoryResource::new())) }
 }
 
-/// Makes a resource over a pool of the driver (`cudaMallocAsync`) of its own. `initial_size` bytes are
-/// reserved at once; 0 for none. Free memory above `release_threshold` is released at each
+/// Makes a resource over a pool of the driver (`cudaMallocAsync`) of its own. `initial_size` bytes
+/// are reserved at once; 0 for none. Free memory above `release_threshold` is released at each
 /// synchronization; `UINT64_MAX` keeps all.
 ///
 /// Source: `rmm::mr::cuda_async_memory_resource`.
@@ -54,8 +54,9 @@ pub unsafe extern "C" fn rmm_rs_async_resource_new(
     unsafe { make(out, build) }
 }
 
-/// Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the pool
-/// exists until the resource and all its memory are gone. Null is the current device's default pool.
+/// Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the
+/// pool exists until the resource and all its memory are gone. Null is the current device's default
+/// pool.
 ///
 /// Source: `rmm::mr::cuda_async_view_memory_resource`.
 #[unsafe(no_mangle)]
@@ -138,8 +139,8 @@ pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const Resource) -> 
     unsafe { make(out, || Ok(HostMemoryResource::new())) }
 }
 
-/// Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand
-/// on: its blocks grow in place, and pages are returned one by one.
+/// Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to
+/// stand on: its blocks grow in place, and pages are returned one by one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.

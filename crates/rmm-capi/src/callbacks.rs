@@ -1,7 +1,7 @@
 //! Resources made of functions of the caller, and resources as such functions.
 //!
-//! A table of callbacks is how a resource goes from one copy of this library to another, or from C++
-//! to this library, in one process.
+//! A table of callbacks is how a resource goes from one copy of this library to another, or from
+//! C++ to this library, in one process.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -29,13 +29,13 @@ use crate::status::{
     RMM_RS_INVALID_ARGUMENT, RMM_RS_OK, RMM_RS_OUT_OF_MEMORY, RMM_RS_REFUSED, Status,
 };
 
-/// Flag of a table of callbacks: the functions with a stream are there, and keep its order. Without it only
-/// the synchronous ones are called, and the stream is synchronized before a free.
+/// Flag of a table of callbacks: the functions with a stream are there, and keep its order. Without
+/// it only the synchronous ones are called, and the stream is synchronized before a free.
 pub const RMM_RS_CALLBACKS_STREAM_ORDERED: u32 = 1;
 
-/// The functions of a resource. Each gets `context` first, may be called on any thread, on several at
-/// once, and must not throw. Those that can fail return a status, after `rmm_rs_set_last_error` with
-/// the reason.
+/// The functions of a resource. Each gets `context` first, may be called on any thread, on several
+/// at once, and must not throw. Those that can fail return a status, after `rmm_rs_set_last_error`
+/// with the reason.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Callbacks {
@@ -89,15 +89,15 @@ pub struct Callbacks {
     /// functions. If null, a context equals itself only.
     pub equal:
         Option<unsafe extern "C-unwind" fn(context: *mut c_void, other: *mut c_void) -> bool>,
-    /// Takes a reference to the context, and returns the context that the resource is to use. If null,
-    /// the reference of the caller becomes the resource's.
+    /// Takes a reference to the context, and returns the context that the resource is to use. If
+    /// null, the reference of the caller becomes the resource's.
     pub retain: Option<unsafe extern "C-unwind" fn(context: *mut c_void) -> *mut c_void>,
     /// Releases a reference to the context.
     pub release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
 }
 
-// SAFETY: it is `repr(C)`, begins with its size, and has numbers and pointers, which are only called
-// if the crate's contract holds.
+// SAFETY: it is `repr(C)`, begins with its size, and has numbers and pointers, which are only
+// called if the crate's contract holds.
 unsafe impl Sized for Callbacks {}
 
 const NAME: &str = "callbacks";
@@ -223,7 +223,7 @@ unsafe impl SyncResource for Foreign {
             // SAFETY: as above; `out` may be written to.
             Some(unsafe { function(table.context, layout.size(), layout.align(), out) })
         };
-        // SAFETY: it was just allocated, and nobody has it.
+        // SAFETY: it was just allocated, and no caller has it.
         let free = |this: &Self, pointer| unsafe { this.deallocate_sync(pointer, layout) };
         self.allocated(layout, allocate, free)
     }
@@ -268,7 +268,7 @@ unsafe impl StreamOrdered for Foreign {
             // SAFETY: as above; the stream exists during the call, and `out` may be written to.
             Some(unsafe { function(table.context, handle, layout.size(), layout.align(), out) })
         };
-        // SAFETY: it was just allocated, and nobody has it.
+        // SAFETY: it was just allocated, and no caller has it.
         let free = |this: &Self, pointer| unsafe { this.deallocate(stream, pointer, layout) };
         self.allocated(layout, allocate, free).map_err(|error| error.with_stream(stream.id()))
     }
@@ -305,8 +305,8 @@ unsafe impl HasProperty<DeviceAccessible> for Marked {}
 // SAFETY: it is named only where the table says that the host may use the memory.
 unsafe impl HasProperty<HostAccessible> for Marked {}
 
-/// Makes a resource of functions. It copies the table and retains the context. The table of a resource
-/// of this library (`rmm_rs_resource_callbacks`) makes that resource again.
+/// Makes a resource of functions. It copies the table and retains the context. The table of a
+/// resource of this library (`rmm_rs_resource_callbacks`) makes that resource again.
 ///
 /// Source: `rmm::mr::callback_memory_resource`, `cuda::mr::any_resource`.
 #[unsafe(no_mangle)]
@@ -334,8 +334,8 @@ pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
     unsafe { resource::make(out, build) }
 }
 
-/// Writes the functions of a resource, for another library: their context is the resource, which the
-/// table does not retain by itself.
+/// Writes the functions of a resource, for another library: their context is the resource, which
+/// the table does not retain by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_callbacks(
     resource: *const Resource,

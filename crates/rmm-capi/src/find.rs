@@ -5,8 +5,8 @@ use rmm_core::SyncResource as _;
 use crate::failure::Failure;
 use crate::resource::Resource;
 
-/// Calls `$act` with the first such adaptor of a stack, as a `Result`: over either type of upstream,
-/// which this crate's have and which those of specifications have.
+/// Calls `$act` with the first such adaptor of a stack, as a `Result`: over either type of
+/// upstream, which this crate's have and which those of specifications have.
 macro_rules! with_adaptor {
     ($resource:expr, $adaptor:ident, $does:literal, |$this:ident| $act:expr) => {{
         use rmm_core::{AnyResource, Introspect as _};

@@ -45,7 +45,7 @@ pub(crate) fn value<T>(default: T, run: impl FnOnce() -> T) -> T {
 #[cold]
 pub(crate) fn note(failure: Failure) -> i32 {
     let status = failure.status;
-    // While the thread ends there is nobody left to ask for the error.
+    // While the thread ends no caller is left to ask for the error.
     let _ending = LAST.try_with(|last| drop(last.replace(Some(failure))));
     status
 }

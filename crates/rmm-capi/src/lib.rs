@@ -23,11 +23,11 @@
 //! - A pointer to a [`Resource`] or a [`Stream`](stream::Stream) is one that a function of this
 //!   crate returned, and its reference was not released yet.
 //! - A pointer to a result may be written to, and a pointer to a structure or a text may be read,
-//!   during the call. A structure has as many bytes as its first field says. A buffer has as many as
-//!   its capacity says.
+//!   during the call. A structure has as many bytes as its first field says. A buffer has as many
+//!   as its capacity says.
 //! - A stream handle is 0, 1 or 2, or names a stream that exists until the function returns. If it
 //!   was [adopted](stream::rmm_rs_stream_adopt) until it is released, or the resource's
-//!   [policy](pool::rmm_rs_pool_stream_policy) is to keep streams, nobody releases or forgets it
+//!   [policy](pool::rmm_rs_pool_stream_policy) is to keep streams, no thread releases or forgets it
 //!   during the call, and it exists until then.
 //! - Memory that is freed was allocated from an equal resource with this size and alignment, was
 //!   not freed before, and no work uses it but such as comes before the free in the order of the
@@ -35,8 +35,8 @@
 //! - Callbacks keep the contract of a resource.
 //!
 //! What a function does with a null pointer, an alignment that is not a power of two, a size that
-//! overflows, a text that is not UTF-8 or a number that is not one of the constants is not undefined:
-//! it is refused.
+//! overflows, a text that is not UTF-8 or a number that is not one of the constants is not
+//! undefined: it is refused.
 #![expect(
     clippy::missing_safety_doc,
     reason = "one contract holds for all functions, at the top of the crate"

@@ -11,9 +11,9 @@ use crate::sized::{self, Sized};
 use crate::status::{RMM_RS_OK, RMM_RS_REFUSED, Status};
 use crate::text;
 
-/// The version of this interface: the major number in the upper 16 bits, the minor one in the lower.
-/// Functions are added with a minor version; none is removed or changed but with a major one, which
-/// the library's name carries.
+/// The version of this interface: the major number in the upper 16 bits, the minor one in the
+/// lower. Functions are added with a minor version; none is removed or changed but with a major
+/// one, which the library's name carries.
 pub const RMM_RS_ABI_VERSION: u32 = 0x0001_0000;
 
 /// A figure of an error that is not known.
@@ -67,8 +67,8 @@ pub extern "C" fn rmm_rs_driver_status() -> Status {
 }
 
 /// Copies the text of the calling thread's last failure into the buffer, cut off where it does not
-/// fit, with a zero byte at its end. Returns the length of the whole text without that byte: 0 if no
-/// call failed. The buffer may be null if the capacity is 0.
+/// fit, with a zero byte at its end. Returns the length of the whole text without that byte: 0 if
+/// no call failed. The buffer may be null if the capacity is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_last_error_message(buffer: *mut c_char, capacity: usize) -> usize {
     guard::value(0, || {

@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::torch::device;
 use crate::{guard, streams};
 
-/// Sizes of the blocks, which the runtime does not tell when it frees them.
+/// Sizes of the blocks, which the runtime does not pass when it frees them.
 static BLOCKS: LazyLock<DashMap<usize, Block>> = LazyLock::new(DashMap::new);
 
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ struct Block {
 static BOUND: OnceLock<AtomicPtr<c_void>> = OnceLock::new();
 
 fn bound() -> Option<CuStream> {
-    // Acquire: whoever bound the stream made it before.
+    // Acquire: the thread that bound the stream made it before.
     BOUND.get().map(|stream| CuStream::from_raw(stream.load(Ordering::Acquire)))
 }
 

@@ -36,8 +36,8 @@ pub struct PoolOptions {
     pub initial_size: u64,
     /// The most bytes to reserve; 0 for no limit.
     pub maximum_size: u64,
-    /// Bytes above which the pool waits for other streams and returns idle memory before it grows; 0
-    /// for none.
+    /// Bytes above which the pool waits for other streams and returns idle memory before it grows;
+    /// 0 for none.
     pub soft_maximum_size: u64,
     /// What the pool puts first: one of `RMM_RS_POOL_*`.
     pub preset: u32,

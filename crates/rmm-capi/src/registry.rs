@@ -50,8 +50,8 @@ pub unsafe extern "C" fn rmm_rs_get_per_device_resource(
     unsafe { resource::make_shared(out, find) }
 }
 
-/// Sets the resource of a device, to which the registry keeps a reference. Stores a reference to the
-/// one before, unless `previous` is null.
+/// Sets the resource of a device, to which the registry keeps a reference. Stores a reference to
+/// the one before, unless `previous` is null.
 ///
 /// Source: `rmm::mr::set_per_device_resource`.
 #[unsafe(no_mangle)]

@@ -46,8 +46,8 @@ impl From<AllocationCounters> for Figures {
     }
 }
 
-/// Writes what the statistics adaptor, or the first one below the resource, has counted since it was
-/// made, or since the last push.
+/// Writes what the statistics adaptor, or the first one below the resource, has counted since it
+/// was made, or since the last push.
 ///
 /// Source: `statistics_resource_adaptor::get_bytes_counter`, `get_allocations_counter`.
 #[unsafe(no_mangle)]
@@ -88,8 +88,8 @@ pub unsafe extern "C" fn rmm_rs_statistics_push(
     })
 }
 
-/// Ends the last push, adds what was counted since to what was counted before, and writes it, unless
-/// `out` is null. `RMM_RS_INVALID_ARGUMENT` if there was no push.
+/// Ends the last push, adds what was counted since to what was counted before, and writes it,
+/// unless `out` is null. `RMM_RS_INVALID_ARGUMENT` if there was no push.
 ///
 /// Source: `statistics_resource_adaptor::pop_counters`.
 #[unsafe(no_mangle)]

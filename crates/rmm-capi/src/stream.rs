@@ -1,8 +1,8 @@
 //! Streams: those that this library makes, and those of others whose end it is told.
 //!
 //! Functions that take a stream take its handle. A handle that this library knows from here is
-//! recognised at once; of any other the driver is asked for the stream's id, since a handle is given
-//! to another stream once the first is destroyed.
+//! recognised at once; of any other the driver is asked for the stream's id, since a handle is
+//! given to another stream once the first is destroyed.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{guard, library, streams};
 
 /// The stream exists until it is released: fast, and no call of the driver per use.
 pub const RMM_RS_STREAM_UNTIL_RELEASED: u32 = 0;
-/// Nobody says when the stream ends: the driver is asked for its id at each use.
+/// No caller says when the stream ends: the driver is asked for its id at each use.
 pub const RMM_RS_STREAM_UNKNOWN: u32 = 1;
 
 /// The stream does not wait for the legacy default stream (`CU_STREAM_NON_BLOCKING`).
@@ -45,8 +45,8 @@ unsafe fn give(stream: CudaStream, is_known: bool, out: *mut *mut Stream) -> Res
     Ok(())
 }
 
-/// Makes a stream in the current context. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The stream is
-/// destroyed when it is released and the last container that uses it is gone.
+/// Makes a stream in the current context. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The stream
+/// is destroyed when it is released and the last container that uses it is gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut Stream) -> Status {
     // SAFETY: the crate's contract.
@@ -61,9 +61,9 @@ pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut Stream) ->
     })
 }
 
-/// Makes the library know a stream of the caller. `lifetime` is `RMM_RS_STREAM_UNTIL_RELEASED`: then
-/// the stream exists until it is released as often as it was adopted, and every use of the handle is
-/// fast; or `RMM_RS_STREAM_UNKNOWN`, which promises nothing.
+/// Makes the library know a stream of the caller. `lifetime` is `RMM_RS_STREAM_UNTIL_RELEASED`:
+/// then the stream exists until it is released as often as it was adopted, and every use of the
+/// handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_adopt(
     stream: *mut c_void,
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn rmm_rs_stream_release(stream: *mut Stream) {
     });
 }
 
-/// Says that a stream is about to be destroyed which was kept by a resource's policy. A handle that is
-/// not known is not an error.
+/// Says that a stream is about to be destroyed which was kept by a resource's policy. A handle that
+/// is not known is not an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_forget(stream: *mut c_void) -> Status {
     guard::status(|| {

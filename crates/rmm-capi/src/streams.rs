@@ -67,7 +67,7 @@ fn slot_of(handle: CuStream) -> usize {
 /// Calls `act` with the stream, if it is one of the thread's recent ones.
 ///
 /// # Safety
-/// Nobody [forgets](forget) the handle during the call.
+/// No thread [forgets](forget) the handle during the call.
 #[inline]
 unsafe fn with_recent<R, A: FnOnce(StreamRef<'_>) -> R>(handle: CuStream, act: A) -> Result<R, A> {
     let slot = RECENT.try_with(|recent| recent[slot_of(handle)].get()).ok();
@@ -102,8 +102,8 @@ fn find(handle: CuStream) -> Option<Arc<CudaStream>> {
 /// If there is no driver, or it does not know the handle; then `act` is not called.
 ///
 /// # Safety
-/// The handle is 0, 1 or 2, or names a stream that exists during the call, during which nobody
-/// [forgets](forget) it; and, if it was adopted or `resource` keeps streams, until somebody does.
+/// The handle is 0, 1 or 2, or names a stream that exists during the call, during which no thread
+/// [forgets](forget) it; and, if it was adopted or `resource` keeps streams, until a thread does.
 #[inline]
 pub(crate) unsafe fn with<R>(
     handle: CuStream,
@@ -190,7 +190,7 @@ pub(crate) fn enter(stream: &Arc<CudaStream>) {
             if *known.stream == **stream {
                 known.adoptions += 1;
             } else {
-                // Another stream had the handle, and nobody said that it ended.
+                // Another stream had the handle, and no caller said that it ended.
                 let new = Known { stream: Arc::clone(stream), adoptions: 1 };
                 replaced = Some(std::mem::replace(known, new));
                 let _counted = REMOVALS.fetch_add(1, Ordering::Release);

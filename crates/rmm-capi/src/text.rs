@@ -29,8 +29,8 @@ pub(crate) unsafe fn write(text: &str, buffer: *mut c_char, capacity: usize) -> 
         while !text.is_char_boundary(fits) {
             fits -= 1;
         }
-        // SAFETY: `fits` bytes are less than the capacity and than the text; the two do not overlap,
-        // since the text is this library's.
+        // SAFETY: `fits` bytes are less than the capacity and than the text; the two do not
+        // overlap, since the text is this library's.
         unsafe { ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, fits) };
         // SAFETY: the byte behind them is within the capacity.
         let end = unsafe { buffer.add(fits) };

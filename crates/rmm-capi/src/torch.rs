@@ -1,8 +1,8 @@
 //! The functions that `PyTorch` loads, for `torch.cuda.memory.CUDAPluggableAllocator`.
 //!
-//! Each device gets a resource at its first allocation: what the registry has, if somebody set one,
-//! or else what the environment variable `RMM_RESOURCE` says, or else `pool(cuda)`. It stays for the
-//! rest of the process, since memory has to go back to where it came from.
+//! Each device gets a resource at its first allocation: what the registry has, if the program set
+//! one, or else what the environment variable `RMM_RESOURCE` says, or else `pool(cuda)`. It stays
+//! for the rest of the process, since memory has to go back to where it came from.
 //!
 //! `PyTorch`'s streams are never destroyed, so they are kept.
 
@@ -24,8 +24,8 @@ unsafe extern "C-unwind" {
     fn rmm_rs_throw_bad_alloc(text: *const c_char);
 }
 
-/// Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since `PyTorch`
-/// does not check for null: the only function here that throws. Zero bytes are null.
+/// Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since
+/// `PyTorch` does not check for null: the only function here that throws. Zero bytes are null.
 ///
 /// Source: `rmm.allocators.torch.rmm_torch_allocator`.
 #[unsafe(no_mangle)]
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
             Some(others) => {
                 // SAFETY: the crate's contract: all streams are PyTorch's.
                 let gathered = unsafe { device.gather(last, &others) };
-                // If it cannot be ordered the memory stays allocated: somebody may use it.
+                // If it cannot be ordered the memory stays allocated: work may use it.
                 free(gathered?.as_stream_ref());
             }
         }

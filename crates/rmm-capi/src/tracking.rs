@@ -30,8 +30,8 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding_bytes(
     })
 }
 
-/// Copies a report of those allocations, with the stacks of their callers if they were captured, into
-/// the buffer, as `rmm_rs_last_error_message` does with its text.
+/// Copies a report of those allocations, with the stacks of their callers if they were captured,
+/// into the buffer, as `rmm_rs_last_error_message` does with its text.
 ///
 /// Source: `tracking_resource_adaptor::get_outstanding_allocations_str`.
 #[unsafe(no_mangle)]

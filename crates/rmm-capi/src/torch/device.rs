@@ -14,7 +14,7 @@ use crate::resource::Resource;
 use crate::status::RMM_RS_OUT_OF_MEMORY;
 use crate::streams;
 
-/// What a framework gets if nobody says anything.
+/// What a framework gets by default.
 const DEFAULT: &str = "pool(cuda)";
 
 /// As many devices as the driver can have, and more.

@@ -15,7 +15,8 @@ use rmm_rs::suballocators::*;
 
 use super::common::*;
 
-/// Calls every function that can reach the driver, for resources that wait for nothing when they free.
+/// Calls every function that can reach the driver, for resources that wait for nothing when they
+/// free.
 fn most() {
     rmm_rs_driver_status();
     let mut stream = ptr::null_mut();

@@ -1,4 +1,4 @@
-//! Making resources, and what they tell.
+//! Making resources, and what they report.
 
 use std::ffi::CStr;
 use std::ptr;

@@ -47,7 +47,8 @@ fn known_streams_are_never_asked_for_their_id() {
             let got = c!(rmm_rs_resource_try_allocate_now(pool, handle, 4096, 256, &raw mut now));
             assert!(got && !now.is_null(), "stream {handle:?}");
             let freed = c!(rmm_rs_resource_try_deallocate_now(pool, handle, now, 4096, 256));
-            // A pool that checks frees, as it does in debug builds, looks a block up under its lock.
+            // A pool that checks frees, as it does in debug builds, looks a block up under its
+            // lock.
             assert_eq!(freed, !cfg!(debug_assertions), "stream {handle:?}");
             let pool = Owned(pool);
             if !freed {
@@ -138,7 +139,7 @@ fn a_stream_is_known_until_it_is_released_as_often_as_it_was_adopted() {
     c!(rmm_rs_stream_release(first));
     assert_eq!(ids(), 0);
     c!(rmm_rs_stream_release(second));
-    assert_ne!(ids(), 0, "nobody says any more when it ends");
+    assert_ne!(ids(), 0, "its end is unknown again");
 
     let unknown = adopt(handle, RMM_RS_STREAM_UNKNOWN);
     assert_ne!(ids(), 0);
