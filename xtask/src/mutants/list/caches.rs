@@ -3,7 +3,6 @@
 use crate::mutants::mutant::Mutant;
 
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
-const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
 const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
@@ -12,6 +11,8 @@ const FENCE: &str = "crates/rmm-adaptors/src/sync/fence.rs";
 const BACKOFF: &str = "crates/rmm-adaptors/src/sync/backoff.rs";
 const BUILDER: &str = "crates/rmm-adaptors/src/pool/builder.rs";
 const THREAD: &str = "crates/rmm-adaptors/src/sync/thread_token.rs";
+const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
+const SLOT: &str = "crates/rmm-adaptors/src/pool/caches/slot.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 
 /// What has models that explore every interleaving of a few threads.
@@ -20,9 +21,9 @@ pub(in crate::mutants) const MODELLED: &[&str] = &[BIASED, THREAD];
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cache-of-any-stream",
-        file: CACHES,
-        original: "let cache = cache.as_mut().filter(|_| header.is_of(stream))?;",
-        replacement: "let cache = cache.as_mut()?;",
+        file: SLOT,
+        original: "self.stream.load(Ordering::Relaxed) == stream.get()",
+        replacement: "self.stream.load(Ordering::Relaxed) != NO_STREAM || stream.get() == NO_STREAM",
         breaks: "a stream gets what another has just freed",
     },
     Mutant {
@@ -34,8 +35,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cached-blocks-left-out-of-the-search",
-        file: ALLOCATE,
-        original: "        self.flush_caches(&mut state);\n",
+        file: LADDER,
+        original: "        core.flush_caches(self.session);\n",
         replacement: "",
         breaks: "memory in thread caches is refused to other threads",
     },
@@ -169,7 +170,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         name: "fences-of-the-pool-not-asked-for",
         file: BUILDER,
         original: "let fences = if symmetric_fences {",
-        replacement: "let fences = if symmetric_fences && initial_size == usize::MAX {",
+        replacement: "let fences = if symmetric_fences && initial_size == u64::MAX {",
         breaks: "a pool that asks for full fences aborts its program in a sandbox",
     },
     Mutant {
