@@ -19,6 +19,14 @@ pub(crate) fn gpu_tests() -> Result<Program> {
     the("test", "gpu", build_programs(&mut command)?)
 }
 
+/// The programs of cudarc's that run on a device, as tests in the same profile.
+pub(crate) fn cudarc_tests() -> Result<Program> {
+    let mut command = cargo();
+    command.args(["test", "--profile", "gpu", "-p", "rmm-interop-cudarc"]);
+    command.args(["--features", "checked-alone", "--test", "device", "--no-run"]);
+    the("test", "device", build_programs(&mut command)?)
+}
+
 /// The `rmm` program in a profile.
 pub(crate) fn rmm(profile: &str) -> Result<Program> {
     let mut command = cargo();
@@ -39,7 +47,16 @@ pub(crate) fn benches() -> Result<Vec<Program>> {
 /// A program of the benchmarks' package, as released.
 pub(crate) fn bench_program(name: &str) -> Result<Program> {
     let mut command = cargo();
-    command.args(["build", "--release", "-p", "rmm-benches", "--bin", name]);
+    command.args([
+        "build",
+        "--release",
+        "-p",
+        "rmm-benches",
+        "--features",
+        "cudarc",
+        "--bin",
+        name,
+    ]);
     the("bin", name, build_programs(&mut command)?)
 }
 

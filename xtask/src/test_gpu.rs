@@ -52,6 +52,8 @@ pub(crate) struct Args {
 struct Programs {
     /// The test program.
     gpu: PathBuf,
+    /// The test program of those who use cudarc.
+    cudarc: PathBuf,
     /// The `rmm` program, which finds the GPUs.
     rmm: PathBuf,
     /// Where the JUnit file goes if no other place was asked for.
@@ -78,12 +80,14 @@ impl Programs {
     fn of_archive(folder: &Path) -> Result<Self> {
         let archive = Archive::open(folder)?;
         let junit = folder.join("test-gpu.xml");
-        Ok(Self { gpu: archive.program("gpu")?, rmm: archive.program("rmm")?, junit })
+        let [gpu, cudarc] = [archive.program("gpu")?, archive.program("cudarc")?];
+        Ok(Self { gpu, cudarc, rmm: archive.program("rmm")?, junit })
     }
 
     fn from_source() -> Result<Self> {
         let junit = workspace_root()?.join("target/test-gpu.xml");
-        Ok(Self { gpu: build::gpu_tests()?.path, rmm: build::rmm("gpu")?.path, junit })
+        let [gpu, cudarc] = [build::gpu_tests()?.path, build::cudarc_tests()?.path];
+        Ok(Self { gpu, cudarc, rmm: build::rmm("gpu")?.path, junit })
     }
 }
 
@@ -116,9 +120,10 @@ fn run_matrix(args: &Args, programs: &Programs) -> Result<()> {
     }
 }
 
-/// Runs the test program once, and prints what went wrong.
+/// Runs a test program once, and prints what went wrong.
 fn run_cell(cell: Cell, programs: &Programs, rest: &[String], limit: Duration) -> CellResult {
-    let mut command = cell.command(&programs.gpu);
+    let program = if cell.is_of_cudarc() { &programs.cudarc } else { &programs.gpu };
+    let mut command = cell.command(program);
     command.args(rest);
     println!("$ {}", crate::cargo::describe(&command));
     let result = judge(cell, execute::run(&mut command, limit));

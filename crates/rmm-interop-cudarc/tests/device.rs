@@ -1,5 +1,6 @@
 //! A program of cudarc's on the pool, with a kernel of its own from PTX: on a GPU with
 //! `RMM_DRIVER=cuda`, else on the software device, where the kernel is registered in Rust.
+//! `cargo xtask test-gpu` runs it on each GPU, whose number is in `RMM_TEST_DEVICE`.
 #![cfg(target_os = "linux")]
 
 use std::error::Error;
@@ -21,7 +22,7 @@ const COUNT: usize = LEN as usize;
 /// Runs a program on the device that `RMM_DRIVER` selects.
 fn on_device(program: impl Fn(&Arc<CudaContext>, &CudaFunction) -> Result<(), Box<dyn Error>>) {
     let run = || {
-        let context = CudaContext::new(0).expect("there is a device");
+        let context = CudaContext::new(ordinal()).expect("there is a device");
         let module = context.load_module(Ptx::from_src(PTX)).expect("the kernel compiles");
         let saxpy = module.load_function("saxpy").expect("it is in the module");
         program(&context, &saxpy).expect("the program runs");
@@ -38,6 +39,12 @@ fn on_device(program: impl Fn(&Arc<CudaContext>, &CudaFunction) -> Result<(), Bo
         });
         run();
     });
+}
+
+/// The device's number with the driver.
+fn ordinal() -> usize {
+    let wish = std::env::var("RMM_TEST_DEVICE");
+    wish.map_or(0, |ordinal| ordinal.parse().expect("RMM_TEST_DEVICE is a number"))
 }
 
 fn stream(context: &Arc<CudaContext>) -> Result<Stream, Box<dyn Error>> {

@@ -1,5 +1,5 @@
-//! The cells of the matrix: devices x kinds of stream x resources, and one for each device for all
-//! tests that choose these themselves.
+//! The cells of the matrix: devices x kinds of stream x resources, and two for each device: one for
+//! all tests that choose these themselves, and one for programs of cudarc's.
 
 use std::fmt;
 use std::path::Path;
@@ -30,6 +30,9 @@ const OF_ADAPTORS: &str = "non-blocking";
 /// Stands for the kinds of stream, or the resources, that tests choose themselves.
 const OWN: &str = "its own";
 
+/// Stands for the resources of the programs of cudarc's, which are a test program of their own.
+const CUDARC: &str = "cudarc";
+
 /// The modules of the test program whose tests are about one kind of stream and one resource; all
 /// others choose these themselves.
 const SUITE: [&str; 2] = ["small::", "spacious::"];
@@ -51,7 +54,7 @@ pub(super) struct Cell {
     pub(super) device: u32,
     /// One of [`STREAMS`], or [`OWN`].
     pub(super) stream: &'static str,
-    /// A name of the list of stacks, or [`OWN`].
+    /// A name of the list of stacks, [`OWN`] or [`CUDARC`].
     pub(super) resource: &'static str,
 }
 
@@ -62,6 +65,11 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
+    /// Whether it is of the test program of those who use cudarc.
+    pub(super) fn is_of_cudarc(&self) -> bool {
+        self.resource == CUDARC
+    }
+
     /// The command that runs this cell, in a process of its own: a device that was left broken
     /// harms no other cell.
     pub(super) fn command(&self, program: &Path) -> Command {
@@ -70,7 +78,9 @@ impl Cell {
             .arg("--test-threads=1")
             .env("RMM_DRIVER", "cuda")
             .env("RMM_TEST_DEVICE", self.device.to_string());
-        if self.resource == OWN {
+        if self.is_of_cudarc() {
+            // All of its tests, which choose for themselves.
+        } else if self.resource == OWN {
             command.args(SUITE.map(|module| format!("--skip={module}")));
         } else {
             command
@@ -102,6 +112,7 @@ pub(super) fn cells(devices: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &device in devices {
         cells.push(Cell { device, stream: OWN, resource: OWN });
+        cells.push(Cell { device, stream: OWN, resource: CUDARC });
         for &stream in STREAMS {
             let adaptors = if stream == OF_ADAPTORS { ADAPTORS } else { &[] };
             let resources = RESOURCES.iter().chain(adaptors);
@@ -133,7 +144,7 @@ mod tests {
     #[test]
     fn each_combination_is_a_cell_of_its_own() {
         let cells = cells(&[0, 2]);
-        assert_eq!(cells.len(), 2 * (1 + STREAMS.len() * RESOURCES.len() + ADAPTORS.len()));
+        assert_eq!(cells.len(), 2 * (2 + STREAMS.len() * RESOURCES.len() + ADAPTORS.len()));
         assert!(cells.iter().enumerate().all(|(index, cell)| !cells[..index].contains(cell)));
     }
 
@@ -160,6 +171,10 @@ mod tests {
         assert_eq!(
             command(Cell { device: 2, stream: OWN, resource: OWN }),
             "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 /a/gpu --test-threads=1 --skip=small:: --skip=spacious::"
+        );
+        assert_eq!(
+            command(Cell { device: 2, stream: OWN, resource: CUDARC }),
+            "RMM_DRIVER=cuda RMM_TEST_DEVICE=2 /a/gpu --test-threads=1"
         );
     }
 

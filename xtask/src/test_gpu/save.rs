@@ -19,6 +19,7 @@ pub(super) fn save(folder: &Path) -> Result<()> {
     let mut programs = vec![
         ("xtask".to_owned(), env::current_exe()?),
         ("gpu".to_owned(), build::gpu_tests()?.path),
+        ("cudarc".to_owned(), build::cudarc_tests()?.path),
         ("rmm-checked".to_owned(), build::rmm("gpu")?.path),
         ("rmm".to_owned(), build::rmm("release")?.path),
     ];

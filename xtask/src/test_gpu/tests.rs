@@ -6,23 +6,28 @@ use crate::scripts::{ONE_GPU, Scripts};
 
 const NO_DRIVER: &str = r#"echo '{"driver":null,"devices":[]}'; exit 1"#;
 
-/// Runs of the program on one GPU.
-const CELLS: usize = 1
+/// Runs of the programs on one GPU.
+const CELLS: usize = 2
     + super::matrix::STREAMS.len() * super::matrix::RESOURCES.len()
     + super::matrix::ADAPTORS.len();
 
 const PASSES: &str =
     "echo 'running 1 test'; echo 'test a ... ok'; echo; echo 'test result: ok. 1 passed'";
 
-/// An archive that was written by the real code from two scripts.
+/// An archive that was written by the real code from scripts.
 struct Fixture {
     scripts: Scripts,
 }
 
 impl Fixture {
     fn new(rmm: &str, gpu: &str) -> Self {
+        Self::with_cudarc(rmm, gpu, gpu)
+    }
+
+    fn with_cudarc(rmm: &str, gpu: &str, cudarc: &str) -> Self {
         let scripts = Scripts::new();
-        let programs = vec![scripts.write("rmm", rmm), scripts.write("gpu", gpu)];
+        let programs = [("rmm", rmm), ("gpu", gpu), ("cudarc", cudarc)];
+        let programs = programs.map(|(name, body)| scripts.write(name, body)).into();
         let contents = Contents { programs, ..Contents::default() };
         archive::write(&scripts.folder().join("archive"), &contents).unwrap();
         Self { scripts }
@@ -64,6 +69,17 @@ fn every_cell_runs_from_an_archive_with_its_own_settings() {
         "{ran}"
     );
     assert_eq!(fixture.junit().matches("<testcase ").count(), CELLS);
+}
+
+#[test]
+fn the_programs_of_cudarc_are_one_run_of_each_device() {
+    let fails = "echo 'running 1 test'; echo 'test b ... FAILED'; echo; \
+                 echo 'test result: FAILED. 0 passed; 1 failed'; exit 101";
+    let fixture = Fixture::with_cudarc(ONE_GPU, PASSES, fails);
+    assert_eq!(message(fixture.run(|_| ())), format!("1 of {CELLS} runs failed"));
+    let junit = fixture.junit();
+    assert!(junit.contains(r#"classname="gpu.device-0.its own.cudarc""#), "{junit}");
+    assert_eq!(junit.matches("<failure ").count(), 1);
 }
 
 #[test]
