@@ -34,6 +34,7 @@ bool short_calls(peers::kind const& kind) { return kind.work != peers::serves::l
 bool many_sizes(peers::kind const& kind) { return kind.work != peers::serves::pairs; }
 bool long_lists(peers::kind const& kind) { return many_sizes(kind) && kind.work != peers::serves::little; }
 bool other_streams(peers::kind const& kind) { return long_lists(kind) && kind.work != peers::serves::all_but_handoff; }
+bool nothing(peers::kind const&) { return false; }
 bool below_adaptors(peers::kind const& kind) { return kind.name == "pool"; }
 
 constexpr workload workloads[]{
@@ -55,6 +56,8 @@ constexpr workload workloads[]{
   {"grow", peers::grow, long_lists},
   {"busy", peers::busy, long_lists},
   {"replay", peers::replay, long_lists},
+  // A library for Rust, whose slices our own runner times.
+  {"cudarc", peers::pair, nothing},
 };
 
 std::set<std::string> words(std::string const& list)

@@ -4,6 +4,8 @@
 
 mod adaptors;
 mod bench;
+#[cfg(feature = "cudarc")]
+mod cudarc;
 mod defaults;
 mod extent;
 mod foreign;
@@ -66,6 +68,11 @@ pub const WORKLOADS: &[Workload] = &[
     many("grow", "allocations from an empty pool", growth::grow),
     many("busy", "random calls beside work of the device", growth::busy),
     many("replay", "recorded programs", replay::replay),
+    #[cfg(feature = "cudarc")]
+    Workload {
+        for_one: Some("pool"),
+        ..all("cudarc", "a vector's allocation and drop beside cudarc's slices", cudarc::cudarc)
+    },
 ];
 
 const fn all(

@@ -104,6 +104,12 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
             waits(trace),
         ]);
     }
+    if cfg!(feature = "cudarc") {
+        let slices = ["slice tracked", "slice untracked"];
+        let all = ["vector".to_owned()].into_iter();
+        let all = all.chain(slices.map(str::to_owned)).chain(slices.map(|s| format!("owned {s}")));
+        expected.extend(all.map(|params| format!("cudarc {params} ns/pair")));
+    }
     assert_eq!(names, expected);
     for row in &rows {
         let may_be_nothing = row.workload == "waits" || row.params == "clock";

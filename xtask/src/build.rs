@@ -44,7 +44,7 @@ pub(crate) fn benches() -> Result<Vec<Program>> {
     Ok(programs.into_iter().filter(|program| program.kind == "bench").collect())
 }
 
-/// A program of the benchmarks' package, as released.
+/// A program of the benchmarks' package, as released, with every workload.
 pub(crate) fn bench_program(name: &str) -> Result<Program> {
     let mut command = cargo();
     command.args([
