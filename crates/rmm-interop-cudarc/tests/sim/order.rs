@@ -78,6 +78,20 @@ fn use_on_another_stream_than_lent_to_waits_once() {
 }
 
 #[test]
+fn reading_on_another_stream_than_lent_to_is_in_order() {
+    check(|_, context| {
+        let (first, second) = (stream(context), context.new_stream().unwrap());
+        let home = CudaStream::new().unwrap();
+        let mut vector =
+            DeviceUVector::from_slice_in(&[1_u8; 1000], &home, &driver_pool()).unwrap();
+        vector.fill(2).unwrap(); // queued, on `home`
+        let copy = second.clone_dtoh(&vector.lend(&first).unwrap()).unwrap();
+        drop(vector);
+        assert_eq!(copy, [2; 1000]);
+    });
+}
+
+#[test]
 fn without_an_event_for_another_stream_the_host_waits_first() {
     check(|machine, context| {
         let (first, second) = (stream(context), context.new_stream().unwrap());

@@ -36,6 +36,19 @@ fn its_first_use_may_be_on_another_stream() {
 }
 
 #[test]
+fn a_vector_that_comes_back_waits_for_the_slices_uses() {
+    check(|_, context| {
+        let (first, second) = (stream(context), stream(context));
+        let vector = DeviceUVector::<f32>::uninit_in(1000, &first, &driver_pool()).unwrap();
+        // SAFETY: it is used on one stream beside its own.
+        let mut slice = unsafe { OwnedSlice::new(vector, &first) }.unwrap();
+        second.memset_zeros(&mut slice).unwrap();
+        let vector = slice.into_vector(); // `first` waits for `second`
+        assert_eq!(vector.to_vec().unwrap(), [0.0; 1000]);
+    });
+}
+
+#[test]
 fn the_vector_moves_to_the_slices_stream_and_comes_back() {
     check(|_, context| {
         let (first, second) = (stream(context), stream(context));

@@ -15,10 +15,12 @@ use crate::common::*;
 #[test]
 fn a_container_outlives_every_handle_of_its_stream() {
     check(|_, context| {
-        let vector = {
+        let (vector, theirs) = {
             let stream = stream(context);
-            DeviceUVector::from_slice_in(&[1_u8; 1000], &stream, &driver_pool()).unwrap()
+            let vector = DeviceUVector::from_slice_in(&[1_u8; 1000], &stream, &driver_pool());
+            (vector.unwrap(), Arc::downgrade(stream.theirs()))
         };
+        assert!(theirs.upgrade().is_some(), "the container keeps the stream");
         assert_eq!(vector.to_vec().unwrap(), [1; 1000]);
     });
 }
