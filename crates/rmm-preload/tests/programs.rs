@@ -59,8 +59,32 @@ fn a_linked_program_gets_its_memory_from_the_resource() {
 
     let (printed, errors) = run(&program, folder.path(), &[("LD_PRELOAD", &preload())]);
     assert_eq!(printed, "done\n");
-    let report = "rmm-preload: 102 allocations served, 1 passed on to the driver\npool";
+    let report = "rmm-preload: 105 allocations served, 1 passed on to the driver\npool";
     assert!(errors.starts_with(report), "{errors}");
+}
+
+#[test]
+fn a_program_in_order_is_in_order_on_the_resource() {
+    let folder = folder_with_driver();
+    let Some(program) = compile_linked(folder.path()) else { return };
+    for seed in ["1", "2", "3", "4", "5"] {
+        let reports = tempfile::tempdir().expect("a folder can be made");
+        let variables = [
+            ("LD_PRELOAD", preload()),
+            ("RMM_SIM_SEED", seed.into()),
+            ("RMM_SIM_REPORT", reports.path().into()),
+        ];
+        run(&program, folder.path(), &variables.each_ref().map(|(name, value)| (*name, &**value)));
+        let report = std::fs::read_dir(reports.path()).expect("it was made above").next();
+        let report = report.expect("the device writes it").expect("it can be read").path();
+        let report = std::fs::read_to_string(report).expect("it can be read");
+        assert!(report.ends_with("\nend\n"), "{report}");
+        let violations = report.lines().filter_map(|line| line.strip_prefix("violation "));
+        let violations: Vec<_> = violations.collect();
+        // What the program does on purpose.
+        let is_known = |text: &&str| text.starts_with("free of an address that is not allocated");
+        assert!(violations.len() == 1 && violations.iter().all(is_known), "seed {seed}: {report}");
+    }
 }
 
 #[test]

@@ -15,6 +15,13 @@ static void check(int code, int line) {
 }
 #define CHECK(call) check((call), __LINE__)
 
+static address filled(void *stream) {
+    address a;
+    CHECK(cuMemAllocAsync(&a, 1 << 16, stream));
+    CHECK(cuMemsetD8Async(a, 1, 1 << 16, stream));
+    return a;
+}
+
 int main(void) {
     void *context, *streams[2], *graph;
     int device;
@@ -37,6 +44,11 @@ int main(void) {
     CHECK(cuMemFree_v2(a));
     CHECK(cuMemAllocAsync(&a, 100, NULL));
     CHECK(cuMemFree_v2(a)); /* the driver permits the mixture */
+    CHECK(cuMemFree_v2(filled(streams[0]))); /* waits, so that any stream may have the block next */
+    CHECK(cuMemFreeAsync(filled(streams[1]), streams[1]));
+    CHECK(cuStreamDestroy_v2(streams[1])); /* its work goes on, and the next stream may have its handle */
+    CHECK(cuStreamCreate(&streams[1], 1));
+    CHECK(cuMemFreeAsync(filled(streams[1]), streams[1]));
     CHECK(cuStreamBeginCapture_v2(streams[0], 2));
     if (cuMemAllocAsync(&a, 4096, streams[0]) == 0) /* the graph's own, which the software device does not have */
         CHECK(cuMemFreeAsync(a, streams[0]));
