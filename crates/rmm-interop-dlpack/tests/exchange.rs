@@ -325,6 +325,31 @@ fn the_deleter_after_the_driver_is_gone_calls_nothing() {
 }
 
 #[test]
+fn a_deleter_does_not_end_the_capture_of_another_thread() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (own, captured) = (stream(), stream());
+    let mut foreign = Foreign::new(&[2], None);
+    // SAFETY: the memory is not used, and the tensor outlives the vector.
+    let imported = unsafe { from_dlpack::<f32>(NonNull::from(&mut foreign.tensor), &own) };
+    let driver = rmm_sim::driver();
+    let mode = rmm_core::sys::CuCaptureMode::GLOBAL;
+    // SAFETY: the stream exists.
+    let code = unsafe { driver.cuStreamBeginCapture_v2(captured.as_raw(), mode) };
+    assert!(code.is_success());
+    std::thread::scope(|threads| {
+        threads.spawn(|| machine.scope(|| drop(imported)));
+    });
+    assert_eq!(foreign.deleted(), 1);
+    let mut graph = rmm_core::sys::CuGraph::NULL;
+    // SAFETY: `graph` may be written to.
+    let code = unsafe { driver.cuStreamEndCapture(captured.as_raw(), &raw mut graph) };
+    assert!(code.is_success(), "it was not invalidated");
+    // SAFETY: the graph exists and is used once.
+    assert!(unsafe { driver.cuGraphDestroy(graph) }.is_success());
+}
+
+#[test]
 fn an_imported_tensor_is_leaked_while_its_stream_is_captured() {
     let machine = Machine::new();
     let _entered = machine.enter();

@@ -1,10 +1,12 @@
 //! Tasks wake when a device fails, although no host function runs.
 
+use std::sync::Arc;
+
 use rmm_async::{completed, download, wait_for_abandoned};
 use rmm_containers::DeviceUVector;
 use rmm_core::sys::CuResult;
 use rmm_core::{CudaStream, Device};
-use rmm_sim::{Kernel, Machine, Schedule};
+use rmm_sim::{Fault, Kernel, Machine, Schedule};
 
 use crate::harness::{Gate, block_on, checker, lazy, poll_once, stream};
 
@@ -51,6 +53,25 @@ fn a_context_that_fails_wakes_its_tasks() {
     let error = waiting.join().expect("no panic").expect_err("the context is lost");
     assert_eq!(error.code(), Some(CuResult::ECC_UNCORRECTABLE));
     gate.open_after_a_fault();
+}
+
+#[test]
+fn a_query_that_fails_frees_nothing() {
+    let machine = lazy();
+    let _entered = machine.enter();
+    let _all = machine.enter_all_threads();
+    let stream = stream();
+    let gate = Gate::new(&machine, &stream);
+    let kept = Arc::new(());
+    let pending = completed(&stream).expect("it is enqueued").keep(Arc::clone(&kept));
+    machine.fail(Fault::from_nth("cuEventQuery", 0, CuResult::OUT_OF_MEMORY));
+    drop(pending);
+    machine.clear_faults();
+    assert!(machine.failed_calls().contains(&"cuEventQuery"));
+    assert_eq!(Arc::strong_count(&kept), 2, "the work is pending");
+    gate.open();
+    wait_for_abandoned();
+    assert_eq!(Arc::strong_count(&kept), 1);
 }
 
 #[test]
