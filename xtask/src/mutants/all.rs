@@ -1,8 +1,8 @@
 //! Every mutant, of all lists.
 
 use super::list::{
-    self, adaptors, beside, caches, containers, core, default_streams, device, end, foreign, fresh,
-    heap, lost, streams,
+    self, adaptors, beside, caches, containers, core, cudarc, default_streams, device, end,
+    foreign, fresh, heap, lost, streams,
 };
 use super::mutant::Mutant;
 
@@ -21,6 +21,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         beside::MUTANTS,
         containers::MUTANTS,
         core::MUTANTS,
+        cudarc::MUTANTS,
         default_streams::MUTANTS,
         device::MUTANTS,
         end::MUTANTS,

@@ -15,6 +15,13 @@ use crate::error::Result;
 /// The package whose tests are asked last, because they take longest.
 const SLOW: &str = "rmm-conformance";
 
+/// The packages some of whose tests run example programs, which cargo builds only if it is asked
+/// for no kind of target.
+const RUN_EXAMPLES: [&str; 2] = ["rmm-interop-cudarc", "rmm-preload"];
+
+/// The package that is built alone: else the program chooses the features of cudarc.
+const ALONE: &str = "rmm-interop-cudarc";
+
 /// The package that has models of its locks.
 const MODELLED: &str = "rmm-adaptors";
 
@@ -117,6 +124,7 @@ impl<'a> Judge<'a> {
         let mut command = self.nextest(scope);
         match scope {
             Scope::Models => command.args(["--lib", "-E", "test(models::)"]),
+            Scope::Package(package) if RUN_EXAMPLES.contains(&package) => &mut command,
             Scope::Package(_) => command.args(["--lib", "--tests"]),
         };
         command
@@ -125,6 +133,9 @@ impl<'a> Judge<'a> {
     /// Builds no more than the programs that these tests are in.
     fn some(&self, scope: Scope<'_>, tests: &[&Killer]) -> Command {
         let mut command = self.nextest(scope);
+        if matches!(scope, Scope::Package(package) if RUN_EXAMPLES.contains(&package)) {
+            command.arg("--examples");
+        }
         let programs: BTreeSet<_> = tests.iter().map(|killer| killer.program()).collect();
         for program in programs {
             match program {
@@ -139,7 +150,7 @@ impl<'a> Judge<'a> {
     fn nextest(&self, scope: Scope<'_>) -> Command {
         // Most of a mutant's time goes into compiling, and debug information would be much of that.
         // Tests of the software device's reports look for lines of the program.
-        let needs_lines = matches!(scope, Scope::Package("rmm-sim"));
+        let needs_lines = matches!(scope, Scope::Package("rmm-sim" | "rmm-interop-cudarc"));
         let debug = if needs_lines { "line-tables-only" } else { "0" };
         let mut command = cargo();
         command
@@ -162,6 +173,7 @@ impl<'a> Judge<'a> {
                 .env("RUSTFLAGS", "--cfg rmm_loom"),
             Scope::Package(package) => command
                 .args(["-p", package])
+                .args((package == ALONE).then_some("--features=checked-alone"))
                 .env("CARGO_TARGET_DIR", &self.target)
                 // A mutant leaves things unused.
                 .env_remove("RUSTFLAGS"),
@@ -251,5 +263,12 @@ mod tests {
         let line = describe(&judge.some(Scope::Package("p"), &[&killers[0], &killers[1]]));
         assert!(line.contains("-p p --lib --test suite -E"), "{line}");
         assert!(line.ends_with(" | (binary_id(=p) & test(=c))'"), "{line}");
+
+        let scope = Scope::Package("rmm-interop-cudarc");
+        let killer = Killer::parse("rmm-interop-cudarc::sim owned::a").unwrap();
+        let line = describe(&judge.some(scope, &[&killer]));
+        assert!(line.contains(" --features=checked-alone --examples --test sim -E "), "{line}");
+        let line = describe(&judge.all(scope));
+        assert!(line.ends_with("-p rmm-interop-cudarc --features=checked-alone"), "{line}");
     }
 }

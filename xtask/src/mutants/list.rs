@@ -5,6 +5,7 @@ pub(super) mod beside;
 pub(super) mod caches;
 pub(super) mod containers;
 pub(super) mod core;
+pub(super) mod cudarc;
 pub(super) mod default_streams;
 pub(super) mod device;
 pub(super) mod end;
