@@ -7,7 +7,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
-const BYTES: usize = 256;
+const BYTES: usize = 8192;
 /// The capacity of a cache: a thirty-second of the pool.
 const HELD: usize = 128;
 const BATCH: u64 = (64 * BYTES) as u64;
@@ -38,6 +38,7 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
     let blocks: Vec<_> = (0..=HELD).map(|_| allocate(&maker).expect("a block")).collect();
     let made = CudaEvent::new().expect("an event");
     made.record(&maker).expect("a record");
+    maker.synchronize().expect("the driver works");
     let cached_before = cached();
     let giver = stream();
     giver.wait(&made).expect("a wait");

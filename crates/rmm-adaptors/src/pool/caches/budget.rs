@@ -26,6 +26,11 @@ pub(super) const CACHES_IN_ALL: u64 = 7;
 /// each stream keep calls away from the lock.
 const LEAST_TOTAL: u64 = 2 << 20;
 
+/// In small pools a cache may hold so many bytes, but at most a quarter of the pool. The legacy
+/// default stream needs an event for each round through its cache, which costs as much as some
+/// dozens of allocations. Memory is never short for it: caches are flushed before a pool grows.
+const LEAST_CAPACITY: u64 = 1 << 20;
+
 /// A grant grows by this part of what is left, so that the last of many caches gets some, too.
 const PART_OF_REST: u64 = 256;
 
@@ -38,6 +43,8 @@ pub(super) const MISSES_TOGETHER: u32 = 64;
 pub(super) struct Budget {
     /// The most bytes of a cache, without its large blocks.
     capacity: AtomicU64,
+    /// A cache's fraction of the pool, which bounds the large blocks.
+    fraction: AtomicU64,
     /// The most bytes of all caches.
     total: AtomicU64,
     /// Bytes that caches may hold now.
@@ -68,13 +75,19 @@ impl Budget {
         self.capacity.load(Ordering::Relaxed)
     }
 
+    /// What bounds the large blocks of a cache.
+    #[inline]
+    pub(super) fn fraction(&self) -> u64 {
+        self.fraction.load(Ordering::Relaxed)
+    }
+
     /// Bounds all to fractions of the pool's reserved bytes.
     pub(super) fn set_from(&self, reserved: u64) {
         let total = CACHES_IN_ALL * (reserved / CACHE_FRACTION);
         self.set(reserved, total.max(LEAST_TOTAL.min(reserved / 2)));
     }
 
-    /// Bounds each cache to a fraction of the pool's reserved bytes. Blocks of one size do not
+    /// Bounds all to the pool's reserved bytes. Blocks of one size do not
     /// coalesce, so that no memory is lost to other requests while it is cached: all caches
     /// together may hold whatever there is.
     pub(super) fn set_from_blocks_of_one_size(&self, reserved: u64) {
@@ -82,7 +95,10 @@ impl Budget {
     }
 
     fn set(&self, reserved: u64, total: u64) {
-        self.capacity.store(reserved / CACHE_FRACTION, Ordering::Relaxed);
+        let fraction = reserved / CACHE_FRACTION;
+        let capacity = fraction.max(LEAST_CAPACITY.min(reserved / 4));
+        self.fraction.store(fraction, Ordering::Relaxed);
+        self.capacity.store(capacity, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
     }
 

@@ -17,8 +17,8 @@ use super::large::LargeCache;
 /// Upper bound on the blocks of a cache.
 const MOST_BLOCKS: usize = 2048;
 
-/// Bounds a large block to this fraction of the cache's capacity, in which large blocks do not
-/// count.
+/// Bounds a large block to this fraction of the cache's fraction of the pool. Large blocks do not
+/// count in its capacity.
 const LARGE_PART: u64 = 2;
 
 /// Young blocks for which an event is recorded, when one of them is wanted: it costs as much as
@@ -325,7 +325,7 @@ impl Cache {
 
     #[inline(never)]
     fn put_large(&mut self, size: u64, address: u64, budget: &Budget, counters: &Counters) -> Put {
-        if size > budget.capacity() / LARGE_PART || budget.is_spent() {
+        if size > budget.fraction() / LARGE_PART || budget.is_spent() {
             return Put::Full;
         }
         let after = counters.bytes() + size - self.large.evicted_bytes();
@@ -473,6 +473,10 @@ impl Cache {
 /// Grants a cache room for `after` bytes, of which `size` are new, or says why it gets none.
 #[cold]
 fn refusal(size: u64, after: u64, budget: &Budget, grant: &Grant) -> Option<Put> {
+    // In a small pool a cache may hold more than its fraction, but of small blocks.
+    if size > budget.fraction() {
+        return Some(Put::Full);
+    }
     if budget.extend(grant, after) {
         None
     } else if budget.is_short_at_miss() {

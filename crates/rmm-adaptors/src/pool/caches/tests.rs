@@ -324,13 +324,34 @@ fn nothing_is_cached_while_a_block_is_smaller_than_its_class() {
 
 #[test]
 fn a_cache_holds_a_fraction_of_the_pool() {
+    let most_of = |reserved: u64| {
+        let (caches, ids) = (caches(), ids(1));
+        make(&caches, ids[0]);
+        caches.set_capacity_from(reserved);
+        fill(&caches, ids[0], class()) * SIZE
+    };
+    assert_eq!(most_of(64 << 20), (64 << 20) / CACHE_FRACTION);
+    assert_eq!(most_of(8 << 20), 1 << 20, "what a round of the legacy stream wants");
+    assert_eq!(most_of(2 << 20), (2 << 20) / 4, "in the smallest pools a quarter");
+}
+
+#[test]
+fn a_full_cache_is_flushed() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
-    caches.set_capacity_from(2 * CACHE_FRACTION * SIZE);
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
-    assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
-    assert_eq!(caches.put(ids[0], class(), 3), Put::Full);
-    assert_eq!(caches.flush(ids[0], class(), &mut [0; 4]), (&[2, 1][..], 2));
+    caches.set_capacity_from(32 * SIZE);
+    (1..=8).for_each(|address| assert_eq!(caches.put(ids[0], class(), address), Put::Done));
+    assert_eq!(caches.put(ids[0], class(), 9), Put::Full);
+    assert_eq!(caches.flush(ids[0], class(), &mut [0; 4]).0, [8, 7, 6, 5]);
+    assert_eq!(caches.put(ids[0], class(), 9), Put::Done);
+}
+
+#[test]
+fn a_block_above_the_fraction_is_not_cached_in_a_small_pool() {
+    let (caches, ids) = (caches(), ids(1));
+    make(&caches, ids[0]);
+    caches.set_capacity_from(16 * SIZE); // a cache may hold four, of smaller ones
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Full);
 }
 
 #[test]
