@@ -53,6 +53,8 @@ mod pool_faults;
 mod pool_legacy;
 #[path = "suite/pool_many_blocks.rs"]
 mod pool_many_blocks;
+#[path = "suite/pool_many_streams.rs"]
+mod pool_many_streams;
 #[path = "suite/pool_old_driver.rs"]
 mod pool_old_driver;
 #[path = "suite/pool_order.rs"]

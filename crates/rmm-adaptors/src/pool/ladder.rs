@@ -2,7 +2,7 @@
 //!
 //! 1. [`take_free`](Ladder::take_free): the stream's own free list, idle blocks, blocks of other
 //!    streams whose last use the stream is already ordered after
-//! 2. [`poll`](Ladder::poll): ask the driver which events are complete
+//! 2. [`poll`](Ladder::poll): ask the driver which events of a few streams are complete
 //! 3. [`coalesce`](Ladder::coalesce): merge free neighbours of several streams
 //! 4. [`grow_to_soft_limit`](Ladder::grow_to_soft_limit)
 //! 5. [`wait_on_stream`](Ladder::wait_on_stream): `cuStreamWaitEvent`, never the host
@@ -11,20 +11,25 @@
 //! 8. [`return_idle_and_grow`](Ladder::return_idle_and_grow)
 //! 9. [`refuse`]: an error that says what ran short
 //!
-//! `docs/architecture.md` has the table.
+//! Growth and waits on the host cost more than to ask about all streams, so they come after that:
+//! [`poll_rest`](Ladder::poll_rest). `docs/architecture.md` has the table.
 
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use rmm_core::{CudaStream, Error, RelaxedCapture};
+use rmm_core::{CudaStream, Error, RelaxedCapture, StreamRef};
 
 use super::heap::{ListId, NodeId};
 use super::outlook;
+use super::probe::Effort;
 use super::refusal::refuse;
 use super::session::{MAX_RETRIES, Request, Session};
 
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
+
+/// Of how many streams a request compares the free memory before it makes its stream wait for one.
+const LOOKED_AT: usize = 32;
 
 /// Serves a request that no free block serves.
 ///
@@ -91,11 +96,19 @@ struct Ladder<'l, 'p> {
     /// Whether the block could span memory that is added and memory that other streams freed, for
     /// which the stream has to wait.
     extends_by_waiting: bool,
+    /// Whether all streams were polled.
+    has_polled_all: bool,
 }
 
 impl<'l, 'p> Ladder<'l, 'p> {
     fn new(session: &'l mut Session<'p>, request: Request<'l>) -> Self {
-        Self { session, request, upstream_error: None, extends_by_waiting: false }
+        Self {
+            session,
+            request,
+            upstream_error: None,
+            extends_by_waiting: false,
+            has_polled_all: false,
+        }
     }
 
     /// Steps 1 to 8, until one has a block.
@@ -118,9 +131,25 @@ impl<'l, 'p> Ladder<'l, 'p> {
         self.session.take_free(self.request.list, self.request.size)
     }
 
-    /// Step 2. Asks the driver which events of other streams are complete, and looks again.
+    /// Step 2. Asks the driver which events of other streams are complete, and looks again. Stops
+    /// after a few streams that lag behind: a pool that is full makes the stream wait for one.
     fn poll(&mut self) -> Option<NodeId> {
-        self.session.poll_for(self.request.list, self.request.size)
+        self.poll_with(Effort::Bounded)
+    }
+
+    /// Asks about all streams, if step 2 has not, and looks again.
+    fn poll_rest(&mut self) -> Option<NodeId> {
+        if self.has_polled_all {
+            return None;
+        }
+        self.poll_with(Effort::Full).or_else(|| self.coalesce())
+    }
+
+    fn poll_with(&mut self, effort: Effort) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let (node, is_all) = self.session.poll_for(list, size, effort);
+        self.has_polled_all = is_all;
+        node
     }
 
     /// Step 3. Merges free neighbours of several lists, all of which the stream may use.
@@ -131,8 +160,11 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Step 4. Asks upstream for memory up to the soft limit. If growth would leave the pool with
     /// much more than the program has ever used, idle upstream blocks go back first.
     fn grow_to_soft_limit(&mut self) -> Option<NodeId> {
-        self.session.return_surplus(self.request);
         let soft_limit = self.session.core.growth.soft_limit;
+        if let Some(node) = self.poll_before_growth(soft_limit) {
+            return Some(node);
+        }
+        self.session.return_surplus(self.request);
         match self.session.grow(self.request, soft_limit) {
             Ok(node) => Some(node),
             Err(error) => {
@@ -142,37 +174,108 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
     }
 
-    /// Step 5. Makes the stream wait for others, those with the most free memory first, until it
-    /// gets a block. If that lets it extend memory it waits for all of them: the block may span
-    /// what they freed and what is added.
+    /// Asks about all streams if the pool may grow otherwise.
+    fn poll_before_growth(&mut self, limit: u64) -> Option<NodeId> {
+        let may_grow = outlook::may_grow(self.session.core, self.session, self.request, limit);
+        if may_grow { self.poll_rest() } else { None }
+    }
+
+    /// Step 5. Makes the stream wait for another, or for several whose blocks are neighbours. If
+    /// that lets it extend memory it waits for all: the block may span what they freed and what is
+    /// added.
     fn wait_on_stream(&mut self) -> Option<NodeId> {
-        let Request { list, size, .. } = self.request;
-        let session = &mut *self.session;
-        self.extends_by_waiting = outlook::extends_by_waiting(session.core, session, self.request);
+        if self.may_extend_by_waiting()
+            && let Some(node) = self.poll_rest()
+        {
+            return Some(node);
+        }
+        self.extends_by_waiting = self.may_extend_by_waiting();
         let stream = self.request.stream?;
         // SAFETY: the stream is borrowed.
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
             return None;
         }
-        let mut others: Vec<ListId> =
-            session.heap.occupied().filter(|&other| other != list).collect();
+        // If memory is spread over many streams, a few of them are enough.
+        let (few, are_all) = self.some_others();
+        let mut node = self.wait_for_one(stream, few, Effort::Bounded);
+        if !are_all {
+            node = node.or_else(|| self.wait_for_one(stream, self.others(), Effort::Bounded));
+        }
+        node.or_else(|| self.wait_for_one(stream, self.others(), Effort::Full))
+            .or_else(|| self.wait_for_neighbours(stream))
+    }
+
+    /// Whether the stream could extend memory if it waited for others. Then the pool grows.
+    fn may_extend_by_waiting(&self) -> bool {
+        let session = &*self.session;
+        outlook::extends_by_waiting(session.core, session, self.request)
+    }
+
+    /// All other lists that hold blocks.
+    fn others(&self) -> Vec<ListId> {
+        let own = self.request.list;
+        self.session.heap.occupied().filter(|&other| other != own).collect()
+    }
+
+    /// Some other lists that hold blocks, others each time; and whether they are all.
+    fn some_others(&mut self) -> (Vec<ListId>, bool) {
+        let mut some: Vec<ListId> = Vec::with_capacity(LOOKED_AT);
+        let mut next = 0;
+        while let Some(other) = self.session.heap.next_occupied(&mut next) {
+            if other == self.request.list {
+                continue;
+            }
+            if some.len() == LOOKED_AT {
+                return (some, false);
+            }
+            some.push(other);
+        }
+        (some, true)
+    }
+
+    /// Makes the stream wait for the one of `others` with the most free memory that has a block.
+    fn wait_for_one(
+        &mut self,
+        stream: StreamRef<'_>,
+        mut others: Vec<ListId>,
+        effort: Effort,
+    ) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let session = &mut *self.session;
         others.sort_by_key(|&other| (Reverse(session.heap.free_bytes(other)), other.index()));
-        for &other in &others {
-            if let Some((node, point)) = session.heap.fit(other, size)
-                && session.order_after(list, stream, other, point)
-            {
+        for other in others {
+            let Some((node, point)) = session.heap.fit(other, size) else { continue };
+            if !self.has_polled_all {
+                // It may be complete by now.
+                session.poll(other);
+            }
+            if session.order_after(list, stream, other, point, effort) {
                 return Some(session.heap.make_live(node, size));
             }
         }
-        // A run of neighbours may be long enough once the stream has waited for all their owners.
-        if !self.extends_by_waiting && !session.heap.has_free_run(size) {
-            return None;
+        None
+    }
+
+    /// Makes the stream wait for all owners of a run of free neighbours that is long enough.
+    fn wait_for_neighbours(&mut self, stream: StreamRef<'_>) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let session = &mut *self.session;
+        if !self.extends_by_waiting {
+            let owners = session.heap.owners_of_run(size)?;
+            for (other, point) in owners.into_iter().filter(|&(other, _)| other != list) {
+                session.order_after(list, stream, other, point, Effort::Full);
+            }
+            if let Some(node) = session.take_coalesced(list, size) {
+                return Some(node);
+            }
         }
-        for &other in &others {
-            let newest = session.timeline.newest(other);
-            session.order_after(list, stream, other, newest);
+        // Where one cannot be waited for, another run may do; and a block that is extended may span
+        // the memory of any of them.
+        for other in self.others() {
+            let newest = self.session.timeline.newest(other);
+            self.session.order_after(list, stream, other, newest, Effort::Full);
         }
-        session.take_coalesced(list, size)
+        self.session.take_coalesced(list, size)
     }
 
     /// Step 6. Asks upstream for memory up to the hard limit.
@@ -180,6 +283,9 @@ impl<'l, 'p> Ladder<'l, 'p> {
         let growth = self.session.core.growth;
         if !self.extends_by_waiting && growth.soft_limit >= growth.hard_limit {
             return None;
+        }
+        if let Some(node) = self.poll_before_growth(growth.hard_limit) {
+            return Some(node);
         }
         self.session.grow(self.request, growth.hard_limit).ok()
     }
@@ -190,6 +296,9 @@ impl<'l, 'p> Ladder<'l, 'p> {
     fn wait_on_host(&mut self) -> Option<NodeId> {
         let Request { list, size, .. } = self.request;
         let core = self.session.core;
+        if let Some(node) = self.poll_rest() {
+            return Some(node);
+        }
         let can_merge = self.session.heap.has_free_run(size)
             || outlook::could_extend(core, self.session, self.request, |_, _| true);
         let can_return = self.session.heap.idle_bytes() > 0

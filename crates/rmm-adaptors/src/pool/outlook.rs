@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+use rmm_core::ExtendableResource;
+
 use super::core::PoolCore;
 use super::heap::{ListId, Point};
 use super::session::Request;
@@ -44,6 +46,27 @@ pub(super) fn extends_by_waiting(core: &PoolCore, state: &PoolState, request: Re
     state.heap.occupied().any(is_waited_for)
         && could_extend(core, state, request, |_, _| true)
         && !could_extend(core, state, request, is_visible)
+}
+
+/// Whether upstream may be asked for more within the limit: `false` is certain.
+pub(super) fn may_grow(
+    core: &PoolCore,
+    state: &PoolState,
+    request: Request<'_>,
+    limit: u64,
+) -> bool {
+    let held = state.heap.reserved() + state.pending;
+    let page = core.extendable(request.upstream).map(ExtendableResource::page_size);
+    let peak = state.peak_with(request.size);
+    let kept = match page {
+        Some(_) => core.growth.retain_target_extendable(peak),
+        None => core.growth.retain_target(peak),
+    };
+    // What is above that goes back first, and leaves room.
+    let is_surplus = held.saturating_add(request.size) > kept;
+    let held = if is_surplus { held - state.heap.idle_bytes() } else { held };
+    page.is_some_and(|page| core.growth.extension(held, page, limit, page).is_some())
+        || core.growth.chunk_size(held, request.size, limit).is_some()
 }
 
 /// Whether the limit would leave room for the request if all idle memory were returned.

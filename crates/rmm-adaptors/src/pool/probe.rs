@@ -13,6 +13,20 @@ use crate::trace;
 /// How many streams are polled before the request is tried again.
 const POLLED_TOGETHER: usize = 16;
 
+/// The most streams of which nothing is complete that a request polls before it makes its stream
+/// wait for another: streams that lag behind the host would all be asked again by each request.
+const POLLED_IN_VAIN: usize = 16;
+
+/// How far a request asks the driver what is complete, and whether it records an event of the
+/// context whatever that costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Effort {
+    /// A bounded number of calls, or as many as were paid for by frees.
+    Bounded,
+    /// As many calls as there are streams: what comes next costs more.
+    Full,
+}
+
 /// Whether the stream is under capture. The driver is asked only if the program has announced
 /// captures.
 ///
@@ -57,7 +71,7 @@ impl PoolState {
     /// Asks the driver what is complete of what was freed on all streams but the one of `list`. On
     /// that one, an event is recorded if blocks await it.
     pub(super) fn poll_others(&mut self, list: ListId) {
-        self.poll_context_and(list);
+        let _all = self.poll_context_and(list, Effort::Full);
         let mut next = 0;
         while let Some(other) = self.heap.next_occupied(&mut next) {
             if other != list {
@@ -67,44 +81,65 @@ impl PoolState {
     }
 
     /// Asks the driver about events of the context, and on the stream of `list` records an event if
-    /// blocks await it.
-    fn poll_context_and(&mut self, list: ListId) {
+    /// blocks await it. Returns `false` if an event of the context is wanted and not paid for.
+    fn poll_context_and(&mut self, list: ListId, effort: Effort) -> bool {
         if list != ListId::ANY_STREAM && self.timeline.awaits_fence(list) {
             // If none can be recorded the blocks go on waiting.
             let _waiting = self.seal_late(list);
         }
         self.timeline.poll_context();
-        if self.timeline.awaits_context(list) {
-            // If none can be recorded the blocks stay unknown, and later steps remain.
-            let _unknown = self.seal_context();
-            self.timeline.poll_context();
+        if !self.timeline.awaits_context(list) {
+            return true;
         }
+        if !self.affords_context_event(effort) {
+            return false;
+        }
+        // If none can be recorded the blocks stay unknown, and later steps remain.
+        let _unknown = self.seal_context();
+        self.timeline.poll_context();
+        true
     }
 
     /// As [`poll_others`](Self::poll_others), a few streams at a time until a block of the size is
-    /// free for the stream of `list`.
-    pub(super) fn poll_for(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        self.poll_context_and(list);
-        let mut polled = 0;
+    /// free for the stream of `list`. Returns also whether all were polled.
+    pub(super) fn poll_for(
+        &mut self,
+        list: ListId,
+        size: u64,
+        effort: Effort,
+    ) -> (Option<NodeId>, bool) {
+        let is_all = self.poll_context_and(list, effort);
+        let (mut polled, mut in_vain) = (0, 0);
         let mut next = 0;
         while let Some(other) = self.heap.next_occupied(&mut next) {
             if other == list {
                 continue;
             }
+            let before = self.timeline.done(other);
             self.poll(other);
             let done = self.timeline.done(other);
             self.heap.reclaim(other, done, RECLAIM_BATCH);
             polled += 1;
-            if polled % POLLED_TOGETHER == 0
-                && let Some(node) = self.heap.take(ListId::ANY_STREAM, size)
-            {
-                // The next call begins with the others.
-                self.heap.begin_with(next);
-                return Some(node);
+            // What is complete is found so once.
+            in_vain += usize::from(done == before);
+            let is_enough = effort == Effort::Bounded && in_vain >= POLLED_IN_VAIN;
+            if polled % POLLED_TOGETHER == 0 || is_enough {
+                let node = self.heap.take(ListId::ANY_STREAM, size);
+                if node.is_some() || is_enough {
+                    // The next call begins with the others.
+                    self.heap.begin_with(next);
+                    return (node.or_else(|| self.take_free(list, size)), false);
+                }
             }
         }
         self.reclaim_completed();
-        self.take_free(list, size)
+        (self.take_free(list, size), is_all)
+    }
+
+    /// Whether an event of the context may be recorded, for which each stream is asked whether it
+    /// is captured: after as many frees as there are streams, or if nothing cheaper is left.
+    fn affords_context_event(&self, effort: Effort) -> bool {
+        effort == Effort::Full || self.timeline.has_paid_for_context_event()
     }
 
     /// Records an event behind all work of the context, for the lists on whose streams none can be
@@ -114,16 +149,25 @@ impl PoolState {
     /// # Errors
     /// If a stream may be under capture, or the driver refuses.
     pub(super) fn seal_context(&mut self) -> Result<(), Error> {
-        if self.may_capture() {
+        if self.timeline.has_context_events() {
+            self.timeline.note_context_event();
+            if self.may_capture() {
+                return Err(Error::unsupported("pool", "a stream may be under capture"));
+            }
+            let sealed = self.timeline.seal_context(false, CudaEvent::record_in_context);
+            match sealed {
+                Err(error) if error.code() == Some(CuResult::NOT_SUPPORTED) => {
+                    self.timeline.note_no_context_events();
+                }
+                sealed => return sealed,
+            }
+        }
+        // SAFETY: the legacy default stream always exists.
+        let is_captured = unsafe { CudaStream::may_be_capturing_raw(CuStream::LEGACY) };
+        if is_captured || CaptureScope::is_announced() {
             return Err(Error::unsupported("pool", "a stream may be under capture"));
         }
-        let sealed = self.timeline.seal_context(false, CudaEvent::record_in_context);
-        match sealed {
-            Err(error) if error.code() == Some(CuResult::NOT_SUPPORTED) => {
-                self.timeline.seal_context(true, |event| event.record(StreamRef::legacy()))
-            }
-            sealed => sealed,
-        }
+        self.timeline.seal_context(true, |event| event.record(StreamRef::legacy()))
     }
 
     /// Asks the driver what is complete of what was freed on a stream. If the stream is not idle an
@@ -157,6 +201,7 @@ impl PoolState {
         stream: StreamRef<'_>,
         other: ListId,
         point: Point,
+        effort: Effort,
     ) -> bool {
         if self.timeline.visible_to(list, other) >= point {
             return true;
@@ -164,7 +209,9 @@ impl PoolState {
         let is_sealed = self.timeline.is_sealed_up_to(other, point)
             || self.seal_late(other).is_ok()
             || self.timeline.is_covered_by_context(other, point)
-            || self.seal_context().is_ok() && self.timeline.is_covered_by_context(other, point);
+            || self.affords_context_event(effort)
+                && self.seal_context().is_ok()
+                && self.timeline.is_covered_by_context(other, point);
         if !is_sealed {
             return false;
         }
@@ -177,13 +224,25 @@ impl PoolState {
 
     /// Whether a stream of the device may be under capture, as far as the pool can find out: then
     /// the host must not wait for the device, which would invalidate the capture.
-    pub(super) fn may_capture(&self) -> bool {
-        let late = self.timeline.lists().filter_map(|list| self.timeline.late_handle(list));
-        // The legacy default stream answers for all streams that block with it.
-        let mut streams = late.chain([CuStream::LEGACY]);
-        CaptureScope::is_announced()
-            // SAFETY: the streams exist, as `late_handle` says, with the lock held; the legacy
-            // default stream always exists.
-            || streams.any(|stream| unsafe { CudaStream::may_be_capturing_raw(stream) })
+    ///
+    /// The streams are asked each time. Who owns one may capture it at any time, without a call
+    /// that the pool could notice, so an answer is out of date once it is given.
+    pub(super) fn may_capture(&mut self) -> bool {
+        if CaptureScope::is_announced() {
+            return true;
+        }
+        let timeline = &self.timeline;
+        let is_captured = |&list: &ListId| {
+            let handle = timeline.late_handle(list);
+            // SAFETY: the stream exists, as `late_handle` says, with the lock held.
+            handle.is_some_and(|handle| unsafe { CudaStream::may_be_capturing_raw(handle) })
+        };
+        // A capture that goes on is found by the first question.
+        let last = self.last_captured.filter(|&list| timeline.has_slot(list));
+        self.last_captured = last.into_iter().chain(timeline.lists()).find(is_captured);
+        // SAFETY: the legacy default stream always exists.
+        let legacy_says = || unsafe { CudaStream::may_be_capturing_raw(CuStream::LEGACY) };
+        // It answers for all streams that block with it.
+        self.last_captured.is_some() || legacy_says()
     }
 }

@@ -97,6 +97,8 @@ pub(super) struct PoolState {
     quarantine: Option<ListId>,
     /// Blocks that were freed on streams under capture. They are live in the heap.
     pub(super) graph_blocks: Vec<GraphBlock>,
+    /// The list of the stream that was found captured when all were asked last.
+    pub(super) last_captured: Option<ListId>,
     /// Whether the memory from upstream is still there after the context has ended.
     pub(super) outlives_context: bool,
     /// Bytes that calls to upstream in progress, with the lock released, are asking for.
@@ -123,6 +125,7 @@ impl PoolState {
             large_demand: LargeDemand::new(),
             quarantine: None,
             graph_blocks: Vec::new(),
+            last_captured: None,
             outlives_context: false,
             pending: 0,
             returning: 0,

@@ -176,6 +176,11 @@ impl Timeline {
         ListId(number.expect("a program has fewer than 2^32 streams at a time"))
     }
 
+    /// Whether there is a slot of this number.
+    pub(super) fn has_slot(&self, list: ListId) -> bool {
+        list.index() < self.slots.len()
+    }
+
     /// The lists of all slots that are in use.
     pub(super) fn lists(&self) -> impl Iterator<Item = ListId> + '_ {
         let slots = (0..).zip(&self.slots).skip(1);
@@ -321,6 +326,7 @@ impl Timeline {
     /// Counts a free. Returns whether an event should be recorded now.
     pub(super) fn note_free(&mut self, list: ListId, bytes: u64) -> bool {
         self.note_unsealed(list, bytes);
+        self.context.frees = self.context.frees.saturating_add(1);
         let slot = &self.slots[list.index()];
         // With a single stream no event is ever needed for others.
         let is_alone = self.of_stream.len() < 2;

@@ -10,6 +10,8 @@ const CONTEXT: &str = "crates/rmm-adaptors/src/pool/timeline/context.rs";
 const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const CROWD: &str = "crates/rmm-adaptors/src/pool/caches/crowd.rs";
 const FEW: &str = "crates/rmm-adaptors/src/pool/heap/few.rs";
+const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
+const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
 const REFILL: &str = "crates/rmm-adaptors/src/pool/refill.rs";
 const SLOTS: &str = "crates/rmm-adaptors/src/pool/caches/slot.rs";
@@ -62,9 +64,65 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "context-is-sealed-under-capture",
         file: PROBE,
-        original: "if self.may_capture() {\n            return Err(Error::unsupported(\"pool\", \"a stream may be under capture\"));\n        }\n        let sealed",
+        original: "if self.may_capture() {\n                return Err(Error::unsupported(\"pool\", \"a stream may be under capture\"));\n            }\n            let sealed",
         replacement: "let sealed",
         breaks: "an event of the context invalidates a capture",
+    },
+    Mutant {
+        name: "legacy-event-under-capture",
+        file: PROBE,
+        original: "if is_captured || CaptureScope::is_announced() {",
+        replacement: "if false {",
+        breaks: "before CUDA 12.5, an event on the legacy stream invalidates a capture",
+    },
+    Mutant {
+        name: "context-events-are-not-paid-for",
+        file: CONTEXT,
+        original: "self.context.frees >= self.slots_in_use() ||",
+        replacement: "true ||",
+        breaks: "each request that misses asks all streams whether they are captured",
+    },
+    Mutant {
+        name: "old-drivers-are-asked-for-context-events-again",
+        file: CONTEXT,
+        original: "self.context.is_unsupported = true;",
+        replacement: "self.context.is_unsupported = false;",
+        breaks: "before CUDA 12.5, each new stream asks all others whether they are captured",
+    },
+    Mutant {
+        name: "captured-stream-is-asked-in-its-turn",
+        file: PROBE,
+        original: "last.into_iter().chain(timeline.lists())",
+        replacement: "last.into_iter().take(0).chain(timeline.lists())",
+        breaks: "while a capture goes on, each new stream asks all others whether they are captured",
+    },
+    Mutant {
+        name: "streams-that-lag-behind-are-all-polled",
+        file: PROBE,
+        original: "effort == Effort::Bounded && in_vain >= POLLED_IN_VAIN",
+        replacement: "effort == Effort::Bounded && in_vain >= usize::MAX",
+        breaks: "a request asks about all streams though nothing is complete",
+    },
+    Mutant {
+        name: "growth-before-all-streams-are-polled",
+        file: LADDER,
+        original: "if may_grow { self.poll_rest() } else { None }",
+        replacement: "if may_grow && false { self.poll_rest() } else { None }",
+        breaks: "the pool grows though memory is free that other streams have done with",
+    },
+    Mutant {
+        name: "neighbours-wait-for-all-streams",
+        file: LADDER,
+        original: "let owners = session.heap.owners_of_run(size)?;",
+        replacement: "let owners: Vec<(ListId, _)> = session.heap.owners_of_run(size)?.into_iter().take(0).collect();",
+        breaks: "a request waits for all streams where it needs the memory of two",
+    },
+    Mutant {
+        name: "pass-over-lists-misses-one",
+        file: LISTS,
+        original: "self.occupied.swap(position, self.first);",
+        replacement: "",
+        breaks: "a list that holds blocks is not in the table of those, so its memory is out of reach",
     },
     Mutant {
         name: "ended-streams-await-no-context",

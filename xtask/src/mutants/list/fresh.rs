@@ -138,15 +138,15 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "unknown-streams-are-not-captured",
         file: PROBE,
-        original: "late.chain([CuStream::LEGACY])",
-        replacement: "late.chain(None)",
+        original: "self.last_captured.is_some() || legacy_says()",
+        replacement: "self.last_captured.is_some() || legacy_says() && false",
         breaks: "a wait for the device spoils the capture of a stream that the pool does not know",
     },
     Mutant {
         name: "announced-captures-do-not-count",
         file: PROBE,
-        original: "CaptureScope::is_announced()\n            // SAFETY: the streams exist",
-        replacement: "false\n            // SAFETY: the streams exist",
+        original: "if CaptureScope::is_announced() {\n            return true;",
+        replacement: "if false {\n            return true;",
         breaks: "a wait for the device spoils a capture that was announced",
     },
     Mutant {

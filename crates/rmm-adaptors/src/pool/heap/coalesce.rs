@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::cmp::Reverse;
+
 use super::lists::FreeList;
 use super::nodes::{ListId, Node, NodeId, NodeState, Point};
 use super::runs::{Run, Start, free_neighbours};
@@ -73,6 +75,25 @@ impl Heap {
             self.runs.make(self.nodes.count(), runs);
         }
         self.runs.note_question();
+    }
+
+    /// The owners of the first `size` bytes of the shortest run of free neighbours that is long
+    /// enough: each list once, with its latest point there. Without the idle list.
+    pub(in crate::pool) fn owners_of_run(&self, size: u64) -> Option<Vec<(ListId, Point)>> {
+        let run = self.shortest_usable_run(size, |_, _| true)?;
+        let mut owners: Vec<(ListId, Point)> = Vec::new();
+        let mut missing = size;
+        for id in self.blocks_from(run.first) {
+            let Node { state, size: bytes, .. } = *self.nodes.get(id);
+            let (NodeState::Free(list, point), true) = (state, missing > 0) else { break };
+            missing = missing.saturating_sub(bytes);
+            if list != ListId::ANY_STREAM {
+                owners.push((list, point));
+            }
+        }
+        owners.sort_unstable_by_key(|&(list, point)| (list.index(), Reverse(point)));
+        owners.dedup_by_key(|&mut (list, _)| list);
+        Some(owners)
     }
 
     /// Whether there are `size` bytes of free neighbours, on any lists.

@@ -10,6 +10,9 @@ use super::bins::{Bin, BinMap};
 use super::few::{FEW, FewBlocks};
 use super::nodes::{ListId, NodeId, Nodes, Point};
 
+#[cfg(test)]
+mod tests;
+
 /// How many blocks of a bin a search examines for a good fit. Four come within 1 % of an exact best
 /// fit on recorded programs.
 const LOOK_AT: usize = 4;
@@ -91,6 +94,11 @@ pub(super) struct Lists {
     /// `is_listed <=>` the list is in here, once. A list that holds blocks is listed, except for
     /// the idle list, which never is.
     occupied: Vec<ListId>,
+    /// The position in `occupied` where a pass begins.
+    ///
+    /// # Invariant
+    /// `first == 0`, or it is less than the length.
+    first: usize,
     /// How many blocks of a bin a search of a new list examines.
     look_at: usize,
 }
@@ -156,7 +164,7 @@ impl Bins {
 impl Lists {
     /// The idle list alone.
     pub(super) fn new() -> Self {
-        Self { all: vec![FreeList::new(LOOK_AT)], occupied: Vec::new(), look_at: LOOK_AT }
+        Self { all: vec![FreeList::new(LOOK_AT)], occupied: Vec::new(), first: 0, look_at: LOOK_AT }
     }
 
     #[cfg(test)]
@@ -198,22 +206,35 @@ impl Lists {
         lists.map(|list| (list, &self.all[list.index()]))
     }
 
-    /// Makes the next pass begin with the list at this position.
+    /// Makes the next pass begin with the list at this position of the last one.
     pub(super) fn begin_with(&mut self, position: usize) {
-        self.occupied.rotate_left(position);
+        self.first = (self.first + position) % self.occupied.len().max(1);
     }
 
     /// The first list that holds blocks from position `next` on, which is advanced behind it. A
     /// pass over all of them takes amortised O(lists that hold blocks).
     pub(super) fn next_occupied(&mut self, next: &mut usize) -> Option<ListId> {
-        while let Some(&list) = self.occupied.get(*next) {
+        while *next < self.occupied.len() {
+            let position = self.first + *next;
+            let wrapped = position.checked_sub(self.occupied.len());
+            let list = self.occupied[wrapped.unwrap_or(position)];
             let its = &mut self.all[list.index()];
             if !its.is_empty() {
                 *next += 1;
                 return Some(list);
             }
             its.is_listed = false;
-            self.occupied.swap_remove(*next);
+            if let Some(position) = wrapped {
+                // Those before `first` are still to come, those from there on have been passed. One
+                // of the former takes the place of the list, and one of the latter takes its.
+                self.first -= 1;
+                self.occupied.swap(position, self.first);
+                self.occupied.swap_remove(self.first);
+            } else {
+                // The last one, which is still to come, takes its place.
+                self.occupied.swap_remove(position);
+                self.first = if self.first < self.occupied.len() { self.first } else { 0 };
+            }
         }
         None
     }
@@ -510,67 +531,5 @@ impl FreeList {
         }
         self.largest.set(largest);
         largest.size
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::nodes::{Node, NodeState, SegmentId};
-    use super::*;
-
-    const ONE: ListId = ListId(1);
-    const OTHER: ListId = ListId(2);
-
-    fn three_lists() -> (Lists, Nodes) {
-        let mut lists = Lists::new();
-        assert_eq!([lists.add(), lists.add()], [ONE, OTHER]);
-        (lists, Nodes::default())
-    }
-
-    fn insert(lists: &mut Lists, nodes: &mut Nodes, list: ListId) -> NodeId {
-        let (segment, state) = (SegmentId(0), NodeState::Free(list, 1));
-        let [before, after, previous, next] = [None; 4];
-        let node = Node { segment, offset: 0, size: 256, state, before, after, previous, next };
-        let id = nodes.insert(node);
-        lists.insert(list, nodes, id);
-        id
-    }
-
-    fn pass(lists: &mut Lists) -> Vec<ListId> {
-        let mut next = 0;
-        std::iter::from_fn(|| lists.next_occupied(&mut next)).collect()
-    }
-
-    #[test]
-    fn a_pass_goes_to_lists_that_hold_blocks_and_to_none_twice() {
-        let (mut lists, mut nodes) = three_lists();
-        insert(&mut lists, &mut nodes, ListId::ANY_STREAM);
-        let first = insert(&mut lists, &mut nodes, OTHER);
-        insert(&mut lists, &mut nodes, ONE);
-        assert_eq!(pass(&mut lists), [OTHER, ONE]);
-        lists[OTHER.index()].remove(&mut nodes, first);
-        assert_eq!(lists.occupied().collect::<Vec<_>>(), [ONE]);
-        lists.insert(OTHER, &mut nodes, first);
-        assert_eq!(pass(&mut lists), [OTHER, ONE], "it was empty between two passes");
-        lists[OTHER.index()].remove(&mut nodes, first);
-        assert_eq!(pass(&mut lists), [ONE]);
-        lists.insert(OTHER, &mut nodes, first);
-        assert_eq!(pass(&mut lists), [ONE, OTHER]);
-    }
-
-    #[test]
-    fn empty_lists_take_little_host_memory() {
-        let (mut lists, mut nodes) = three_lists();
-        let empty = lists.bookkeeping_bytes();
-        assert!(empty < 1 << 10, "{empty}");
-        let few: Vec<_> = (0..FEW).map(|_| insert(&mut lists, &mut nodes, OTHER)).collect();
-        assert!(lists.bookkeeping_bytes() < empty + 1024, "a few are in an array");
-        let more = insert(&mut lists, &mut nodes, OTHER);
-        assert!(lists.bookkeeping_bytes() > empty + 4096);
-        few.into_iter().chain([more]).for_each(|id| lists[OTHER.index()].remove(&mut nodes, id));
-        lists.shrink_to(2);
-        assert!(lists.bookkeeping_bytes() < empty);
-        assert_eq!(lists.add(), OTHER);
-        assert_eq!(pass(&mut lists), []);
     }
 }

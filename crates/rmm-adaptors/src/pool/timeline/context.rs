@@ -25,6 +25,9 @@ use super::frontier::Frontier;
 use super::slot::{RecordPolicy, RecordedEvent};
 use super::{MAX_EVENTS, Timeline};
 
+/// So few streams are asked whenever an event is wanted.
+const FEW_STREAMS: usize = 32;
+
 /// The events of a context that may not be complete, and the lists that await the next.
 #[derive(Debug, Default)]
 pub(super) struct ContextEvents {
@@ -35,6 +38,10 @@ pub(super) struct ContextEvents {
     /// # Invariant
     /// A list is in here, once, if and only if its slot `awaits_context`.
     awaiting: Vec<ListId>,
+    /// Frees into the heap, on any list, since the last event, or the last attempt to record one.
+    pub(super) frees: usize,
+    /// Whether the driver is known not to record such events.
+    is_unsupported: bool,
 }
 
 impl ContextEvents {
@@ -70,10 +77,43 @@ impl ContextEvents {
 }
 
 impl Timeline {
-    /// Whether blocks of another list than `list` wait for an event of the context.
-    pub(in super::super) fn awaits_context(&self, list: ListId) -> bool {
-        let is_unsealed = |&&other: &&ListId| other != list && self.is_unsealed(other);
-        self.context.awaiting.iter().any(|other| is_unsealed(&other))
+    /// Whether blocks of another list than `list` wait for an event of the context. Amortised O(1):
+    /// lists that have got an event of their own since are left out from now on.
+    pub(in super::super) fn awaits_context(&mut self, list: ListId) -> bool {
+        let mut next = 0;
+        while let Some(&other) = self.context.awaiting.get(next) {
+            let slot = &mut self.slots[other.index()];
+            if slot.unsealed_frees == 0 {
+                slot.awaits_context = false;
+                self.context.awaiting.swap_remove(next);
+            } else if other == list {
+                next += 1;
+            } else {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether as many blocks were freed since the last event of the context as there are streams
+    /// to be asked before the next: a question for each free.
+    pub(in super::super) fn has_paid_for_context_event(&self) -> bool {
+        self.context.frees >= self.slots_in_use() || self.slots_in_use() <= FEW_STREAMS
+    }
+
+    /// Whether the driver records such events, as far as is known.
+    pub(in super::super) fn has_context_events(&self) -> bool {
+        !self.context.is_unsupported
+    }
+
+    /// Notes that the driver records none: it never will.
+    pub(in super::super) fn note_no_context_events(&mut self) {
+        self.context.is_unsupported = true;
+    }
+
+    /// Notes that all streams are about to be asked.
+    pub(in super::super) fn note_context_event(&mut self) {
+        self.context.frees = 0;
     }
 
     /// Whether an event of the context should be recorded so that slots can be freed: it serves
