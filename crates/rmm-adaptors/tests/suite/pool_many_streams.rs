@@ -195,6 +195,9 @@ fn events_of_the_context_ask_one_stream_for_each_free() {
         for donors in [&theirs[..], &theirs[..4], &[CudaStream::per_thread()]] {
             handoffs(&machine, blocks, &streams, donors).are_at_most(4, 2, count);
         }
+        // Other memory serves until the questions are paid for.
+        let all: Vec<_> = streams.iter().chain(&theirs[..count / 4]).cloned().collect();
+        handoffs(&machine, 128, &streams, &all).are_at_most(12, 3, count);
     }
 }
 
