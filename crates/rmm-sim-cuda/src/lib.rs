@@ -60,3 +60,5 @@ pub mod shims;
 mod table;
 
 pub use load::{LoadError, load};
+#[doc(hidden)]
+pub use proc_address::replace as replace_functions;

@@ -14,16 +14,29 @@ pub(crate) const PER_THREAD_DEFAULT_STREAM: u64 = 1 << 1;
 const CHANGED: [(&str, i32); 3] =
     [("cuMemAdvise", 13000), ("cuMemPrefetchAsync", 13000), ("cuGetProcAddress", 12000)];
 
+/// The functions by name, as exposed addresses.
+static ROWS: OnceLock<BTreeMap<&'static str, usize>> = OnceLock::new();
+
+fn by_name(
+    rows: impl IntoIterator<Item = (&'static str, *const c_void)>,
+) -> BTreeMap<&'static str, usize> {
+    rows.into_iter().map(|(name, address)| (name, address.expose_provenance())).collect()
+}
+
+/// Replaces functions that `cuGetProcAddress` finds, before its first call: a library that exports
+/// functions of its own under these names has one answer for each name.
+///
+/// # Panics
+/// If a function was found already.
+pub fn replace(functions: impl IntoIterator<Item = (&'static str, *const c_void)>) {
+    let rows = table::rows().into_iter().chain(functions);
+    ROWS.set(by_name(rows)).expect("no function was found before");
+}
+
 /// The newest form of a function that programs of this version mean by `name`. A name with a
 /// suffix (`cuMemAlloc_v2`) means that form.
 pub(crate) fn find(name: &str, version: i32) -> Option<*const c_void> {
-    static ROWS: OnceLock<BTreeMap<&'static str, usize>> = OnceLock::new();
-    let rows = ROWS.get_or_init(|| {
-        table::rows()
-            .into_iter()
-            .map(|(name, address)| (name, address.expose_provenance()))
-            .collect()
-    });
+    let rows = ROWS.get_or_init(|| by_name(table::rows()));
     let is_older = CHANGED.iter().any(|&(changed, since)| changed == name && version < since);
     let newer = (2..=4).rev().map(|form| format!("{name}_v{form}")).filter(|_| !is_older);
     let found = newer.chain([name.to_owned()]).find_map(|form| rows.get(form.as_str()).copied());

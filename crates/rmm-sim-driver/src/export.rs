@@ -12,11 +12,18 @@ macro_rules! export_driver {
             // SAFETY: the caller's contract.
             let call = || unsafe { rmm_sim::driver().$name($($argument),*) };
             match stringify!($name) {
+                "cuInit" => process::initialising(call),
                 "cuDevicePrimaryCtxRelease_v2" | "cuDevicePrimaryCtxReset_v2" => process::ending(call),
                 _ => call(),
             }
         }
-    )*};
+    )*
+
+        /// The functions that this library exports for those of the table.
+        pub(crate) fn exports() -> Vec<(&'static str, *const c_void)> {
+            vec![$((stringify!($name), $name as *const c_void)),*]
+        }
+    };
 }
 
 macro_rules! export_shims {

@@ -21,6 +21,11 @@
 //! | `RMM_SIM_SEED` | the seed of the schedule |
 //! | `RMM_SIM_REPORT` | a folder, in which the process writes what it found as it ends |
 //!
+//! From the first `cuInit`, a thread runs queued work while the program makes no call: programs may
+//! wait for a host function, or for what a stream writes to pinned memory. The order in which work
+//! runs then differs between runs; what is reported follows from the calls alone. As with CUDA, the
+//! driver does not work in a child that is forked after `cuInit`.
+//!
 //! It is not the CUDA runtime, and runs no device code: see `rmm-sim-cuda`.
 #![cfg(target_os = "linux")]
 

@@ -3,12 +3,20 @@
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rmm_sim::{AllThreadsGuard, Leak, LeakKind, Machine};
+use rmm_sim::{AllThreadsGuard, BackgroundGuard, Leak, LeakKind, Machine};
 use rmm_sys::CuResult;
 
 use crate::report;
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
+
+/// The process that called `cuInit` first. A child that it forks has neither the device's threads
+/// nor, with CUDA, a driver that works.
+static INITIALISED_BY: OnceLock<u32> = OnceLock::new();
+
+fn is_forked() -> bool {
+    INITIALISED_BY.get().is_some_and(|&process| process != std::process::id())
+}
 
 // The section holds addresses of functions without arguments, which the loader calls once the
 // libraries that this one needs are initialised.
@@ -37,11 +45,37 @@ extern "C" fn begin() {
         let name: &'static str = String::leak(name.trim().to_owned());
         machine.kernel(name, parameters, |_| Ok(()));
     }
+    rmm_sim_cuda::replace_functions(crate::exports());
     // For all threads, until the process ends.
     let _always: ManuallyDrop<AllThreadsGuard> = ManuallyDrop::new(machine.enter_all_threads());
 }
 
+/// Makes a call of `cuInit`. The first that succeeds starts threads that run work by themselves, as a
+/// device does: a program may wait without a call. Two, so that a host function may wait for what
+/// another stream writes. Not when the library is loaded, so that a
+/// process which loads it and forks leaves its children a driver that works.
+pub(crate) fn initialising(call: impl FnOnce() -> CuResult) -> CuResult {
+    if is_forked() {
+        return CuResult::NOT_INITIALIZED;
+    }
+    let code = call();
+    if let Some(machine) = MACHINE.get().filter(|_| code.is_success()) {
+        INITIALISED_BY.get_or_init(|| {
+            // Until the process ends.
+            let _always: [ManuallyDrop<BackgroundGuard>; 2] =
+                [(); 2].map(|()| ManuallyDrop::new(machine.run_in_background()));
+            std::process::id()
+        });
+    }
+    code
+}
+
 extern "C" fn end() {
+    if is_forked() {
+        // What the parent has allocated is no leak of the child, and the lock may be held by a
+        // thread that the child does not have.
+        return;
+    }
     if let (Some(machine), Some(folder)) = (MACHINE.get(), std::env::var_os("RMM_SIM_REPORT")) {
         let lost = std::mem::take(&mut *lost());
         report::write(machine, lost, folder.as_ref());

@@ -10,15 +10,15 @@ use super::common::{Folder, rmm, text};
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/programs");
 
-/// The program in C, linked with the driver, which the folder keeps; `None` without a C compiler.
-fn compiled(folder: &Folder) -> Option<String> {
+/// A program in C, linked with the driver, which the folder keeps; `None` without a C compiler.
+fn compiled(folder: &Folder, name: &str) -> Option<String> {
     let library = library();
     let link = folder.path("libcuda.so");
     std::os::unix::fs::symlink(library, link).expect("the folder is writable");
-    let program = folder.path("pipeline");
+    let program = folder.path(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-g", "-Wno-builtin-declaration-mismatch", "-o"]).arg(&program);
-    compiler.arg(format!("{PROGRAMS}/pipeline.c")).arg("-L").arg(folder.path(".")).arg("-lcuda");
+    compiler.arg(format!("{PROGRAMS}/{name}.c")).arg("-L").arg(folder.path(".")).arg("-lcuda");
     match compiler.status() {
         Ok(status) => {
             assert!(status.success(), "the program in C compiles");
@@ -47,7 +47,7 @@ fn checked(options: &[&str], program: &[&str]) -> Output {
 #[test]
 fn a_race_and_a_leak_of_a_program_in_c_are_found() {
     let folder = Folder::new();
-    let Some(program) = compiled(&folder) else { return };
+    let Some(program) = compiled(&folder, "pipeline") else { return };
     let output = checked(&[], &[&program]);
     let found = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{found}");
@@ -64,7 +64,7 @@ fn a_race_and_a_leak_of_a_program_in_c_are_found() {
 #[test]
 fn the_fixed_program_in_c_is_clean() {
     let folder = Folder::new();
-    let Some(program) = compiled(&folder) else { return };
+    let Some(program) = compiled(&folder, "pipeline") else { return };
     let output = checked(&[], &[&program, "fixed"]);
     let found = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{found}");
@@ -74,11 +74,23 @@ fn the_fixed_program_in_c_is_clean() {
 #[test]
 fn a_double_free_is_found() {
     let folder = Folder::new();
-    let Some(program) = compiled(&folder) else { return };
+    let Some(program) = compiled(&folder, "pipeline") else { return };
     let output = checked(&["--no-call-sites"], &[&program, "twice"]);
     let found = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{found}");
     assert!(found.contains("double free") || found.contains("not allocated"), "{found}");
+}
+
+#[test]
+fn work_runs_while_a_program_waits_without_a_call() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder, "waiting") else { return };
+    for how in ["function", "memory", "query", "forked"] {
+        let output = checked(&["--no-call-sites"], &[&program, how]);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{how}: {found}");
+        assert!(found.contains(" 0 violations, 0 leaks"), "{how}: {found}");
+    }
 }
 
 #[test]

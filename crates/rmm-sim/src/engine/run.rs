@@ -116,6 +116,17 @@ impl Session<'_> {
         self.streams.complete_all(id);
     }
 
+    /// Whether a call that does not wait may run the next item of a stream. Host functions and
+    /// kernels, which may block, are left to the threads that run work in the background, if there
+    /// are any.
+    fn may_run_in_call(&self, id: u64) -> bool {
+        let is_callback = || {
+            let next = self.streams.get(id).and_then(|stream| stream.queue.front());
+            next.is_some_and(|item| item.work.is_callback())
+        };
+        self.background == 0 || !is_callback()
+    }
+
     /// Runs one item that these points need, unless another thread is running it.
     pub(crate) fn advance(&mut self, points: &[Point]) {
         let Some(mut point) =
@@ -128,7 +139,10 @@ impl Session<'_> {
                 Blocker::None | Blocker::Running => return,
                 Blocker::Lost => return self.abandon_stream(point.stream),
                 Blocker::Dependency(earlier) => point = earlier,
-                Blocker::Ready => return self.run_next(point.stream),
+                Blocker::Ready if self.may_run_in_call(point.stream) => {
+                    return self.run_next(point.stream);
+                }
+                Blocker::Ready => return,
             }
         }
     }
@@ -190,7 +204,9 @@ impl Session<'_> {
     /// run no more.
     fn choose_ready(&mut self) -> Option<u64> {
         let pending = self.streams.pending(None);
-        let ready = |point: &Point| matches!(self.blocker_of(*point), Blocker::Ready);
+        let ready = |point: &Point| {
+            matches!(self.blocker_of(*point), Blocker::Ready) && self.may_run_in_call(point.stream)
+        };
         let ready: Vec<Point> = pending.into_iter().filter(ready).collect();
         if ready.is_empty() {
             return None;
@@ -223,7 +239,7 @@ impl Session<'_> {
         }
         let Some(stream) = state.streams.get_mut(id) else { return };
         let Some(Item { work, .. }) = stream.queue.pop_front() else { return };
-        stream.running = matches!(work, Work::Host { .. } | Work::Kernel(_));
+        stream.running = work.is_callback();
         match work {
             Work::Host { function, data } => {
                 self.unlocked(|| {

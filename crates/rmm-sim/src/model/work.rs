@@ -57,6 +57,11 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// Whether it runs code of the program, without the machine's lock.
+    pub(crate) fn is_callback(&self) -> bool {
+        matches!(self, Self::Host { .. } | Self::Kernel(_))
+    }
+
     /// The same work again, unless it can run only once.
     pub(crate) fn repeated(&self) -> Option<Self> {
         Some(match self {

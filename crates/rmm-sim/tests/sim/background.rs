@@ -59,3 +59,37 @@ fn races_are_reported_although_the_work_ran_in_order() {
     machine.launch(second, Kernel::new("read", |_| ()).reads(memory, 4096)).unwrap();
     assert_eq!(machine.violations().len(), 1);
 }
+
+#[test]
+fn a_kernel_may_wait_for_the_thread_that_polls() {
+    for seed in 0..8 {
+        let (machine, _here) = start(Schedule::Seeded(seed));
+        let stream = stream();
+        let _running = machine.run_in_background();
+        let (go, gone) = channel::<()>();
+        let wait = Kernel::new("wait", move |_| gone.recv().expect("the test sends"));
+        machine.launch(stream, wait).unwrap();
+        for _ in 0..16 {
+            assert_eq!(cu!(cuStreamQuery(stream)), CuResult::NOT_READY);
+        }
+        go.send(()).expect("the kernel waits");
+        while cu!(cuStreamQuery(stream)) == CuResult::NOT_READY {}
+    }
+}
+
+#[test]
+fn a_second_thread_runs_what_a_kernel_waits_for() {
+    let (machine, _here) = start(Schedule::Lazy);
+    let (first, second) = (stream(), stream());
+    let _running = [machine.run_in_background(), machine.run_in_background()];
+    let (go, gone) = channel::<()>();
+    let (sender, has_run) = channel();
+    let wait = Kernel::new("wait", move |_| {
+        gone.recv().expect("the other kernel sends");
+        sender.send(()).expect("the test receives");
+    });
+    machine.launch(first, wait).unwrap();
+    let tell = Kernel::new("tell", move |_| go.send(()).expect("the first kernel waits"));
+    machine.launch(second, tell).unwrap();
+    has_run.recv().expect("both run");
+}
