@@ -9,10 +9,14 @@ use crate::table;
 /// Asks for the variants that use the per-thread default stream where a stream is null.
 pub(crate) const PER_THREAD_DEFAULT_STREAM: u64 = 1 << 1;
 
-/// Functions whose newer form has another signature, and the first version in which their name
-/// means the newer form (`#define`s of `cuda.h`).
-const CHANGED: [(&str, i32); 3] =
-    [("cuMemAdvise", 13000), ("cuMemPrefetchAsync", 13000), ("cuGetProcAddress", 12000)];
+/// Functions whose newer form has another signature, the first version in which their name means
+/// the newer form (`#define`s of `cuda.h`), and what it means before.
+const CHANGED: [(&str, i32, &str); 4] = [
+    ("cuMemAdvise", 13000, "cuMemAdvise"),
+    ("cuMemPrefetchAsync", 13000, "cuMemPrefetchAsync"),
+    ("cuGetProcAddress", 12000, "cuGetProcAddress"),
+    ("cuCtxCreate", 13000, "cuCtxCreate_v2"),
+];
 
 /// The functions by name, as exposed addresses.
 static ROWS: OnceLock<BTreeMap<&'static str, usize>> = OnceLock::new();
@@ -37,9 +41,13 @@ pub fn replace(functions: impl IntoIterator<Item = (&'static str, *const c_void)
 /// suffix (`cuMemAlloc_v2`) means that form.
 pub(crate) fn find(name: &str, version: i32) -> Option<*const c_void> {
     let rows = ROWS.get_or_init(|| by_name(table::rows()));
-    let is_older = CHANGED.iter().any(|&(changed, since)| changed == name && version < since);
-    let newer = (2..=4).rev().map(|form| format!("{name}_v{form}")).filter(|_| !is_older);
-    let found = newer.chain([name.to_owned()]).find_map(|form| rows.get(form.as_str()).copied());
+    let older = CHANGED.iter().find(|&&(changed, since, _)| changed == name && version < since);
+    let found = if let Some((_, _, form)) = older {
+        rows.get(form).copied()
+    } else {
+        let newer = (2..=4).rev().map(|form| format!("{name}_v{form}"));
+        newer.chain([name.to_owned()]).find_map(|form| rows.get(form.as_str()).copied())
+    };
     found.map(std::ptr::with_exposed_provenance)
 }
 
@@ -58,6 +66,9 @@ mod tests {
     #[test]
     fn a_name_whose_signature_changed_means_what_the_version_means() {
         assert_ne!(find("cuMemPrefetchAsync", 12020), find("cuMemPrefetchAsync", 13000));
+        assert_eq!(find("cuCtxCreate", 12080), find("cuCtxCreate_v2", 0));
+        assert_eq!(find("cuCtxCreate", 13000), find("cuCtxCreate_v4", 0));
+        assert_ne!(find("cuCtxCreate_v2", 0), find("cuCtxCreate_v4", 0));
         assert_eq!(find("cuMemPrefetchAsync", 13000), find("cuMemPrefetchAsync_v2", 12020));
     }
 }

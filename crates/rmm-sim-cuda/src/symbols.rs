@@ -19,6 +19,10 @@ macro_rules! shim_symbols {
             cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: CuDevice);
             cuDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: CuDevice);
             cuDevicePrimaryCtxSetFlags_v2(device: CuDevice, flags: c_uint);
+            cuCtxCreate_v2(context: *mut CuContext, flags: c_uint, device: CuDevice);
+            cuCtxCreate_v3(context: *mut CuContext, affinity: *const c_void, affinities: c_int, flags: c_uint, device: CuDevice);
+            cuCtxCreate_v4(context: *mut CuContext, parameters: *const CreateParameters, flags: c_uint, device: CuDevice);
+            cuCtxDestroy_v2(context: CuContext);
             cuCtxGetApiVersion(context: CuContext, version: *mut c_uint);
             cuCtxGetFlags(flags: *mut c_uint);
             cuCtxSetFlags(flags: c_uint);
@@ -97,8 +101,8 @@ macro_rules! absent_symbols {
             cuArrayGetSparseProperties cuCoredumpDeregisterCompleteCallback
             cuCoredumpDeregisterStartCallback cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal
             cuCoredumpRegisterCompleteCallback cuCoredumpRegisterStartCallback
-            cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal cuCtxAttach cuCtxCreate_v2
-            cuCtxCreate_v3 cuCtxCreate_v4 cuCtxDestroy_v2 cuCtxDetach cuCtxDisablePeerAccess
+            cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal cuCtxAttach
+            cuCtxDetach cuCtxDisablePeerAccess
             cuCtxFromGreenCtx cuCtxGetDevResource cuCtxGetDevice_v2 cuCtxGetExecAffinity
             cuCtxGetSharedMemConfig cuCtxResetPersistingL2Cache cuCtxSetSharedMemConfig
             cuCtxSynchronize_v2 cuDestroyExternalMemory cuDestroyExternalSemaphore

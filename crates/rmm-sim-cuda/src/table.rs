@@ -7,7 +7,7 @@ use rmm_sys::{
     CuModule, CuPointerAttribute, CuResult, CuStream, CuUuid, driver_symbols,
 };
 
-use crate::shims::{self, LaunchConfig};
+use crate::shims::{self, CreateParameters, LaunchConfig};
 
 macro_rules! field {
     (required $function:expr) => {

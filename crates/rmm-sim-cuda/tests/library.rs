@@ -1,9 +1,9 @@
 //! The libraries, as a program that opens them by name sees them.
 #![cfg(target_os = "linux")]
 
-use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use rmm_sys::CuResult;
+use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult};
 
 /// Opens a library by name, as cudarc and others do.
 fn open(name: &CStr) -> *mut c_void {
@@ -117,6 +117,99 @@ fn functions_are_found_by_name_and_version() {
     let none = std::ptr::null_mut();
     // SAFETY: as above.
     let code = unsafe { find(c"cuNone".as_ptr(), &raw mut function, 12000, 0, none) };
+    assert_eq!(code, CuResult::NOT_FOUND);
+}
+
+/// The function that a program built for `version` gets under this name.
+fn found<F: Copy>(library: *mut c_void, name: &CStr, version: c_int) -> F {
+    // SAFETY: the symbol is a function of this type.
+    let find: GetProcAddress =
+        unsafe { std::mem::transmute(symbol(library, c"cuGetProcAddress_v2")) };
+    let (mut function, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the pointers are null or valid for reads and writes.
+    let code = unsafe { find(name.as_ptr(), &raw mut function, version, 0, none) };
+    assert_eq!(code, CuResult::SUCCESS, "{name:?}");
+    // SAFETY: the caller names a function of this type, which has the size of a pointer.
+    unsafe { std::mem::transmute_copy::<*mut c_void, F>(&function) }
+}
+
+type Create2 = unsafe extern "C" fn(*mut CuContext, c_uint, CuDevice) -> CuResult;
+type Create4 = unsafe extern "C" fn(*mut CuContext, *const c_void, c_uint, CuDevice) -> CuResult;
+type OfContext = unsafe extern "C" fn(CuContext) -> CuResult;
+type Flags = unsafe extern "C" fn(*mut c_uint) -> CuResult;
+
+#[test]
+fn contexts_beside_the_primary_one_are_created_and_destroyed() {
+    let library = open(c"libcuda.so.1");
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    // SAFETY: it takes no pointer.
+    assert_eq!(unsafe { init_of(library)(0) }, CuResult::SUCCESS);
+    let (mut older, mut newer) = (CuContext::NULL, CuContext::NULL);
+    // What `cuCtxCreate` of `cuda.h` is, before CUDA 13 and since.
+    let create = found::<Create2>(library, c"cuCtxCreate", 12080);
+    // SAFETY: `older` is valid for a write.
+    assert_eq!(unsafe { create(&raw mut older, 4, CuDevice(0)) }, CuResult::SUCCESS);
+    let create = found::<Create4>(library, c"cuCtxCreate", 13000);
+    let parameters: [*const c_void; 3] = [std::ptr::null(); 3];
+    let parameters = parameters.as_ptr().cast();
+    // SAFETY: `newer` is valid for a write, and the parameters ask for nothing.
+    assert_eq!(unsafe { create(&raw mut newer, parameters, 0, CuDevice(0)) }, CuResult::SUCCESS);
+    assert_ne!(older, newer);
+    let affinity: [*const c_void; 3] = [parameters, std::ptr::null(), std::ptr::null()];
+    // SAFETY: as above; the parameters ask for some multiprocessors, and are not read further.
+    let code = unsafe { create(&raw mut newer, affinity.as_ptr().cast(), 0, CuDevice(0)) };
+    assert_eq!(code, CuResult::NOT_SUPPORTED);
+    let destroy = found::<OfContext>(library, c"cuCtxDestroy", 13000);
+    // SAFETY: it is a context, which nothing uses.
+    assert_eq!(unsafe { destroy(newer) }, CuResult::SUCCESS);
+    let mut flags = 0;
+    // SAFETY: `flags` is valid for a write.
+    let code = unsafe { found::<Flags>(library, c"cuCtxGetFlags", 13000)(&raw mut flags) };
+    assert_eq!((code, flags), (CuResult::SUCCESS, 4), "the older one is current again");
+    // SAFETY: as above.
+    assert_eq!(unsafe { destroy(older) }, CuResult::SUCCESS);
+    // SAFETY: the handle is not that of a context any more, which the call finds out.
+    assert_eq!(unsafe { destroy(older) }, CuResult::CONTEXT_IS_DESTROYED);
+    assert!(machine.leaks().is_empty());
+}
+
+type SetFlags = unsafe extern "C" fn(CuDevice, c_uint) -> CuResult;
+type GetState = unsafe extern "C" fn(CuDevice, *mut c_uint, *mut c_int) -> CuResult;
+
+#[test]
+fn the_flags_of_a_primary_context_are_remembered() {
+    let library = open(c"libcuda.so.1");
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    let set = found::<SetFlags>(library, c"cuDevicePrimaryCtxSetFlags", 13000);
+    let state = found::<GetState>(library, c"cuDevicePrimaryCtxGetState", 13000);
+    let (mut flags, mut active) = (9, 9);
+    // SAFETY: they take no pointer.
+    unsafe {
+        assert_eq!(init_of(library)(0), CuResult::SUCCESS);
+        assert_eq!(set(CuDevice(0), 4), CuResult::SUCCESS);
+        assert_eq!(set(CuDevice(0), 1 << 20), CuResult::INVALID_VALUE);
+        assert_eq!(set(CuDevice(1), 4), CuResult::INVALID_DEVICE);
+    }
+    // SAFETY: the results are valid for writes.
+    let code = unsafe { state(CuDevice(0), &raw mut flags, &raw mut active) };
+    assert_eq!((code, flags, active), (CuResult::SUCCESS, 4, 0));
+}
+
+type AddressRange = unsafe extern "C" fn(*mut CuDevicePtr, *mut usize, CuDevicePtr) -> CuResult;
+
+#[test]
+fn an_address_of_no_allocation_has_no_range() {
+    let library = open(c"libcuda.so.1");
+    let machine = rmm_sim::Machine::new();
+    let _entered = machine.enter();
+    // SAFETY: it takes no pointer.
+    assert_eq!(unsafe { init_of(library)(0) }, CuResult::SUCCESS);
+    let range = found::<AddressRange>(library, c"cuMemGetAddressRange", 13000);
+    let none = std::ptr::null_mut();
+    // SAFETY: the results are optional, and the address is not accessed.
+    let code = unsafe { range(none, std::ptr::null_mut(), CuDevicePtr(4096)) };
     assert_eq!(code, CuResult::NOT_FOUND);
 }
 

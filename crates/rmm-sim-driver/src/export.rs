@@ -19,9 +19,10 @@ macro_rules! export_driver {
         }
     )*
 
-        /// The functions that this library exports for those of the table.
+        /// The functions that this library exports which are more than those of the device.
         pub(crate) fn exports() -> Vec<(&'static str, *const c_void)> {
-            vec![$((stringify!($name), $name as *const c_void)),*]
+            let own = ("cuCtxDestroy_v2", cuCtxDestroy_v2 as *const c_void);
+            vec![own, $((stringify!($name), $name as *const c_void)),*]
         }
     };
 }
@@ -35,7 +36,11 @@ macro_rules! export_shims {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> CuResult {
             // SAFETY: the caller's contract.
-            unsafe { shims::$name($($argument),*) }
+            let call = || unsafe { shims::$name($($argument),*) };
+            match stringify!($name) {
+                "cuCtxDestroy_v2" => process::ending(call),
+                _ => call(),
+            }
         }
     )*};
 }

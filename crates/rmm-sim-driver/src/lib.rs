@@ -37,7 +37,7 @@ mod report;
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
-use rmm_sim_cuda::shims::{self, LaunchConfig};
+use rmm_sim_cuda::shims::{self, CreateParameters, LaunchConfig};
 use rmm_sim_cuda::{absent_symbols, older_symbols, shim_symbols};
 use rmm_sys::{
     CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent,

@@ -5,6 +5,7 @@ pub(crate) mod attribute;
 pub(crate) mod background;
 pub(crate) mod bytes;
 pub(crate) mod checker;
+pub(crate) mod contexts;
 pub(crate) mod entry;
 pub(crate) mod explore;
 pub(crate) mod fail_each;

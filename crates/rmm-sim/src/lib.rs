@@ -70,6 +70,10 @@ mod model;
 pub use api::attribute::TestOutcome;
 pub use api::background::BackgroundGuard;
 pub use api::checker::{Checker, check};
+#[doc(hidden)]
+pub use api::contexts::{
+    context_flags, create_context, destroy_context, set_context_flags, set_primary_context_flags,
+};
 pub use api::entry::{AllThreadsGuard, MachineGuard};
 pub use api::explore::{Exploration, explore};
 pub use api::fail_each::fail_each_call;

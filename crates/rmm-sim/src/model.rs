@@ -4,6 +4,7 @@
 pub(crate) mod call_site;
 pub(crate) mod captures;
 pub(crate) mod checks;
+pub(crate) mod context;
 pub(crate) mod costs;
 pub(crate) mod device;
 pub(crate) mod event;

@@ -1,7 +1,7 @@
 //! Devices, contexts, and their settings.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
 use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuResult, CuUuid};
@@ -17,6 +17,19 @@ const LIMITS: [(c_uint, usize); 7] =
 
 /// What programs have set, by the context's handle and the limit.
 static SET: Mutex<BTreeMap<(usize, c_uint), usize>> = Mutex::new(BTreeMap::new());
+
+/// What a context is created with (`CUctxCreateParams`), beside its flags.
+#[doc(alias = "CUctxCreateParams")]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CreateParameters {
+    /// Which multiprocessors it may use: an array, which is not served.
+    pub affinity: *const c_void,
+    /// The elements of that array.
+    pub affinities: c_int,
+    /// Sharing with a graphics context, which is not served.
+    pub graphics: *const c_void,
+}
 
 driver_shims! {
     fn cuDeviceGetUuid(uuid: *mut CuUuid, device: CuDevice) {
@@ -52,10 +65,39 @@ driver_shims! {
         CuResult::SUCCESS
     }
 
-    fn cuDevicePrimaryCtxSetFlags_v2(device: CuDevice, _flags: c_uint) {
-        let mut uuid = CuUuid::default();
-        // SAFETY: `uuid` is valid for a write.
-        unsafe { rmm_sim::driver().cuDeviceGetUuid_v2(&raw mut uuid, device) }
+    fn cuDevicePrimaryCtxSetFlags_v2(device: CuDevice, flags: c_uint) {
+        rmm_sim::set_primary_context_flags(device, flags)
+    }
+
+    fn cuCtxCreate_v2(context: *mut CuContext, flags: c_uint, device: CuDevice) {
+        // SAFETY: the caller's contract.
+        unsafe { rmm_sim::create_context(context, flags, device) }
+    }
+
+    fn cuCtxCreate_v3(context: *mut CuContext, affinity: *const c_void, affinities: c_int, flags: c_uint, device: CuDevice) {
+        // A context on some of the multiprocessors.
+        if !affinity.is_null() || affinities != 0 {
+            return CuResult::NOT_SUPPORTED;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { rmm_sim::create_context(context, flags, device) }
+    }
+
+    fn cuCtxCreate_v4(context: *mut CuContext, parameters: *const CreateParameters, flags: c_uint, device: CuDevice) {
+        if !parameters.is_null() {
+            // SAFETY: it is not null, and by the caller's contract valid for a read.
+            let CreateParameters { affinity, affinities, graphics } = unsafe { parameters.read() };
+            if !affinity.is_null() || affinities != 0 || !graphics.is_null() {
+                return CuResult::NOT_SUPPORTED;
+            }
+        }
+        // SAFETY: the caller's contract.
+        unsafe { rmm_sim::create_context(context, flags, device) }
+    }
+
+    fn cuCtxDestroy_v2(context: CuContext) {
+        forget_limits(context);
+        rmm_sim::destroy_context(context)
     }
 
     fn cuCtxGetApiVersion(_context: CuContext, version: *mut c_uint) {
@@ -64,15 +106,12 @@ driver_shims! {
     }
 
     fn cuCtxGetFlags(flags: *mut c_uint) {
-        match current_context() {
-            // SAFETY: the caller's contract.
-            Ok(_) => unsafe { put(flags, 0) },
-            Err(code) => code,
-        }
+        // SAFETY: the caller's contract.
+        unsafe { rmm_sim::context_flags(flags) }
     }
 
-    fn cuCtxSetFlags(_flags: c_uint) {
-        code_of(current_context().map(drop))
+    fn cuCtxSetFlags(flags: c_uint) {
+        rmm_sim::set_context_flags(flags)
     }
 
     fn cuCtxGetLimit(value: *mut usize, limit: c_uint) {
@@ -103,6 +142,12 @@ driver_shims! {
     fn cuCtxSetCacheConfig(_config: c_uint) {
         code_of(current_context().map(drop))
     }
+}
+
+/// The limits of a context that ends go with it: its handle is reused.
+fn forget_limits(context: CuContext) {
+    let mut set = SET.lock().unwrap_or_else(PoisonError::into_inner);
+    set.retain(|&(of, _), _| of != context.addr());
 }
 
 /// The current context's limit.

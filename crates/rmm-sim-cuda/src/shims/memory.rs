@@ -27,6 +27,10 @@ driver_shims! {
             // SAFETY: `target` is of the attribute's type.
             let code =
                 unsafe { rmm_sim::driver().cuPointerGetAttribute(target, attribute, pointer) };
+            if code == CuResult::INVALID_VALUE {
+                // No allocation has the address.
+                return CuResult::NOT_FOUND;
+            }
             if !code.is_success() {
                 return code;
             }

@@ -13,12 +13,12 @@ impl Machine {
         self.lock().faults.rules.push(fault);
     }
 
-    /// Loses the primary context of a device, as if a kernel that [fails](crate::Kernel::fails)
+    /// Loses the contexts of a device, as if a kernel that [fails](crate::Kernel::fails)
     /// with `code` had just run there. Does nothing if there is no such device, or no context to
     /// lose.
     pub fn fail_context(&self, device: usize, code: CuResult) {
         let mut session = Session::open(self);
-        if session.devices.get(device).is_some_and(|device| device.context_id.is_some()) {
+        if session.contexts.iter().any(|context| context.device == device && context.id.is_some()) {
             session.fail_context(device, code);
         }
     }

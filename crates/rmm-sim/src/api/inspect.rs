@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::engine::machine::Machine;
 use crate::engine::session::Session;
 use crate::engine::thread;
+use crate::model::context::Scope;
 use crate::model::sim_time::Stalls;
 use crate::model::trace::{Leak, TraceEntry};
 use crate::model::violation::Violation;
@@ -86,7 +87,7 @@ impl Machine {
     /// Runs all work that is queued now. Does nothing inside a host function or kernel.
     pub fn run_all(&self) {
         if !thread::in_callback() {
-            Session::open(self).run_pending(None);
+            Session::open(self).run_pending(Scope::All);
         }
     }
 }

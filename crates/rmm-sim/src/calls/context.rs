@@ -1,4 +1,5 @@
-//! Contexts: one primary context per device, and a stack of current contexts per thread.
+//! Contexts: one primary context per device, those that programs create, and a stack of current
+//! contexts per thread.
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
@@ -6,8 +7,18 @@ use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
 
 use crate::calls::call::driver_calls;
 use crate::engine::current;
+use crate::model::context::Scope;
 use crate::model::vector_clock::VectorClock;
 use crate::model::work::Work;
+
+/// Every flag of a context (`CU_CTX_FLAGS_MASK`): how to wait, mapped memory, core dumps.
+const FLAGS: c_uint = 0xff;
+
+/// # Errors
+/// `INVALID_VALUE` for a flag that a context does not have.
+fn check_flags(flags: c_uint) -> Result<(), CuResult> {
+    if flags & !FLAGS == 0 { Ok(()) } else { Err(CuResult::INVALID_VALUE) }
+}
 
 driver_calls! {
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) by [] |session| {
@@ -22,7 +33,7 @@ driver_calls! {
         match session.devices[device].retained {
             0 => return Err(CuResult::INVALID_CONTEXT),
             1 => {
-                session.drain(Some(device));
+                session.drain(Scope::Context(device));
                 session.end_context(device, "cuDevicePrimaryCtxRelease_v2");
             }
             _ => {}
@@ -41,27 +52,71 @@ driver_calls! {
 
     fn cuDevicePrimaryCtxGetState(device: CuDevice, flags: *mut c_uint, active: *mut c_int) by [] |session| {
         let device = session.device(device.0)?;
-        // No call sets other flags here.
-        flags.put(0)?;
-        active.put(c_int::from(session.devices[device].context_id.is_some()))
+        flags.put(session.contexts[device].flags)?;
+        active.put(c_int::from(session.contexts[device].id.is_some()))
+    }
+
+    // These are not in the table: they are called by the libraries of `rmm-sim-cuda`.
+    fn cuCtxCreate_v2(context: *mut CuContext, flags: c_uint, device: CuDevice) by [] |session| {
+        context.required()?;
+        check_flags(flags)?;
+        let device = session.device(device.0)?;
+        let created = session.create_context(device, flags)?;
+        session.context_stack().push(created);
+        current::set_last_context(session.machine);
+        context.put(session.context_handle(created))
+    }
+
+    fn cuCtxDestroy_v2(context: CuContext) by [context] |session| {
+        let context = session.context_of(context)?;
+        if session.is_primary(context) {
+            return Err(CuResult::INVALID_CONTEXT);
+        }
+        session.drain(Scope::Context(context));
+        session.end_context(context, "cuCtxDestroy_v2");
+        // On other threads that have it current, calls return `CONTEXT_IS_DESTROYED`.
+        let stack = session.context_stack();
+        if stack.last() == Some(&context) {
+            stack.pop();
+        }
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxSetFlags_v2(device: CuDevice, flags: c_uint) by [] |session| {
+        check_flags(flags)?;
+        let device = session.device(device.0)?;
+        session.contexts[device].flags = flags;
+        Ok(())
+    }
+
+    fn cuCtxGetFlags(flags: *mut c_uint) by [] |session| {
+        let current = session.current_context()?;
+        flags.put(session.contexts[current].flags)
+    }
+
+    fn cuCtxSetFlags(flags: c_uint) by [] |session| {
+        check_flags(flags)?;
+        let current = session.current_context()?;
+        session.contexts[current].flags = flags;
+        Ok(())
     }
 
     fn cuCtxGetId(context: CuContext, id: *mut c_ulonglong) by [context] |session| {
-        let device = if context.is_null() {
+        let context = if context.is_null() {
             // Seen on an H200: the failure of the current context is returned, that of a named one
             // is not.
-            let current = session.context()?;
-            session.failure_of(current)?;
+            let (current, device) = session.current()?;
+            session.failure_of(device)?;
             current
         } else {
             session.context_of(context)?
         };
-        id.put(session.devices[device].context_id.ok_or(CuResult::CONTEXT_IS_DESTROYED)?)
+        id.put(session.contexts[context].id.ok_or(CuResult::CONTEXT_IS_DESTROYED)?)
     }
 
     fn cuCtxGetCurrent(context: *mut CuContext) by [] |session| {
-        let device = session.context_stack().last().copied();
-        context.put(device.map_or(CuContext::NULL, |device| session.context_handle(device)))
+        let current = session.context_stack().last().copied();
+        context.put(current.map_or(CuContext::NULL, |current| session.context_handle(current)))
     }
 
     fn cuCtxSetCurrent(context: CuContext) by [context] |session| {
@@ -69,25 +124,25 @@ driver_calls! {
             session.context_stack().pop();
             return Ok(());
         }
-        let device = session.context_of(context)?;
+        let context = session.context_of(context)?;
         let stack = session.context_stack();
         stack.pop();
-        stack.push(device);
+        stack.push(context);
         current::set_last_context(session.machine);
         Ok(())
     }
 
     fn cuCtxPushCurrent_v2(context: CuContext) by [context] |session| {
-        let device = session.context_of(context)?;
-        session.context_stack().push(device);
+        let context = session.context_of(context)?;
+        session.context_stack().push(context);
         current::set_last_context(session.machine);
         Ok(())
     }
 
     fn cuCtxPopCurrent_v2(context: *mut CuContext) by [] |session| {
-        let device = session.context_stack().pop().ok_or(CuResult::INVALID_CONTEXT)?;
+        let popped = session.context_stack().pop().ok_or(CuResult::INVALID_CONTEXT)?;
         // The result is optional.
-        let handle = session.context_handle(device);
+        let handle = session.context_handle(popped);
         if context.required().is_ok() { context.put(handle) } else { Ok(()) }
     }
 
@@ -97,11 +152,12 @@ driver_calls! {
     }
 
     fn cuCtxSynchronize() by [] |session| {
-        let device = session.context()?;
+        let (context, device) = session.current()?;
         session.check_context(device)?;
-        let known = session.clock_of_device(device);
-        session.drain(Some(device));
-        session.join_host_clock_of_device(device, &known);
+        let scope = Scope::Context(context);
+        let known = session.clock_of_scope(scope);
+        session.drain(scope);
+        session.join_host_clock_of(scope, &known);
         session.release_free_segments(device);
         Ok(())
     }
@@ -109,6 +165,7 @@ driver_calls! {
     fn cuCtxEnablePeerAccess(peer: CuContext, flags: c_uint) by [peer] |session| {
         let device = session.context()?;
         let peer = session.context_of(peer)?;
+        let peer = session.contexts[peer].device;
         if flags != 0 {
             return Err(CuResult::INVALID_VALUE);
         }
@@ -125,11 +182,12 @@ driver_calls! {
     }
 
     fn cuCtxRecordEvent(context: CuContext, event: CuEvent) by [context, event] |session| {
-        let device = session.context_of(context)?;
+        let context = session.context_of(context)?;
+        let (device, scope) = (session.contexts[context].device, Scope::Context(context));
         let key = session.event(event)?;
         session.check_context(device)?;
         let state = &mut **session;
-        let ends = state.streams.iter().filter(|(_, stream)| stream.device == device);
+        let ends = state.streams.iter().filter(|(_, stream)| stream.is_in(scope));
         let ends: Vec<_> = ends.map(|(id, _)| state.streams.end_of(id)).collect();
         let points: VectorClock = ends.iter().copied().collect();
         let mut frontier = points.clone();
@@ -138,11 +196,11 @@ driver_calls! {
                 frontier.join(&stream.frontier);
             }
         }
-        if let Some(removed) = state.streams.removed(device) {
+        for removed in state.streams.removed(scope) {
             frontier.join(&removed.all);
         }
         let event = state.events.get_mut(&key).ok_or(CuResult::INVALID_HANDLE)?;
-        if event.device != device {
+        if event.context != context {
             return Err(CuResult::INVALID_HANDLE);
         }
         let done = state.sim_time.end_of_device(device);
@@ -151,7 +209,8 @@ driver_calls! {
     }
 
     fn cuCtxWaitEvent(context: CuContext, event: CuEvent) by [context, event] |session| {
-        let device = session.context_of(context)?;
+        let context = session.context_of(context)?;
+        let device = session.contexts[context].device;
         let key = session.event(event)?;
         session.check_context(device)?;
         session.check_outside_captures(key)?;
@@ -159,12 +218,12 @@ driver_calls! {
         let event = state.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
         let (frontier, done) = (event.frontier.clone(), event.time.unwrap_or(0));
         let ids: Vec<u64> =
-            state.streams.iter().filter(|(_, stream)| stream.device == device && !stream.destroyed).map(|(id, _)| id).collect();
+            state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.destroyed).map(|(id, _)| id).collect();
         for id in ids {
             state.sim_time.hold(id, done);
             state.enqueue_after(id, Work::Marker("wait for an event"), &frontier)?;
         }
-        state.devices[device].barrier.join(&frontier);
+        state.contexts[context].barrier.join(&frontier);
         state.sim_time.hold_new_streams(device, done);
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Session<'_> {
 
 driver_calls! {
     fn cuEventCreate(event: *mut CuEvent, flags: c_uint) by [] |session| {
-        let device = session.context()?;
+        let owner = session.current()?;
         event.required()?;
         if flags & !(EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING | EVENT_INTERPROCESS) != 0 {
             return Err(CuResult::INVALID_VALUE);
@@ -61,7 +61,7 @@ driver_calls! {
             return Err(CuResult::NOT_SUPPORTED);
         }
         let key = session.next_key();
-        session.events.insert(key, Event::new(device, flags & EVENT_DISABLE_TIMING == 0));
+        session.events.insert(key, Event::new(owner, flags & EVENT_DISABLE_TIMING == 0));
         let slot = session.event_slots.insert(key);
         event.put(CuEvent::from_raw(handle::encode(session.machine_id(), HandleKind::Event, slot)))
     }
@@ -75,16 +75,18 @@ driver_calls! {
 
     fn cuEventRecord(event: CuEvent, stream: CuStream) by [event, stream] |session| {
         let key = session.event(event)?;
-        let device = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?.device;
+        let of_event = session.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;
+        let owner = (of_event.context, of_event.device);
         let id = session.stream(stream)?;
-        let of_stream = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
-        if of_stream != device {
-            session.check_foreign("cuEventRecord", of_stream, device);
+        let of_stream = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?;
+        if of_stream.context != owner.0 {
+            let device = of_stream.device;
+            session.check_foreign("cuEventRecord", device, owner.1);
             return Err(CuResult::INVALID_HANDLE);
         }
         if let Some(captured) = session.capture_record(id)? {
             if let Some(event) = session.events.get_mut(&key) {
-                *event = Event { captured: Some(captured), ..Event::new(device, event.keeps_time) };
+                *event = Event { captured: Some(captured), ..Event::new(owner, event.keeps_time) };
             }
             return Ok(());
         }

@@ -67,9 +67,11 @@ driver_calls! {
     }
 
     fn cuMemAlloc_v2(result: *mut CuDevicePtr, bytes: usize) by [] |session| {
-        let device = session.context()?;
+        let (context, device) = session.current()?;
         result.required()?;
-        result.put(pointer(session.allocate(device, bytes)?))
+        let start = session.allocate(device, bytes)?;
+        session.allocations.set_context(start, context);
+        result.put(pointer(start))
     }
 
     fn cuMemFree_v2(start: CuDevicePtr) by [start] |session| {
@@ -80,21 +82,24 @@ driver_calls! {
     }
 
     fn cuMemAllocManaged(result: *mut CuDevicePtr, bytes: usize, flags: c_uint) by [] |session| {
-        let device = session.context()?;
+        let (context, device) = session.current()?;
         result.required()?;
         if flags != MEM_ATTACH_GLOBAL && flags != MEM_ATTACH_HOST {
             return Err(CuResult::INVALID_VALUE);
         }
-        result.put(pointer(session.allocate_host(device, bytes, AllocationKind::Managed)?))
+        let start = session.allocate_host(device, bytes, AllocationKind::Managed)?;
+        session.allocations.set_context(start, context);
+        result.put(pointer(start))
     }
 
     fn cuMemHostAlloc(result: *mut *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
-        let device = session.context()?;
+        let (context, device) = session.current()?;
         result.required()?;
         if flags & !7 != 0 {
             return Err(CuResult::INVALID_VALUE);
         }
         let start = session.allocate_host(device, bytes, AllocationKind::Pinned)?;
+        session.allocations.set_context(start, context);
         result.put(std::ptr::with_exposed_provenance_mut(start))
     }
 
@@ -106,7 +111,7 @@ driver_calls! {
     }
 
     fn cuMemHostRegister_v2(start: *mut c_void, bytes: usize, flags: c_uint) by [] |session| {
-        let device = session.context()?;
+        let (context, device) = session.current()?;
         let start = start.address();
         if start == 0 || bytes == 0 || flags & !15 != 0 || start.checked_add(bytes).is_none() {
             return Err(CuResult::INVALID_VALUE);
@@ -119,6 +124,7 @@ driver_calls! {
             return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
         }
         session.allocations.insert(start, bytes, AllocationKind::Registered, device);
+        session.allocations.set_context(start, context);
         Ok(())
     }
 
@@ -146,7 +152,7 @@ driver_calls! {
                 // Mapped memory belongs to no context (seen on an H100).
                 let context = match allocation.kind {
                     AllocationKind::Mapped => CuContext::NULL,
-                    _ => session.context_handle(allocation.device),
+                    _ => session.context_handle(allocation.context),
                 };
                 // SAFETY: this attribute is a `CuContext`.
                 unsafe { data.put_as(context) }

@@ -19,14 +19,14 @@ const EXTERNAL: c_uint = 1;
 
 driver_calls! {
     fn cuStreamCreateWithPriority(stream: *mut CuStream, flags: c_uint, priority: c_int) by [] |session| {
-        let device = session.context()?;
+        let context = session.current_context()?;
         stream.required()?;
         let kind = match flags {
             STREAM_DEFAULT => StreamKind::Blocking,
             STREAM_NON_BLOCKING => StreamKind::NonBlocking,
             _ => return Err(CuResult::INVALID_VALUE),
         };
-        let id = session.create_stream(device, kind, priority.clamp(GREATEST_PRIORITY, 0))?;
+        let id = session.create_stream(context, kind, priority.clamp(GREATEST_PRIORITY, 0))?;
         let slot = session.stream_slots.insert(id);
         stream.put(CuStream::from_raw(handle::encode(session.machine_id(), HandleKind::Stream, slot)))
     }
@@ -93,8 +93,8 @@ driver_calls! {
 
     fn cuStreamGetCtx(stream: CuStream, context: *mut CuContext) by [stream] |session| {
         let id = session.stream(stream)?;
-        let device = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.device;
-        context.put(session.context_handle(device))
+        let of_stream = session.streams.get(id).ok_or(CuResult::INVALID_HANDLE)?.context;
+        context.put(session.context_handle(of_stream))
     }
 
     fn cuStreamGetFlags(stream: CuStream, flags: *mut c_uint) by [stream] |session| {

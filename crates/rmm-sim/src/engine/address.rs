@@ -21,7 +21,14 @@ impl State {
         let (start, bytes) = (reserved.start, reserved.len());
         // Work that names it now may use the mappings that exist now, and none made later.
         let id = self.virtual_memory.last_mapping();
-        Some(Allocation { id, start, bytes, kind: AllocationKind::Mapped, device: mapped.device })
+        Some(Allocation {
+            id,
+            start,
+            bytes,
+            kind: AllocationKind::Mapped,
+            device: mapped.device,
+            context: mapped.device,
+        })
     }
 
     /// The range as a place that work may access.

@@ -6,6 +6,7 @@ use rmm_sys::CuResult;
 
 use crate::engine::current;
 use crate::engine::session::Session;
+use crate::model::context::Scope;
 use crate::model::schedule::Schedule;
 
 impl Session<'_> {
@@ -31,7 +32,7 @@ impl Session<'_> {
     /// Finishes a driver call; returns its code.
     pub(crate) fn finish_call(&mut self, outcome: Result<(), CuResult>) -> CuResult {
         if self.schedule == Schedule::Eager {
-            self.run_pending(None);
+            self.run_pending(Scope::All);
         }
         let code = outcome.err().unwrap_or(CuResult::SUCCESS);
         self.end_call(code);

@@ -5,6 +5,7 @@ use rmm_sys::CuResult;
 
 use crate::engine::session::Session;
 use crate::engine::state::State;
+use crate::model::context::Scope;
 use crate::model::device::ALIGNMENT;
 use crate::model::memory::{Allocation, AllocationKind};
 use crate::model::pool::Medium;
@@ -122,7 +123,7 @@ impl Session<'_> {
         if start.is_none() {
             // As in the driver, memory that pools only reserve is released before an allocation
             // fails.
-            self.drain(Some(device));
+            self.drain(Scope::Device(device));
             self.release_all_segments(device);
             start = self.devices[device].allocate(bytes);
         }
@@ -186,7 +187,7 @@ impl Session<'_> {
         if start.is_none() {
             // The last resort: wait for all devices, since the memory may have been freed on any of
             // their streams, and release what pools reserve.
-            self.drain(None);
+            self.drain(Scope::All);
             self.release_all_segments(device);
             let fits = self.grow_pool(key, len);
             start = if fits { self.take_ordered(key, len, stream) } else { None };
@@ -249,12 +250,14 @@ impl Session<'_> {
             matches!(allocation.kind, AllocationKind::Pool(..) | AllocationKind::Imported { .. });
         let waits = !allocation.is_pinned() && !is_of_pool;
         let device = allocation.device;
-        let known = if waits { self.clock_of_device(device) } else { VectorClock::default() };
-        let waited_for = allocation.on_device_only().then_some(device);
+        let known =
+            if waits { self.clock_of_scope(Scope::Device(device)) } else { VectorClock::default() };
+        let waited_for =
+            if allocation.on_device_only() { Scope::Device(device) } else { Scope::All };
         if waits {
             self.drain(waited_for);
             self.failure_of(device)?;
-            self.join_host_clock_of_device(device, &known);
+            self.join_host_clock_of(Scope::Device(device), &known);
         } else if !is_of_pool {
             self.run_pending(waited_for);
         }

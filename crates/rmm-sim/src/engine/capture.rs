@@ -36,11 +36,11 @@ impl State {
         code
     }
 
-    /// The captures that streams of a device take part in whose kind `matches` accepts.
-    fn captures_on(&self, device: usize, matches: impl Fn(StreamKind) -> bool) -> Vec<u64> {
+    /// The captures that streams of a context take part in whose kind `matches` accepts.
+    fn captures_on(&self, context: usize, matches: impl Fn(StreamKind) -> bool) -> Vec<u64> {
         let takes_part = |id: &u64| {
             let stream = self.streams.get(*id);
-            stream.is_some_and(|stream| stream.device == device && matches(stream.kind))
+            stream.is_some_and(|stream| stream.context == context && matches(stream.kind))
         };
         let captures = self.captures.active.iter();
         captures
@@ -53,13 +53,13 @@ impl State {
     fn captures_before_legacy(&self, id: u64) -> Vec<u64> {
         match self.streams.get(id) {
             Some(stream) if stream.kind == StreamKind::Legacy => {
-                self.captures_on(stream.device, |kind| kind == StreamKind::Blocking)
+                self.captures_on(stream.context, |kind| kind == StreamKind::Blocking)
             }
             _ => Vec::new(),
         }
     }
 
-    /// Refuses the use of the legacy stream while a blocking stream of its device is being
+    /// Refuses the use of the legacy stream while a blocking stream of its context is being
     /// captured.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use rmm_sys::CuResult;
 
 use crate::engine::session::Session;
 use crate::engine::state::State;
+use crate::model::context::{Context, Scope};
 use crate::model::memory::{Allocation, AllocationKind};
 use crate::model::pool::{Medium, Pool};
 use crate::model::streams::StreamKind;
@@ -18,7 +19,10 @@ use crate::model::vector_clock::VectorClock;
 
 /// Whether a call ends a context.
 pub(crate) fn ends_contexts(call: &str) -> bool {
-    matches!(call, "cuDevicePrimaryCtxReset_v2" | "cuDevicePrimaryCtxRelease_v2")
+    matches!(
+        call,
+        "cuDevicePrimaryCtxReset_v2" | "cuDevicePrimaryCtxRelease_v2" | "cuCtxDestroy_v2"
+    )
 }
 
 impl State {
@@ -27,17 +31,37 @@ impl State {
     /// # Errors
     /// The code of a failed kernel, if the context that it lost has ended since.
     pub(crate) fn retain_context(&mut self, device: usize) -> Result<(), CuResult> {
-        if self.devices[device].context_id.is_none() {
+        if self.contexts[device].id.is_none() {
             self.failure_of(device)?;
         }
         let id = self.next_key();
-        let device = &mut self.devices[device];
-        device.retained += 1;
-        device.context_id.get_or_insert(id);
+        self.devices[device].retained += 1;
+        self.contexts[device].id.get_or_insert(id);
         Ok(())
     }
 
-    /// Whether an allocation ends with the context of its device.
+    /// Creates a context beside the primary one; returns its index. That of an ended context of the
+    /// device is reused, so that its handle is, as those of a driver may be.
+    ///
+    /// # Errors
+    /// The code of a failed kernel of the device.
+    pub(crate) fn create_context(&mut self, device: usize, flags: u32) -> Result<usize, CuResult> {
+        self.failure_of(device)?;
+        let mut created = self.contexts.iter().enumerate().skip(self.devices.len());
+        let ended = created.find(|(_, context)| context.device == device && context.id.is_none());
+        let ended = ended.map(|(index, _)| index);
+        let context = ended.unwrap_or_else(|| self.add_context(device));
+        let id = self.next_key();
+        let created = &mut self.contexts[context];
+        (created.id, created.flags) = (Some(id), flags);
+        Ok(context)
+    }
+
+    pub(crate) fn is_primary(&self, context: usize) -> bool {
+        context < self.devices.len()
+    }
+
+    /// Whether an allocation ends with its context.
     fn is_of_context(&self, allocation: &Allocation) -> bool {
         match allocation.kind {
             AllocationKind::Device
@@ -51,10 +75,11 @@ impl State {
         }
     }
 
-    fn end_allocations(&mut self, device: usize, by: &'static str) {
+    fn end_allocations(&mut self, context: usize, by: &'static str) {
+        let device = self.contexts[context].device;
         let ended: Vec<Allocation> = self.allocations.iter().copied().collect();
         for allocation in ended {
-            if allocation.device != device || !self.is_of_context(&allocation) {
+            if allocation.context != context || !self.is_of_context(&allocation) {
                 continue;
             }
             let range = allocation.start..allocation.start + allocation.bytes;
@@ -102,51 +127,48 @@ impl State {
 }
 
 impl Session<'_> {
-    /// Ends the context of a device and everything in it. Waits for work that is running; queued
-    /// work never runs.
-    pub(crate) fn end_context(&mut self, device: usize, by: &'static str) {
-        if self.devices[device].context_id.is_none() {
+    /// Ends a context and everything in it. Waits for work that is running; queued work never runs.
+    pub(crate) fn end_context(&mut self, context: usize, by: &'static str) {
+        let Context { id, device, flags, .. } = self.contexts[context];
+        if id.is_none() {
             return;
         }
-        self.abandon_work(device);
-        while self.streams.is_running(device) {
+        let scope = Scope::Context(context);
+        self.abandon_work(scope);
+        while self.streams.is_running(scope) {
             self.wait();
-            self.abandon_work(device);
+            self.abandon_work(scope);
         }
-        let known = self.clock_of_device(device);
-        self.join_host_clock_of_device(device, &known);
+        let known = self.clock_of_scope(scope);
+        self.join_host_clock_of(scope, &known);
         let state = &mut **self;
-        let of_device: Vec<u64> = state
-            .streams
-            .iter()
-            .filter(|(_, stream)| stream.device == device)
-            .map(|(id, _)| id)
-            .collect();
-        for &id in &of_device {
+        let of_context = state.streams.iter().filter(|(_, stream)| stream.is_in(scope));
+        let of_context: Vec<u64> = of_context.map(|(id, _)| id).collect();
+        for &id in &of_context {
             state.remove_from_captures(id);
         }
         let State { streams, stream_slots, events, event_slots, thread_streams, .. } = state;
-        streams.end_all_of(device);
+        streams.end_all_of(context);
         stream_slots.retain(|id| streams.get(id).is_some());
-        thread_streams.retain(|&(_, of), _| of != device);
-        events.retain(|_, event| event.device != device);
+        thread_streams.retain(|&(_, of), _| of != context);
+        events.retain(|_, event| event.context != context);
         event_slots.retain(|key| events.contains_key(&key));
-        state.end_allocations(device, by);
-        if state.reset_ends_all {
-            state.end_virtual_memory(device, by);
-            state.end_pools(device);
+        state.end_allocations(context, by);
+        if state.is_primary(context) {
+            if state.reset_ends_all {
+                state.end_virtual_memory(device, by);
+                state.end_pools(device);
+            }
+            for other in &mut state.devices {
+                other.peers.remove(&device);
+            }
+            state.devices[device].peers.clear();
         }
-        let legacy = state.streams.create(device, StreamKind::Legacy, 0);
-        for other in &mut state.devices {
-            other.peers.remove(&device);
-        }
-        let device = &mut state.devices[device];
-        device.peers.clear();
-        device.barrier = VectorClock::default();
-        device.legacy_stream = legacy;
+        let legacy_stream = state.streams.create((context, device), StreamKind::Legacy, 0);
+        let barrier = VectorClock::default();
         // `failed` stays: after a kernel failed, an H200 creates no new context for the process,
         // even after a reset.
-        device.context_id = None;
+        state.contexts[context] = Context { device, id: None, flags, legacy_stream, barrier };
         self.machine.0.ran.notify_all();
     }
 }

@@ -28,18 +28,19 @@ impl State {
     /// Creates a stream, after the events that its context waits for (`cuCtxWaitEvent`).
     pub(crate) fn create_stream(
         &mut self,
-        device: usize,
+        context: usize,
         kind: StreamKind,
         priority: i32,
     ) -> Result<u64, CuResult> {
-        let id = self.streams.create(device, kind, priority);
+        let device = self.contexts[context].device;
+        let id = self.streams.create((context, device), kind, priority);
         self.sim_time.begin(id, device);
-        let mut barrier = std::mem::take(&mut self.devices[device].barrier);
+        let mut barrier = std::mem::take(&mut self.contexts[context].barrier);
         barrier.retain(|point| !self.streams.is_complete(point) || self.is_relevant(point));
         if barrier.iter().next().is_some() {
             self.enqueue_after(id, Work::Marker("wait for the context's events"), &barrier)?;
         }
-        self.devices[device].barrier = barrier;
+        self.contexts[context].barrier = barrier;
         Ok(id)
     }
 
@@ -64,7 +65,7 @@ impl State {
         let mut before = match stream.kind {
             StreamKind::Legacy => self.streams.blocked_by_legacy(id),
             StreamKind::Blocking => {
-                vec![self.streams.end_of(self.devices[stream.device].legacy_stream)]
+                vec![self.streams.end_of(self.contexts[stream.context].legacy_stream)]
             }
             StreamKind::NonBlocking => Vec::new(),
         };
@@ -89,7 +90,7 @@ impl State {
         let info = StreamInfo {
             kind: stream.kind,
             device: stream.device,
-            legacy: self.devices[stream.device].legacy_stream,
+            legacy: self.contexts[stream.context].legacy_stream,
         };
         self.sim_time.enqueue(point, info, after, &work);
         // Counted only once it is queued, because counted work is waited for.
@@ -110,23 +111,23 @@ impl State {
 
 impl Session<'_> {
     /// The id of a stream. Default streams are those of the current context or, for annotations, of
-    /// the device `near`.
+    /// the primary one of the device `near`.
     pub(crate) fn stream_near(
         &mut self,
         stream: CuStream,
         near: Option<usize>,
     ) -> Result<u64, CuResult> {
         if stream == CuStream::NULL || stream == CuStream::LEGACY {
-            let device = self.context().or_else(|code| near.ok_or(code))?;
-            return Ok(self.devices[device].legacy_stream);
+            let context = self.current_context().or_else(|code| near.ok_or(code))?;
+            return Ok(self.contexts[context].legacy_stream);
         }
         if stream == CuStream::PER_THREAD {
-            let device = self.context().or_else(|code| near.ok_or(code))?;
-            let key = (self.thread(), device);
+            let context = self.current_context().or_else(|code| near.ok_or(code))?;
+            let key = (self.thread(), context);
             if let Some(&id) = self.thread_streams.get(&key) {
                 return Ok(id);
             }
-            let id = self.create_stream(device, StreamKind::Blocking, 0)?;
+            let id = self.create_stream(context, StreamKind::Blocking, 0)?;
             self.thread_streams.insert(key, id);
             return Ok(id);
         }

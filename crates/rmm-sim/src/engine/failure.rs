@@ -6,6 +6,7 @@ use rmm_sys::{CuResult, CuStream};
 
 use crate::engine::session::Session;
 use crate::engine::state::State;
+use crate::model::context::Scope;
 use crate::model::handle::{self, HandleKind, Hint};
 use crate::model::work::Work;
 
@@ -72,9 +73,9 @@ impl State {
         self.virtual_memory.physical.get(&physical).map(|physical| physical.device)
     }
 
-    /// Discards the queued work of a device. Memory that it was to release is released.
-    pub(crate) fn abandon_work(&mut self, device: usize) {
-        for item in self.streams.abandon(device) {
+    /// Discards the queued work of streams. Memory that it was to release is released.
+    pub(crate) fn abandon_work(&mut self, scope: Scope) {
+        for item in self.streams.abandon(scope) {
             if let Work::Release { allocation } = item.work {
                 self.allocations.release(allocation);
             }
@@ -109,7 +110,7 @@ impl Session<'_> {
         if !names_one || hints.iter().any(names_default) {
             let stack = self.context_stacks.get(&self.thread());
             let current = stack.and_then(|stack| stack.last().copied());
-            current.map_or(Ok(()), |device| self.failure_of(device))?;
+            current.map_or(Ok(()), |context| self.failure_of(self.contexts[context].device))?;
         }
         Ok(())
     }
@@ -126,16 +127,16 @@ impl Session<'_> {
         if looks_at_work(call) { self.refuse_in_failed_context(call, hints) } else { Ok(()) }
     }
 
-    /// Loses the context of a device after a kernel failed: its queued work never runs. Work of a
+    /// Loses the contexts of a device after a kernel failed: its queued work never runs. Work of a
     /// lost context no longer accesses memory, so nothing races with it.
     pub(crate) fn fail_context(&mut self, device: usize, code: CuResult) {
         if self.devices[device].failed.is_some() {
             return;
         }
         self.devices[device].failed = Some(code);
-        let known = self.clock_of_device(device);
-        self.abandon_work(device);
-        self.join_host_clock_of_device(device, &known);
+        let known = self.clock_of_scope(Scope::Device(device));
+        self.abandon_work(Scope::Device(device));
+        self.join_host_clock_of(Scope::Device(device), &known);
         self.machine.0.ran.notify_all();
     }
 }

@@ -26,6 +26,11 @@ impl State {
             .keys()
             .filter(|key| self.events.get(key).is_none_or(|event| works(event.device)));
         leaks.extend(events.map(|key| leak(LeakKind::Event, format!("event {key}"), 0)));
+        let created = self.contexts.iter().skip(self.devices.len());
+        let held = created.filter(|context| context.id.is_some() && works(context.device));
+        leaks.extend(held.map(|context| {
+            leak(LeakKind::Context, format!("a context of device {}", context.device), 0)
+        }));
         let own = |key: &u64| self.pools.get(key).is_some_and(|pool| !pool.is_default);
         leaks.extend(
             self.pool_slots

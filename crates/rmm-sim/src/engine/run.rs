@@ -7,6 +7,7 @@ use crate::engine::kernel_memory::MachineBytes;
 use crate::engine::session::Session;
 use crate::engine::state::State;
 use crate::engine::thread;
+use crate::model::context::Scope;
 use crate::model::kernel::KernelMemory;
 use crate::model::memory::Place;
 use crate::model::operation::Operation;
@@ -147,9 +148,9 @@ impl Session<'_> {
         }
     }
 
-    /// Runs all work that is queued now, of one device or of all.
-    pub(crate) fn run_pending(&mut self, device: Option<usize>) {
-        let points = self.streams.pending(device);
+    /// Runs all work that is queued now.
+    pub(crate) fn run_pending(&mut self, scope: Scope) {
+        let points = self.streams.pending(scope);
         self.finish(points);
     }
 
@@ -174,13 +175,15 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for all work that is queued now, of one device or of all.
-    pub(crate) fn drain(&mut self, device: Option<usize>) {
-        let done = device.map_or_else(
-            || self.sim_time.end_of_all(),
-            |device| self.sim_time.end_of_device(device),
-        );
-        self.run_pending(device);
+    /// Waits for all work that is queued now. In simulated time, a wait for a context takes as long
+    /// as one for its device.
+    pub(crate) fn drain(&mut self, scope: Scope) {
+        let done = match scope {
+            Scope::All => self.sim_time.end_of_all(),
+            Scope::Device(device) => self.sim_time.end_of_device(device),
+            Scope::Context(context) => self.sim_time.end_of_device(self.contexts[context].device),
+        };
+        self.run_pending(scope);
         self.sim_time.wait_until(done);
     }
 
@@ -203,7 +206,7 @@ impl Session<'_> {
     /// Chooses a stream whose next item is ready; `None` if there is none, or a script chooses to
     /// run no more.
     fn choose_ready(&mut self) -> Option<u64> {
-        let pending = self.streams.pending(None);
+        let pending = self.streams.pending(Scope::All);
         let ready = |point: &Point| {
             matches!(self.blocker_of(*point), Blocker::Ready) && self.may_run_in_call(point.stream)
         };
@@ -221,7 +224,7 @@ impl Session<'_> {
 
     /// Runs one piece of work that is ready. Returns whether there was any.
     pub(crate) fn run_one_ready(&mut self) -> bool {
-        let pending = self.streams.pending(None);
+        let pending = self.streams.pending(Scope::All);
         let is_ready = |point: &Point| matches!(self.blocker_of(*point), Blocker::Ready);
         let next = pending.into_iter().find(is_ready);
         next.inspect(|point| self.run_next(point.stream)).is_some()
@@ -307,7 +310,7 @@ mod tests {
     fn lost_work_is_reported_and_not_waited_for() {
         let machine = Machine::new();
         let mut session = Session::open(&machine);
-        let stream = session.devices[0].legacy_stream;
+        let stream = session.contexts[0].legacy_stream;
         let point = session.enqueue(stream, Work::Marker("a mark")).expect("the stream exists");
         let item = session.streams.get_mut(stream).and_then(|stream| stream.queue.pop_front());
         assert!(item.is_some());
@@ -321,7 +324,7 @@ mod tests {
     fn work_that_panics_in_the_device_is_reported_and_not_waited_for() {
         let machine = Machine::new();
         let mut session = Session::open(&machine);
-        let stream = session.devices[0].legacy_stream;
+        let stream = session.contexts[0].legacy_stream;
         let four_bytes = [0_u8; 4];
         let to = session.place(four_bytes.as_ptr().expose_provenance(), 4, Side::Any);
         let to = to.expect("pageable memory is a place");

@@ -124,12 +124,22 @@ impl<'a> Session<'a> {
 
     /// The device of the calling thread's current context.
     pub(crate) fn context(&self) -> Result<usize, CuResult> {
-        let device = self.context_stacks.get(&self.thread).and_then(|stack| stack.last().copied());
-        let device = device.ok_or(CuResult::INVALID_CONTEXT)?;
-        if self.devices[device].context_id.is_none() {
+        self.current().map(|(_, device)| device)
+    }
+
+    /// The calling thread's current context and its device.
+    pub(crate) fn current(&self) -> Result<(usize, usize), CuResult> {
+        self.current_context().map(|context| (context, self.contexts[context].device))
+    }
+
+    /// The calling thread's current context.
+    pub(crate) fn current_context(&self) -> Result<usize, CuResult> {
+        let context = self.context_stacks.get(&self.thread).and_then(|stack| stack.last().copied());
+        let context = context.ok_or(CuResult::INVALID_CONTEXT)?;
+        if self.contexts[context].id.is_none() {
             Err(CuResult::CONTEXT_IS_DESTROYED)
         } else {
-            Ok(device)
+            Ok(context)
         }
     }
 
@@ -139,21 +149,21 @@ impl<'a> Session<'a> {
         self.context_stacks.entry(thread).or_default()
     }
 
-    /// The device of a context.
+    /// The context of a handle.
     pub(crate) fn context_of(&self, context: CuContext) -> Result<usize, CuResult> {
         let slot = handle::decode(context.addr(), self.machine_id(), HandleKind::Context);
-        let device =
-            slot.filter(|&slot| slot < self.devices.len()).ok_or(CuResult::INVALID_CONTEXT)?;
-        if self.devices[device].context_id.is_none() {
+        let context =
+            slot.filter(|&slot| slot < self.contexts.len()).ok_or(CuResult::INVALID_CONTEXT)?;
+        if self.contexts[context].id.is_none() {
             Err(CuResult::CONTEXT_IS_DESTROYED)
         } else {
-            Ok(device)
+            Ok(context)
         }
     }
 
-    /// The handle of a device's context.
-    pub(crate) fn context_handle(&self, device: usize) -> CuContext {
-        CuContext::from_raw(handle::encode(self.machine_id(), HandleKind::Context, device))
+    /// The handle of a context.
+    pub(crate) fn context_handle(&self, context: usize) -> CuContext {
+        CuContext::from_raw(handle::encode(self.machine_id(), HandleKind::Context, context))
     }
 
     /// The key of an event.

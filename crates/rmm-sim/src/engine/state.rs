@@ -7,6 +7,7 @@ use rmm_sys::{CuResult, SYMBOLS};
 
 use crate::model::captures::Captures;
 use crate::model::checks::{Checks, Settings};
+use crate::model::context::Context;
 use crate::model::costs::Costs;
 use crate::model::device::Device;
 use crate::model::event::Event;
@@ -21,6 +22,7 @@ use crate::model::schedule::{Choices, Schedule};
 use crate::model::sim_time::SimTime;
 use crate::model::streams::{StreamKind, Streams};
 use crate::model::trace::TraceEntry;
+use crate::model::vector_clock::VectorClock;
 use crate::model::virtual_memory::VirtualMemory;
 
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct State {
     pub(crate) background: usize,
 
     pub(crate) devices: Vec<Device>,
+    /// The primary contexts of the devices, then those that programs created.
+    pub(crate) contexts: Vec<Context>,
     pub(crate) host: HostMemory,
     pub(crate) allocations: Allocations,
     pub(crate) prefetches: Prefetches,
@@ -59,9 +63,9 @@ pub(crate) struct State {
     pub(crate) reset_ends_all: bool,
     pub(crate) sim_time: SimTime,
 
-    /// The stack of current contexts, as devices, of each thread by number.
+    /// The stack of current contexts of each thread by number.
     pub(crate) context_stacks: HashMap<u64, Vec<usize>>,
-    /// The per-thread default streams, by thread and device.
+    /// The per-thread default streams, by thread and context.
     pub(crate) thread_streams: HashMap<(u64, usize), u64>,
 
     pub(crate) faults: Faults,
@@ -90,6 +94,7 @@ impl State {
             dead: false,
             background: 0,
             devices,
+            contexts: Vec::new(),
             host,
             allocations: Allocations::default(),
             prefetches: Prefetches::default(),
@@ -115,15 +120,24 @@ impl State {
             checks: Checks::new(checks),
         };
         for device in 0..state.devices.len() {
-            let stream = state.streams.create(device, StreamKind::Legacy, 0);
+            state.add_context(device);
             let [pool, managed] = [Medium::Device, Medium::Managed]
                 .map(|medium| state.insert_default_pool(device, medium));
             let device = &mut state.devices[device];
-            (device.legacy_stream, device.managed_pool) = (stream, managed);
+            device.managed_pool = managed;
             (device.default_pool, device.current_pool) = (pool, pool);
         }
         state.host_pool = state.insert_default_pool(0, Medium::Host);
         state
+    }
+
+    /// Adds a context that does not exist yet; returns its index.
+    pub(crate) fn add_context(&mut self, device: usize) -> usize {
+        let context = self.contexts.len();
+        let legacy_stream = self.streams.create((context, device), StreamKind::Legacy, 0);
+        let barrier = VectorClock::default();
+        self.contexts.push(Context { device, id: None, flags: 0, legacy_stream, barrier });
+        context
     }
 
     fn insert_default_pool(&mut self, device: usize, medium: Medium) -> u64 {

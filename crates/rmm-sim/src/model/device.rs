@@ -13,7 +13,6 @@ use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::model::free_ranges::FreeRanges;
 use crate::model::mapping::Mapping;
-use crate::model::vector_clock::VectorClock;
 
 /// The unit in which device memory is taken.
 pub(crate) const UNIT: usize = 2 << 20;
@@ -37,21 +36,14 @@ pub(crate) struct Device {
     attributes: BTreeMap<CuDeviceAttribute, i32>,
     /// How often the primary context is retained.
     pub(crate) retained: u32,
-    /// The id of the primary context while it exists: created by a retain, ended by a reset or the
-    /// last release.
-    pub(crate) context_id: Option<u64>,
-    /// The code that every call in the primary context returns after a kernel failed.
+    /// The code that every call in a context of the device returns after a kernel failed.
     pub(crate) failed: Option<CuResult>,
-    /// Devices whose memory the primary context may use.
+    /// Devices whose memory its contexts may use.
     pub(crate) peers: BTreeSet<usize>,
-    /// The stream NULL of the primary context.
-    pub(crate) legacy_stream: u64,
     pub(crate) default_pool: u64,
     pub(crate) current_pool: u64,
     /// The default pool of managed memory.
     pub(crate) managed_pool: u64,
-    /// The clock that streams created from now on wait for first (`cuCtxWaitEvent`).
-    pub(crate) barrier: VectorClock,
 }
 
 impl Device {
@@ -80,14 +72,11 @@ impl Device {
             small: FreeRanges::default(),
             attributes,
             retained: 0,
-            context_id: None,
             failed: None,
             peers: BTreeSet::new(),
-            legacy_stream: 0,
             default_pool: 0,
             current_pool: 0,
             managed_pool: 0,
-            barrier: VectorClock::default(),
         })
     }
 

@@ -7,6 +7,8 @@ use crate::model::vector_clock::VectorClock;
 /// An event. One that was never recorded is complete.
 #[derive(Debug)]
 pub(crate) struct Event {
+    /// The context that it belongs to, and that context's device.
+    pub(crate) context: usize,
     pub(crate) device: usize,
     pub(crate) keeps_time: bool,
     /// The points that it was recorded after.
@@ -21,8 +23,9 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(device: usize, keeps_time: bool) -> Self {
+    pub(crate) fn new((context, device): (usize, usize), keeps_time: bool) -> Self {
         Self {
+            context,
             device,
             keeps_time,
             points: VectorClock::default(),

@@ -40,6 +40,8 @@ pub(crate) struct Allocation {
     pub(crate) bytes: usize,
     pub(crate) kind: AllocationKind,
     pub(crate) device: usize,
+    /// The context that it ends with, if it belongs to one.
+    pub(crate) context: usize,
 }
 
 impl Allocation {
@@ -108,7 +110,17 @@ impl Allocations {
     ) {
         self.next_id += 1;
         self.alive.insert(self.next_id);
-        self.by_start.insert(start, Allocation { id: self.next_id, start, bytes, kind, device });
+        // The primary context, until another is set.
+        let context = device;
+        let allocation = Allocation { id: self.next_id, start, bytes, kind, device, context };
+        self.by_start.insert(start, allocation);
+    }
+
+    /// Sets the context of the allocation that starts at `start`.
+    pub(crate) fn set_context(&mut self, start: usize, context: usize) {
+        if let Some(allocation) = self.by_start.get_mut(&start) {
+            allocation.context = context;
+        }
     }
 
     /// The allocation that starts at `start`.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::model::context::Scope;
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Item;
 
@@ -23,6 +24,8 @@ pub(crate) enum StreamKind {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
+    /// The context that it belongs to, and that context's device.
+    pub(crate) context: usize,
     pub(crate) device: usize,
     pub(crate) kind: StreamKind,
     pub(crate) priority: i32,
@@ -42,6 +45,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn is_in(&self, scope: Scope) -> bool {
+        scope.includes(self.context, self.device)
+    }
+
     pub(crate) fn is_drained(&self) -> bool {
         self.completed == self.submitted
     }
@@ -53,14 +60,15 @@ impl Stream {
 pub(crate) struct Streams {
     by_id: BTreeMap<u64, Stream>,
     last_id: u64,
-    /// The clocks of removed streams by device, until the host has waited for the device. Kept only
-    /// if order is checked: that their work has run does not order it before anything.
+    /// The clocks of removed streams by context, until the host has waited for them. Kept only if
+    /// order is checked: that their work has run does not order it before anything.
     removed: Option<BTreeMap<usize, Removed>>,
 }
 
 /// The vector clocks of the ends of removed streams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Removed {
+    device: usize,
     pub(crate) all: VectorClock,
     /// Those of blocking streams, which the legacy stream waits for.
     pub(crate) blocking: VectorClock,
@@ -71,21 +79,30 @@ impl Streams {
         Self { removed: remembers_removed.then(BTreeMap::new), ..Self::default() }
     }
 
-    /// The clocks of a device's removed streams that the host has not waited for.
-    pub(crate) fn removed(&self, device: usize) -> Option<&Removed> {
-        self.removed.as_ref()?.get(&device)
+    /// The clocks of removed streams that the host has not waited for.
+    pub(crate) fn removed(&self, scope: Scope) -> impl Iterator<Item = &Removed> {
+        let removed = self.removed.iter().flatten();
+        let included = removed.filter(move |(context, of)| scope.includes(**context, of.device));
+        included.map(|(_, removed)| removed)
     }
 
-    /// Forgets the removed streams of a device that the host has waited for.
-    pub(crate) fn forget_removed(&mut self, device: usize) {
+    /// Forgets the removed streams that the host has waited for: those before `known`.
+    pub(crate) fn forget_removed(&mut self, scope: Scope, known: &VectorClock) {
+        let is_known = |of: &Removed| of.all.iter().all(|point| known.covers(point));
         if let Some(removed) = &mut self.removed {
-            removed.remove(&device);
+            removed.retain(|&context, of| !scope.includes(context, of.device) || !is_known(of));
         }
     }
 
-    pub(crate) fn create(&mut self, device: usize, kind: StreamKind, priority: i32) -> u64 {
+    pub(crate) fn create(
+        &mut self,
+        (context, device): (usize, usize),
+        kind: StreamKind,
+        priority: i32,
+    ) -> u64 {
         self.last_id += 1;
         let stream = Stream {
+            context,
             device,
             kind,
             priority,
@@ -127,10 +144,9 @@ impl Streams {
         Point { stream: id, position: self.get(id).map_or(0, |stream| stream.submitted) }
     }
 
-    /// The ends of the streams, of one device or of all, that have work left.
-    pub(crate) fn pending(&self, device: Option<usize>) -> Vec<Point> {
-        let of_device = |stream: &Stream| device.is_none_or(|device| stream.device == device);
-        let pending = self.iter().filter(|(_, stream)| of_device(stream) && !stream.is_drained());
+    /// The ends of the streams that have work left.
+    pub(crate) fn pending(&self, scope: Scope) -> Vec<Point> {
+        let pending = self.iter().filter(|(_, stream)| stream.is_in(scope) && !stream.is_drained());
         pending.map(|(id, stream)| Point { stream: id, position: stream.submitted }).collect()
     }
 
@@ -160,12 +176,12 @@ impl Streams {
         self.remove_if_done(id);
     }
 
-    /// Removes all queued work of a device's streams, except work that is running now, and counts
-    /// it as complete. Returns the removed items.
-    pub(crate) fn abandon(&mut self, device: usize) -> Vec<Item> {
+    /// Removes all queued work of the streams, except work that is running now, and counts it as
+    /// complete. Returns the removed items.
+    pub(crate) fn abandon(&mut self, scope: Scope) -> Vec<Item> {
         let mut abandoned = Vec::new();
         let mut done = Vec::new();
-        for (&id, stream) in self.by_id.iter_mut().filter(|(_, stream)| stream.device == device) {
+        for (&id, stream) in self.by_id.iter_mut().filter(|(_, stream)| stream.is_in(scope)) {
             abandoned.extend(stream.queue.drain(..));
             stream.completed = stream.submitted - u64::from(stream.running);
             done.push(id);
@@ -176,15 +192,17 @@ impl Streams {
         abandoned
     }
 
-    /// Whether a thread is running work of a device.
-    pub(crate) fn is_running(&self, device: usize) -> bool {
-        self.by_id.values().any(|stream| stream.device == device && stream.running)
+    /// Whether a thread is running work of these streams.
+    pub(crate) fn is_running(&self, scope: Scope) -> bool {
+        self.by_id.values().any(|stream| stream.is_in(scope) && stream.running)
     }
 
-    /// Removes a device's streams, all of whose work is complete.
-    pub(crate) fn end_all_of(&mut self, device: usize) {
-        self.by_id.retain(|_, stream| stream.device != device);
-        self.forget_removed(device);
+    /// Removes the streams of a context, all of whose work is complete.
+    pub(crate) fn end_all_of(&mut self, context: usize) {
+        self.by_id.retain(|_, stream| stream.context != context);
+        if let Some(removed) = &mut self.removed {
+            removed.remove(&context);
+        }
     }
 
     fn remove_if_done(&mut self, id: u64) {
@@ -192,7 +210,9 @@ impl Streams {
             && let Some(stream) = self.by_id.remove(&id)
             && let Some(removed) = &mut self.removed
         {
-            let removed = removed.entry(stream.device).or_default();
+            let new =
+                || Removed { device: stream.device, all: <_>::default(), blocking: <_>::default() };
+            let removed = removed.entry(stream.context).or_insert_with(new);
             let mut known = stream.frontier;
             known.add(Point { stream: id, position: stream.submitted });
             removed.all.join(&known);
@@ -210,7 +230,7 @@ impl Streams {
         points
     }
 
-    /// For the legacy stream, the ends of the blocking streams of its device; for others, nothing.
+    /// For the legacy stream, the ends of the blocking streams of its context; for others, nothing.
     pub(crate) fn blocked_by_legacy(&self, id: u64) -> Vec<Point> {
         let is_legacy = self.get(id).is_some_and(|stream| stream.kind == StreamKind::Legacy);
         let before = self.implicitly_before(id).filter(|_| is_legacy);
@@ -220,13 +240,13 @@ impl Streams {
     /// The clock of the removed streams that a stream's next item implicitly waits for.
     pub(crate) fn removed_before(&self, id: u64) -> Option<&VectorClock> {
         let legacy = self.get(id).filter(|stream| stream.kind == StreamKind::Legacy)?;
-        self.removed(legacy.device).map(|removed| &removed.blocking)
+        self.removed.as_ref()?.get(&legacy.context).map(|removed| &removed.blocking)
     }
 
     /// The streams that a stream's next item implicitly waits for: for the legacy stream, the
-    /// blocking streams of its device; for those, the legacy stream.
+    /// blocking streams of its context; for those, the legacy stream.
     pub(crate) fn implicitly_before(&self, id: u64) -> impl Iterator<Item = (u64, &Stream)> {
-        let of = self.get(id).map(|stream| (stream.kind, stream.device));
+        let of = self.get(id).map(|stream| (stream.kind, stream.context));
         let before = match of {
             Some((StreamKind::Legacy, _)) => Some(StreamKind::Blocking),
             Some((StreamKind::Blocking, _)) => Some(StreamKind::Legacy),
@@ -234,7 +254,7 @@ impl Streams {
         };
         let streams = before.map(|_| self.iter()).into_iter().flatten();
         streams.filter(move |(_, other)| {
-            before == Some(other.kind) && of.is_some_and(|(_, device)| other.device == device)
+            before == Some(other.kind) && of.is_some_and(|(_, context)| other.context == context)
         })
     }
 }

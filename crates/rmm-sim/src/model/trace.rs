@@ -49,6 +49,8 @@ pub enum LeakKind {
     Mapping,
     /// A graph, or an instantiated graph.
     Graph,
+    /// A context that the program created.
+    Context,
 }
 
 /// An object that was created and not released.

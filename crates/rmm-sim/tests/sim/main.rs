@@ -11,6 +11,7 @@ mod checker;
 mod checks;
 mod contexts;
 mod copies;
+mod created_contexts;
 mod events;
 mod faults;
 mod host_pools;

@@ -32,12 +32,17 @@ impl State {
         }
     }
 
-    /// Reports a call that uses a stream and an event of two devices together.
+    /// Reports a call that uses a stream and an event of two contexts together. The arguments are
+    /// the contexts' devices.
     pub(crate) fn check_foreign(&mut self, call: &'static str, stream: usize, event: usize) {
         if self.checks.is_on() {
-            let detail = format!(
-                "{call} was passed an event of device {event} and a stream of device {stream}"
-            );
+            let detail = if stream == event {
+                format!("{call} was passed an event and a stream of two contexts of device {event}")
+            } else {
+                format!(
+                    "{call} was passed an event of device {event} and a stream of device {stream}"
+                )
+            };
             self.checks.report(Violation::new(ViolationKind::ForeignHandle).with_detail(detail));
         }
     }

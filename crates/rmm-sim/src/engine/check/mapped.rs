@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rmm_sys::CuMemAccessFlags;
 
 use crate::engine::state::State;
+use crate::model::context::Scope;
 use crate::model::operation::Operation;
 use crate::model::piece::Piece;
 use crate::model::vector_clock::Point;
@@ -144,6 +145,6 @@ impl State {
             return stream.device == device;
         }
         let end = Point { stream: id, position: access.position };
-        self.streams.removed(device).is_some_and(|removed| removed.all.covers(end))
+        self.streams.removed(Scope::Device(device)).any(|removed| removed.all.covers(end))
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::engine::state::State;
+use crate::model::context::Scope;
 use crate::model::streams::StreamKind;
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::violation::{Access, MissingOrder};
@@ -78,17 +79,17 @@ impl State {
         known
     }
 
-    /// The vector clock of the end of a device: of all its streams, also destroyed ones.
-    pub(crate) fn clock_of_device(&mut self, device: usize) -> VectorClock {
+    /// The vector clock of the end of all streams of a scope, also destroyed ones.
+    pub(crate) fn clock_of_scope(&mut self, scope: Scope) -> VectorClock {
         let mut known = VectorClock::default();
         if !self.checks.is_on() {
             return known;
         }
-        for (id, stream) in self.streams.iter().filter(|(_, stream)| stream.device == device) {
+        for (id, stream) in self.streams.iter().filter(|(_, stream)| stream.is_in(scope)) {
             known.add(Point { stream: id, position: stream.submitted });
             known.join(&stream.frontier);
         }
-        if let Some(removed) = self.streams.removed(device) {
+        for removed in self.streams.removed(scope) {
             known.join(&removed.all);
         }
         known
@@ -101,17 +102,11 @@ impl State {
         }
     }
 
-    /// Joins the clock of a device into the host's, which has waited for the device; `known` is the
-    /// clock when the wait began.
-    pub(crate) fn join_host_clock_of_device(&mut self, device: usize, known: &VectorClock) {
+    /// Joins the clock of a scope into the host's, which has waited for it; `known` is the clock
+    /// when the wait began.
+    pub(crate) fn join_host_clock_of(&mut self, scope: Scope, known: &VectorClock) {
         self.join_host_clock(known);
-        if self
-            .streams
-            .removed(device)
-            .is_some_and(|removed| removed.all.iter().all(|point| known.covers(point)))
-        {
-            self.streams.forget_removed(device);
-        }
+        self.streams.forget_removed(scope, known);
     }
 
     /// Whether a frontier must keep a point: its stream exists, or the host has not seen it
