@@ -185,13 +185,15 @@ fn the_flags_of_a_primary_context_are_remembered() {
     let set = found::<SetFlags>(library, c"cuDevicePrimaryCtxSetFlags", 13000);
     let state = found::<GetState>(library, c"cuDevicePrimaryCtxGetState", 13000);
     let (mut flags, mut active) = (9, 9);
-    // SAFETY: they take no pointer.
-    unsafe {
-        assert_eq!(init_of(library)(0), CuResult::SUCCESS);
-        assert_eq!(set(CuDevice(0), 4), CuResult::SUCCESS);
-        assert_eq!(set(CuDevice(0), 1 << 20), CuResult::INVALID_VALUE);
-        assert_eq!(set(CuDevice(1), 4), CuResult::INVALID_DEVICE);
-    }
+    // SAFETY: it takes no pointer.
+    assert_eq!(unsafe { init_of(library)(0) }, CuResult::SUCCESS);
+    let set = |device, flags| {
+        // SAFETY: it takes no pointer.
+        unsafe { set(CuDevice(device), flags) }
+    };
+    assert_eq!(set(0, 4), CuResult::SUCCESS);
+    assert_eq!(set(0, 1 << 20), CuResult::INVALID_VALUE);
+    assert_eq!(set(1, 4), CuResult::INVALID_DEVICE);
     // SAFETY: the results are valid for writes.
     let code = unsafe { state(CuDevice(0), &raw mut flags, &raw mut active) };
     assert_eq!((code, flags, active), (CuResult::SUCCESS, 4, 0));

@@ -50,10 +50,10 @@ extern "C" fn begin() {
     let _always: ManuallyDrop<AllThreadsGuard> = ManuallyDrop::new(machine.enter_all_threads());
 }
 
-/// Makes a call of `cuInit`. The first that succeeds starts threads that run work by themselves, as a
-/// device does: a program may wait without a call. Two, so that a host function may wait for what
-/// another stream writes. Not when the library is loaded, so that a
-/// process which loads it and forks leaves its children a driver that works.
+/// Makes a call of `cuInit`. The first that succeeds starts threads that run work by themselves, as
+/// a device does: a program may wait without a call. Two, so that a host function may wait for what
+/// another stream writes. Not when the library is loaded, so that a process which loads it and
+/// forks leaves its children a driver that works.
 pub(crate) fn initialising(call: impl FnOnce() -> CuResult) -> CuResult {
     if is_forked() {
         return CuResult::NOT_INITIALIZED;

@@ -113,20 +113,35 @@ fn a_kernel_of_a_program_in_python_is_checked() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
 }
 
-/// Where `RMM_TEST_PYTHON`, or else `python3`, has NVIDIA's cuda-core (tried: 1.2.2, with
-/// cuda-bindings 13.5.0).
+/// `RMM_TEST_PYTHON`, or else `python3`, if it has a module.
+fn python_with(module: &str) -> Option<String> {
+    let python = std::env::var("RMM_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
+    let import = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    import.is_ok_and(|output| output.status.success()).then_some(python)
+}
+
+/// Where there is NVIDIA's cuda-core for Python (tried: 1.2.2, with cuda-bindings 13.5.0).
 #[test]
 fn a_program_of_nvidias_cuda_core_is_checked() {
-    let python = std::env::var("RMM_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
-    let import = Command::new(&python).args(["-c", "import cuda.core"]).output();
-    if !import.is_ok_and(|output| output.status.success()) {
-        return;
-    }
+    let Some(python) = python_with("cuda.core") else { return };
     let script = format!("{PROGRAMS}/cuda_core.py");
     let output = checked(&["--no-call-sites"], &[&python, &script]);
     let found = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{found}");
     assert!(found.contains("race: 4096 bytes at d0+0x0: fill writes it"), "{found}");
+    let output = checked(&["--no-call-sites"], &[&python, &script, "fixed"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+/// Where there is numba-cuda (tried: 0.30.4, with cuda-bindings 13.5.0).
+#[test]
+fn a_program_of_numba_cuda_is_checked() {
+    let Some(python) = python_with("numba.cuda") else { return };
+    let script = format!("{PROGRAMS}/numba_streams.py");
+    let output = checked(&["--no-call-sites"], &[&python, &script]);
+    let found = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{found}");
+    assert!(found.contains("race: 4096 bytes at d0+0x0: copy writes it"), "{found}");
     let output = checked(&["--no-call-sites"], &[&python, &script, "fixed"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
 }

@@ -15,11 +15,13 @@ impl Machine {
     ///
     /// Without it, work runs within the program's calls alone, so that a schedule and the calls
     /// decide the order. With it, work runs in any order that streams and events allow, and a run
-    /// cannot be repeated by its seed. Host functions and kernels no longer run within calls that do
-    /// not wait, so a host function may wait for the thread that enqueued it. A host function that
-    /// waits for other work on the device needs a second background thread: call this twice. The checks of stream order do not depend on it. Under
+    /// cannot be repeated by its seed. The checks of stream order do not depend on it. Under
     /// [`Schedule::Timed`](crate::Schedule::Timed) work also counts as complete before its
     /// simulated time.
+    ///
+    /// Host functions and kernels no longer run within calls that do not wait, so a host function
+    /// may wait for the thread that enqueued it. One that waits for other work on the device needs
+    /// a second background thread: call this twice.
     ///
     /// ```
     /// use rmm_sim::{Kernel, Machine, Schedule};

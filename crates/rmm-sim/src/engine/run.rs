@@ -140,10 +140,12 @@ impl Session<'_> {
                 Blocker::None | Blocker::Running => return,
                 Blocker::Lost => return self.abandon_stream(point.stream),
                 Blocker::Dependency(earlier) => point = earlier,
-                Blocker::Ready if self.may_run_in_call(point.stream) => {
-                    return self.run_next(point.stream);
+                Blocker::Ready => {
+                    if self.may_run_in_call(point.stream) {
+                        self.run_next(point.stream);
+                    }
+                    return;
                 }
-                Blocker::Ready => return,
             }
         }
     }

@@ -89,7 +89,7 @@ fn a_second_thread_runs_what_a_kernel_waits_for() {
         sender.send(()).expect("the test receives");
     });
     machine.launch(first, wait).unwrap();
-    let tell = Kernel::new("tell", move |_| go.send(()).expect("the first kernel waits"));
-    machine.launch(second, tell).unwrap();
+    let release = Kernel::new("release", move |_| go.send(()).expect("the first kernel waits"));
+    machine.launch(second, release).unwrap();
     has_run.recv().expect("both run");
 }

@@ -16,7 +16,7 @@ fn created() -> CuContext {
 
 fn current() -> CuContext {
     let mut context = CuContext::NULL;
-    ok!(cuCtxGetCurrent(&mut context));
+    ok!(cuCtxGetCurrent(&raw mut context));
     context
 }
 
@@ -33,11 +33,11 @@ fn a_created_context_is_current_and_has_its_own_id() {
     let context = created();
     assert_ne!(context, primary);
     assert_eq!(current(), context);
-    ok!(cuCtxGetId(primary, &mut ids[0]));
-    ok!(cuCtxGetId(context, &mut ids[1]));
+    ok!(cuCtxGetId(primary, &raw mut ids[0]));
+    ok!(cuCtxGetId(context, &raw mut ids[1]));
     assert_ne!(ids[0], ids[1]);
     let mut device = CuDevice(7);
-    ok!(cuCtxGetDevice(&mut device));
+    ok!(cuCtxGetDevice(&raw mut device));
     assert_eq!(device, CuDevice(0));
     assert_eq!(destroy_context(context), CuResult::SUCCESS);
     assert_eq!(current(), primary, "the one below it on the stack");
@@ -50,9 +50,9 @@ fn memory_streams_and_events_belong_to_the_created_context() {
     let context = created();
     let (memory, own, of_own) = (alloc(4096), stream(), event());
     let mut of_stream = CuContext::NULL;
-    ok!(cuStreamGetCtx(own, &mut of_stream));
+    ok!(cuStreamGetCtx(own, &raw mut of_stream));
     assert_eq!((of_stream, context_of(memory)), (context, context));
-    ok!(cuStreamGetCtx(CuStream::NULL, &mut of_stream));
+    ok!(cuStreamGetCtx(CuStream::NULL, &raw mut of_stream));
     assert_eq!(of_stream, context, "the default stream is that of the current context");
     ok!(cuEventRecord(of_own, own));
     assert_eq!(cu!(cuEventRecord(of_primary, own)), CuResult::INVALID_HANDLE);
