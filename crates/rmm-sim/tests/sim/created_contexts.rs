@@ -68,13 +68,14 @@ fn memory_streams_and_events_belong_to_the_created_context() {
 #[test]
 fn the_legacy_stream_waits_for_its_own_context_only() {
     let (machine, _here) = start(Schedule::Lazy);
-    let (memory, blocking) = (alloc(4096), blocking_stream());
-    let write = || Kernel::new("write", |_| ()).writes(memory, 4096);
-    machine.launch(blocking, write()).unwrap();
-    machine.launch(CuStream::NULL, write()).unwrap();
+    let (shared, memory, blocking) = (alloc(4096), alloc(4096), blocking_stream());
+    let write = |to| Kernel::new("write", |_| ()).writes(to, 4096);
+    machine.launch(blocking, write(shared)).unwrap();
+    machine.launch(CuStream::NULL, write(shared)).unwrap();
     assert!(machine.violations().is_empty(), "one context: the default stream waits");
+    machine.launch(blocking, write(memory)).unwrap();
     let context = created();
-    machine.launch(CuStream::NULL, write()).unwrap();
+    machine.launch(CuStream::NULL, write(memory)).unwrap();
     assert_eq!(machine.violations()[0].kind, ViolationKind::Race);
     assert_eq!(destroy_context(context), CuResult::SUCCESS);
 }

@@ -11,6 +11,7 @@ const PREFETCH: &str = "crates/rmm-sim/src/model/prefetch.rs";
 const STRAYS: &str = "crates/rmm-sim/src/engine/strays.rs";
 const CONTEXT: &str = "crates/rmm-sim/src/engine/context.rs";
 const STREAM: &str = "crates/rmm-core/src/stream/owned.rs";
+const STREAMS: &str = "crates/rmm-sim/src/model/streams.rs";
 const SIGNATURE: &str = "crates/rmm-sim/src/model/signature.rs";
 const KERNELS: &str = "crates/rmm-sim/src/model/kernels.rs";
 const MODULE: &str = "crates/rmm-sim/src/calls/module.rs";
@@ -49,16 +50,30 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-reset-keeps-memory",
         file: CONTEXT,
-        original: "        state.end_allocations(device, by);\n",
+        original: "        state.end_allocations(context, by);\n",
         replacement: "",
         breaks: "memory outlives the reset of its context",
     },
     Mutant {
         name: "device-reset-leaves-races",
         file: CONTEXT,
-        original: "        let known = self.clock_of_device(device);\n        self.join_host_clock_of_device(device, &known);\n        let state",
+        original: "        let known = self.clock_of_scope(scope);\n        self.join_host_clock_of(scope, &known);\n        let state",
         replacement: "        let state",
         breaks: "work of a context that was reset races with what comes after it",
+    },
+    Mutant {
+        name: "device-reset-ends-created-contexts",
+        file: CONTEXT,
+        original: "if allocation.context != context || !self.is_of_context",
+        replacement: "if allocation.device != device || !self.is_of_context",
+        breaks: "memory of a created context ends with the primary context",
+    },
+    Mutant {
+        name: "device-legacy-stream-of-all-contexts",
+        file: STREAMS,
+        original: "            before == Some(other.kind) && of.is_some_and(|(_, context)| other.context == context)\n",
+        replacement: "            before == Some(other.kind) && of.is_some()\n",
+        breaks: "races between contexts are hidden by the legacy default stream of one of them",
     },
     Mutant {
         name: "device-reads-what-is-borrowed",
