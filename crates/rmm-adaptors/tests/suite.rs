@@ -15,6 +15,8 @@ mod arena_threads;
 mod avoidable_failures;
 #[path = "suite/binning.rs"]
 mod binning;
+#[path = "suite/created_context.rs"]
+mod created_context;
 #[path = "suite/default_streams.rs"]
 mod default_streams;
 #[path = "suite/driver_calls.rs"]
