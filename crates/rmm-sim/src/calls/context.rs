@@ -153,7 +153,7 @@ driver_calls! {
 
     fn cuCtxSynchronize() by [] |session| {
         let (context, device) = session.current()?;
-        session.check_context(device)?;
+        session.check_context(context)?;
         let scope = Scope::Context(context);
         let known = session.clock_of_scope(scope);
         session.drain(scope);
@@ -185,7 +185,7 @@ driver_calls! {
         let context = session.context_of(context)?;
         let (device, scope) = (session.contexts[context].device, Scope::Context(context));
         let key = session.event(event)?;
-        session.check_context(device)?;
+        session.check_context(context)?;
         let state = &mut **session;
         let ends = state.streams.iter().filter(|(_, stream)| stream.is_in(scope));
         let ends: Vec<_> = ends.map(|(id, _)| state.streams.end_of(id)).collect();
@@ -212,7 +212,7 @@ driver_calls! {
         let context = session.context_of(context)?;
         let device = session.contexts[context].device;
         let key = session.event(event)?;
-        session.check_context(device)?;
+        session.check_context(context)?;
         session.check_outside_captures(key)?;
         let state = &mut **session;
         let event = state.events.get(&key).ok_or(CuResult::INVALID_HANDLE)?;

@@ -79,8 +79,8 @@ impl State {
     ///
     /// # Errors
     /// `STREAM_CAPTURE_UNSUPPORTED`.
-    pub(crate) fn check_context(&mut self, device: usize) -> Result<(), CuResult> {
-        match self.captures_on(device, |_| true) {
+    pub(crate) fn check_context(&mut self, context: usize) -> Result<(), CuResult> {
+        match self.captures_on(context, |_| true) {
             captures if captures.is_empty() => Ok(()),
             captures => Err(self.invalidate(captures, CuResult::STREAM_CAPTURE_UNSUPPORTED)),
         }
@@ -89,7 +89,7 @@ impl State {
     /// The capture status of a stream.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while a blocking stream of its device is
+    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while a blocking stream of its context is
     /// being captured.
     pub(crate) fn capture_status(&self, id: u64) -> Result<CuCaptureStatus, CuResult> {
         if self.captures_before_legacy(id).is_empty() {

@@ -1,7 +1,10 @@
 //! Contexts beside the primary ones: `cuCtxCreate` and `cuCtxDestroy`.
 
 use rmm_sim::{Kernel, LeakKind, Schedule, ViolationKind, create_context, destroy_context};
-use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuPointerAttribute, CuResult, CuStream};
+use rmm_sys::{
+    CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDevicePtr, CuPointerAttribute, CuResult,
+    CuStream,
+};
 
 use crate::common::{alloc, blocking_stream, event, start, stream};
 
@@ -93,6 +96,24 @@ fn a_wait_for_a_context_leaves_other_contexts_alone() {
     assert_eq!(cu!(cuStreamQuery(of_primary)), CuResult::NOT_READY);
     assert_eq!(destroy_context(context), CuResult::SUCCESS);
     ok!(cuStreamSynchronize(of_primary));
+}
+
+#[test]
+fn a_capture_is_spoilt_by_waits_for_its_own_context_only() {
+    let (_machine, _here) = start(Schedule::Lazy);
+    let primary = current();
+    let (context, own) = (created(), stream());
+    ok!(cuStreamBeginCapture_v2(own, CuCaptureMode::RELAXED));
+    ok!(cuCtxPushCurrent_v2(primary));
+    ok!(cuCtxSynchronize());
+    ok!(cuCtxPopCurrent_v2(std::ptr::null_mut()));
+    let mut status = CuCaptureStatus::NONE;
+    ok!(cuStreamIsCapturing(own, &raw mut status));
+    assert_eq!(status, CuCaptureStatus::ACTIVE);
+    assert_eq!(cu!(cuCtxSynchronize()), CuResult::STREAM_CAPTURE_UNSUPPORTED);
+    ok!(cuStreamIsCapturing(own, &raw mut status));
+    assert_eq!(status, CuCaptureStatus::INVALIDATED);
+    assert_eq!(destroy_context(context), CuResult::SUCCESS);
 }
 
 #[test]
