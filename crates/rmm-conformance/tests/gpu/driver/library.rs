@@ -2,13 +2,12 @@
 
 use std::ffi::{CStr, c_void};
 
-use rmm_conformance::{Environment, Failure, Outcome};
+use rmm_conformance::{DeviceHandle, Environment, Failure, Outcome};
 use rmm_sys::{CuContext, CuDevice, CuResult};
 
 use super::contexts::push;
-use super::raw::{context, driver};
+use super::raw::driver;
 use super::works;
-use crate::pair::on;
 
 /// A function of the system's driver; `None` if the driver has none of this name.
 ///
@@ -32,34 +31,45 @@ type Create = unsafe extern "C" fn(*mut CuContext, u32, CuDevice) -> CuResult;
 /// `cuCtxDestroy_v2`.
 type Destroy = unsafe extern "C" fn(CuContext) -> CuResult;
 
-/// A context other than the one under test: on a GPU one that is created on the same device, on the
-/// software device, which has primary contexts only, that of the other device.
+/// A context other than the one under test, which is created on the same device.
 pub(super) struct OtherContext {
     pub(super) raw: CuContext,
-    /// Whether it was created here, and is destroyed with this.
-    is_created: bool,
+    destroy: Destroy,
+}
+
+/// `cuCtxCreate_v2` and `cuCtxDestroy_v2` of the software device.
+unsafe extern "C" fn create_simulated(
+    context: *mut CuContext,
+    flags: u32,
+    device: CuDevice,
+) -> CuResult {
+    // SAFETY: the caller's contract.
+    unsafe { rmm_sim::create_context(context, flags, device) }
+}
+
+unsafe extern "C" fn destroy_simulated(context: CuContext) -> CuResult {
+    rmm_sim::destroy_context(context)
 }
 
 impl OtherContext {
     pub(super) fn new(environment: &Environment) -> Result<Self, Failure> {
-        match environment.handle() {
-            rmm_conformance::DeviceHandle::Software(_) => {
-                let other = environment.another_device()?;
-                let other = other.ok_or_else(|| Failure::new("there are two devices"))?;
-                Ok(Self { raw: on(other, context)?, is_created: false })
-            }
-            rmm_conformance::DeviceHandle::Gpu(device) => Self::created(device.as_raw()),
-        }
-    }
-
-    fn created(device: CuDevice) -> Result<Self, Failure> {
         let missing = || Failure::new("the driver has no cuCtxCreate_v2");
-        // SAFETY: this is its signature.
-        let create = unsafe { function::<Create>(c"cuCtxCreate_v2") }.ok_or_else(missing)?;
-        let mut raw = CuContext::NULL;
+        let (create, destroy): (Create, Destroy) = match environment.handle() {
+            DeviceHandle::Software(_) => (create_simulated, destroy_simulated),
+            DeviceHandle::Gpu(_) => {
+                // SAFETY: this is its signature.
+                let create = unsafe { function(c"cuCtxCreate_v2") }.ok_or_else(missing)?;
+                // SAFETY: as above.
+                let destroy = unsafe { function(c"cuCtxDestroy_v2") }.ok_or_else(missing)?;
+                (create, destroy)
+            }
+        };
+        let (mut device, mut raw) = (CuDevice(0), CuContext::NULL);
+        // SAFETY: `device` may be written to.
+        unsafe { driver().cuCtxGetDevice(&raw mut device) }.result()?;
         // SAFETY: `raw` may be written to.
         unsafe { create(&raw mut raw, 0, device) }.result()?;
-        let created = Self { raw, is_created: true };
+        let created = Self { raw, destroy };
         // The call has made it current.
         created.leave()?;
         Ok(created)
@@ -83,13 +93,7 @@ impl OtherContext {
 
 impl Drop for OtherContext {
     fn drop(&mut self) {
-        if !self.is_created {
-            return;
-        }
-        // SAFETY: this is its signature.
-        if let Some(destroy) = unsafe { function::<Destroy>(c"cuCtxDestroy_v2") } {
-            // SAFETY: created by `created`, and probes drop what they made in it before.
-            let _gone = unsafe { destroy(self.raw) };
-        }
+        // SAFETY: it was created, and probes drop what they made in it before.
+        let _gone = unsafe { (self.destroy)(self.raw) };
     }
 }
