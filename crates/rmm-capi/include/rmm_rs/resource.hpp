@@ -1,0 +1,539 @@
+// The memory resource: one class template over a handle of C.
+#ifndef RMM_RS_RESOURCE_HPP
+#define RMM_RS_RESOURCE_HPP
+
+#include "errors.hpp"
+#include "options.hpp"
+
+#include <cuda/memory_resource>
+#include <cuda/stream_ref>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace rmm_rs {
+inline namespace RMM_RS_NAMESPACE {
+
+template <class... Properties>
+class basic_resource;
+
+/// Memory that the device may use. It goes wherever RMM and libcudf take a resource.
+using device_resource = basic_resource<::cuda::mr::device_accessible>;
+/// Memory that the host and the device may use: pinned and managed memory.
+using host_device_resource =
+  basic_resource<::cuda::mr::device_accessible, ::cuda::mr::host_accessible>;
+/// Memory that the host may use, and the device perhaps not.
+using host_resource = basic_resource<::cuda::mr::host_accessible>;
+
+/// The resource that another one is made over, for the time of the call. A null one is refused.
+class upstream_ref {
+ public:
+  template <class... Properties>
+  upstream_ref(basic_resource<Properties...> const& resource) noexcept : handle_{resource.get()}
+  {
+  }
+  [[nodiscard]] rmm_rs_resource const* get() const noexcept { return handle_; }
+
+ private:
+  rmm_rs_resource const* handle_;
+};
+
+namespace detail {
+
+/// The bit of a property in C.
+template <class Property>
+inline constexpr std::uint32_t bit = 0;
+template <>
+inline constexpr std::uint32_t bit<::cuda::mr::device_accessible> = RMM_RS_DEVICE_ACCESSIBLE;
+template <>
+inline constexpr std::uint32_t bit<::cuda::mr::host_accessible> = RMM_RS_HOST_ACCESSIBLE;
+
+template <class Property, class... Properties>
+inline constexpr bool is_one_of = (std::is_same_v<Property, Properties> || ...);
+
+/// A callback of a failed allocation, which two own: the function that makes the adaptor until it
+/// returns, and the adaptor until it ends.
+struct failure_context {
+  std::function<bool(std::size_t)> callback;
+  std::atomic<int> owners{2};
+
+  static bool call(void* context, std::size_t bytes) noexcept
+  {
+    try {
+      return static_cast<failure_context*>(context)->callback(bytes);
+    } catch (...) {
+      return false;
+    }
+  }
+
+  static void release(void* context) noexcept
+  {
+    auto* const self = static_cast<failure_context*>(context);
+    if (self->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) { delete self; }
+  }
+};
+
+}  // namespace detail
+
+/// A memory resource of CCCL's concept, `cuda::mr::resource_with<Properties...>`.
+///
+/// Properties are cuda::mr::device_accessible, cuda::mr::host_accessible or both, and are checked
+/// against the resource's own: a function here that makes a resource throws invalid_argument if it
+/// lacks one. A resource with more properties converts to one with fewer.
+template <class... Properties>
+class RMM_RS_TYPE basic_resource {
+  static_assert(sizeof...(Properties) > 0, "a resource needs a property");
+  static_assert(((detail::bit<Properties> != 0) && ...), "device_accessible, host_accessible");
+
+ public:
+  /// The properties, for CCCL's containers.
+  using default_queries = ::cuda::mr::properties_list<Properties...>;
+  static constexpr std::size_t default_alignment = ::cuda::mr::default_cuda_malloc_alignment;
+
+  /// Takes over a reference that a C function returned, also if this throws. Null makes a null object.
+  explicit basic_resource(rmm_rs_resource const* owned) : handle_{owned}
+  {
+    constexpr auto wanted = (detail::bit<Properties> | ...);
+    if (owned != nullptr && (rmm_rs_resource_properties(owned) & wanted) != wanted) {
+      rmm_rs_resource_release(std::exchange(handle_, nullptr));
+      throw invalid_argument{"the resource's memory is not accessible from where its type says"};
+    }
+  }
+
+  basic_resource(basic_resource const& other) noexcept
+    : handle_{rmm_rs_resource_retain(other.handle_)}
+  {
+  }
+  basic_resource(basic_resource&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  basic_resource& operator=(basic_resource other) noexcept
+  {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~basic_resource()
+  {
+    if (handle_ != nullptr) { rmm_rs_resource_release(handle_); }
+  }
+
+  /// From a resource with more properties.
+  template <class... Others>
+    requires(!std::is_same_v<basic_resource, basic_resource<Others...>> &&
+             (detail::is_one_of<Properties, Others...> && ...))
+  basic_resource(basic_resource<Others...> const& other) noexcept
+    : handle_{rmm_rs_resource_retain(other.get())}
+  {
+  }
+
+  // Base resources
+
+  /// cudaMalloc. As rmm::mr::cuda_memory_resource.
+  [[nodiscard]] static basic_resource cuda_resource() { return made(&rmm_rs_cuda_resource_new); }
+
+  /// A pool of the driver, cudaMallocAsync. As rmm::mr::cuda_async_memory_resource.
+  [[nodiscard]] static basic_resource async_resource(async_options const& options = {})
+  {
+    return made(
+      &rmm_rs_async_resource_new, options.initial_size, options.release_threshold);
+  }
+
+  /// A pool of the driver that belongs to the caller and outlives the resource and its memory; null is
+  /// the current device's default pool. As rmm::mr::cuda_async_view_memory_resource.
+  [[nodiscard]] static basic_resource async_view_resource(cudaMemPool_t pool)
+  {
+    return made(&rmm_rs_async_view_resource_new, static_cast<void*>(pool));
+  }
+
+  /// The driver's pool of managed memory. As rmm::mr::cuda_async_managed_memory_resource.
+  [[nodiscard]] static basic_resource async_managed_resource()
+  {
+    return made(&rmm_rs_async_managed_resource_new);
+  }
+
+  /// The driver's pool of pinned host memory.
+  [[nodiscard]] static basic_resource async_pinned_resource()
+  {
+    return made(&rmm_rs_async_pinned_resource_new);
+  }
+
+  /// cudaMallocManaged. As rmm::mr::managed_memory_resource.
+  [[nodiscard]] static basic_resource managed_resource()
+  {
+    return made(&rmm_rs_managed_resource_new);
+  }
+
+  /// cudaHostAlloc. As rmm::mr::pinned_host_memory_resource.
+  [[nodiscard]] static basic_resource pinned_resource()
+  {
+    return made(&rmm_rs_pinned_resource_new);
+  }
+
+  /// The system's memory, on devices that access pageable memory. As rmm::mr::system_memory_resource.
+  [[nodiscard]] static basic_resource system_resource()
+  {
+    return made(&rmm_rs_system_resource_new);
+  }
+
+  /// The system's memory, leaving `headroom` bytes of the device free.
+  /// As rmm::mr::sam_headroom_memory_resource.
+  [[nodiscard]] static basic_resource sam_headroom_resource(std::uint64_t headroom)
+  {
+    return made(&rmm_rs_sam_headroom_resource_new, headroom);
+  }
+
+  /// Pageable host memory, which the device cannot use: of host_resource only.
+  [[nodiscard]] static basic_resource host_resource() { return made(&rmm_rs_host_resource_new); }
+
+  /// The driver's virtual memory, for a pool to stand on: it grows in place and returns single pages.
+  [[nodiscard]] static basic_resource virtual_resource()
+  {
+    return made(&rmm_rs_virtual_resource_new);
+  }
+
+  /// A stack as text, such as "statistics(pool(cuda, max=8GiB))".
+  [[nodiscard]] static basic_resource from_spec(std::string const& spec)
+  {
+    return made(&rmm_rs_resource_from_spec, spec.c_str());
+  }
+
+  /// A resource of C functions. make_upstream makes them of a C++ resource.
+  [[nodiscard]] static basic_resource from_callbacks(rmm_rs_callbacks const& callbacks)
+  {
+    return made(&rmm_rs_resource_from_callbacks, &callbacks);
+  }
+
+  // Suballocators
+
+  /// A stream-ordered pool, which gives each stream its own free memory first and takes that of
+  /// another stream in the order of events. As rmm::mr::pool_memory_resource.
+  [[nodiscard]] static basic_resource pool(upstream_ref upstream, pool_options const& options = {})
+  {
+    rmm_rs_pool_options raw{};
+    raw.size = sizeof(raw);
+    raw.initial_size = options.initial_size;
+    raw.maximum_size = options.maximum_size;
+    raw.soft_maximum_size = options.soft_maximum_size;
+    raw.preset = static_cast<std::uint32_t>(options.preset);
+    raw.stream_policy = static_cast<std::uint32_t>(options.policy);
+    return made(&rmm_rs_pool_new, upstream.get(), &raw);
+  }
+
+  /// An arena for each stream. As rmm::mr::arena_memory_resource.
+  [[nodiscard]] static basic_resource arena(upstream_ref upstream,
+                                            arena_options const& options = {})
+  {
+    return made(
+      &rmm_rs_arena_new, upstream.get(), options.arena_size, options.dump_log_on_failure);
+  }
+
+  /// Blocks of one size; larger requests throw. As rmm::mr::fixed_size_memory_resource.
+  [[nodiscard]] static basic_resource fixed_size(upstream_ref upstream,
+                                                 fixed_size_options const& options = {})
+  {
+    return made(&rmm_rs_fixed_size_new,
+                upstream.get(),
+                options.block_size,
+                options.blocks_to_preallocate);
+  }
+
+  /// A bin of blocks for each power of two from 2^min_size_exponent to 2^max_size_exponent bytes;
+  /// larger requests go to the upstream. As rmm::mr::binning_memory_resource.
+  [[nodiscard]] static basic_resource binning(upstream_ref upstream,
+                                              std::int32_t min_size_exponent,
+                                              std::int32_t max_size_exponent)
+  {
+    return made(&rmm_rs_binning_new, upstream.get(), min_size_exponent, max_size_exponent);
+  }
+
+  // Adaptors
+
+  /// Refuses what exceeds `limit` bytes in all. As rmm::mr::limiting_resource_adaptor.
+  [[nodiscard]] static basic_resource limiting(upstream_ref upstream, std::uint64_t limit)
+  {
+    return made(&rmm_rs_limiting_new, upstream.get(), limit);
+  }
+
+  /// Aligns requests of `threshold` bytes and more. As rmm::mr::aligned_resource_adaptor.
+  [[nodiscard]] static basic_resource aligned(upstream_ref upstream,
+                                              std::size_t alignment,
+                                              std::size_t threshold = 0)
+  {
+    return made(&rmm_rs_aligned_new, upstream.get(), alignment, threshold);
+  }
+
+  /// Writes each call to `file`, in RMM's format; empty: to the file that the environment variable
+  /// RMM_LOG_FILE names. As rmm::mr::logging_resource_adaptor.
+  [[nodiscard]] static basic_resource logging(upstream_ref upstream,
+                                              std::string const& file = {},
+                                              bool auto_flush = false)
+  {
+    auto const* const name = file.empty() ? nullptr : file.c_str();
+    return made(&rmm_rs_logging_new, upstream.get(), name, auto_flush);
+  }
+
+  /// Counts bytes and allocations. As rmm::mr::statistics_resource_adaptor.
+  [[nodiscard]] static basic_resource statistics(upstream_ref upstream)
+  {
+    return made(&rmm_rs_statistics_new, upstream.get());
+  }
+
+  /// Remembers each allocation, with the caller's stack. As rmm::mr::tracking_resource_adaptor.
+  [[nodiscard]] static basic_resource tracking(upstream_ref upstream, bool capture_stacks = false)
+  {
+    return made(&rmm_rs_tracking_new, upstream.get(), capture_stacks);
+  }
+
+  /// Calls back with the bytes of a request that ran out of memory, and repeats the request while the
+  /// callback returns true. It may be called on several threads at once; one that throws counts as
+  /// false. As rmm::mr::failure_callback_resource_adaptor.
+  [[nodiscard]] static basic_resource failure_callback(upstream_ref upstream,
+                                                       std::function<bool(std::size_t)> callback)
+  {
+    using detail::failure_context;
+    auto* const context = new failure_context{std::move(callback)};
+    rmm_rs_resource const* handle = nullptr;
+    auto const status = rmm_rs_failure_callback_new(
+      upstream.get(), &failure_context::call, context, &failure_context::release, &handle);
+    // Without a resource there is no other owner any more, whether it has released or not.
+    if (handle == nullptr) { context->owners.store(1, std::memory_order_relaxed); }
+    failure_context::release(context);
+    detail::check(status);
+    return basic_resource{handle};
+  }
+
+  /// Prefetches managed memory to the current device. As rmm::mr::prefetch_resource_adaptor.
+  [[nodiscard]] static basic_resource prefetch(upstream_ref upstream)
+  {
+    return made(&rmm_rs_prefetch_new, upstream.get());
+  }
+
+  /// Calls the upstream from one thread at a time: for resources from make_upstream that are not safe
+  /// on threads. As rmm::mr::thread_safe_resource_adaptor.
+  [[nodiscard]] static basic_resource thread_safe(upstream_ref upstream)
+  {
+    return made(&rmm_rs_thread_safe_new, upstream.get());
+  }
+
+  /// Asks `second` where `first` is out of memory.
+  [[nodiscard]] static basic_resource fallback(upstream_ref first, upstream_ref second)
+  {
+    return made(&rmm_rs_fallback_new, first.get(), second.get());
+  }
+
+  // Allocation
+
+  /// Allocates memory that may be used in the order of the stream. The alignment is a power of two.
+  /// Throws out_of_memory, bad_alloc, cuda_error, invalid_argument or logic_error.
+  [[nodiscard]] void* allocate(::cuda::stream_ref stream,
+                               std::size_t bytes,
+                               std::size_t alignment = default_alignment) const
+  {
+    void* pointer = nullptr;
+    detail::check(rmm_rs_resource_allocate(handle_, stream.get(), bytes, alignment, &pointer));
+    return pointer;
+  }
+
+  /// Frees memory in the order of the stream. If it fails, which only a wrong argument can cause, the
+  /// memory stays allocated and last_error_message says why. A null pointer is allowed.
+  void deallocate(::cuda::stream_ref stream,
+                  void* pointer,
+                  std::size_t bytes,
+                  std::size_t alignment = default_alignment) const noexcept
+  {
+    (void)rmm_rs_resource_deallocate(handle_, stream.get(), pointer, bytes, alignment);
+  }
+
+  /// Allocates memory that may be used at once, on any stream. Throws as allocate does.
+  [[nodiscard]] void* allocate_sync(std::size_t bytes,
+                                    std::size_t alignment = default_alignment) const
+  {
+    void* pointer = nullptr;
+    detail::check(rmm_rs_resource_allocate_sync(handle_, bytes, alignment, &pointer));
+    return pointer;
+  }
+
+  /// Frees memory that no work uses any more, as deallocate does.
+  void deallocate_sync(void* pointer,
+                       std::size_t bytes,
+                       std::size_t alignment = default_alignment) const noexcept
+  {
+    (void)rmm_rs_resource_deallocate_sync(handle_, pointer, bytes, alignment);
+  }
+
+  /// Allocates if that needs no call of the driver or the upstream and no waiting; else null.
+  [[nodiscard]] void* try_allocate_now(::cuda::stream_ref stream,
+                                       std::size_t bytes,
+                                       std::size_t alignment = default_alignment) const noexcept
+  {
+    void* pointer = nullptr;
+    (void)rmm_rs_resource_try_allocate_now(handle_, stream.get(), bytes, alignment, &pointer);
+    return pointer;
+  }
+
+  /// Frees on the same terms, and says whether it did.
+  [[nodiscard]] bool try_deallocate_now(::cuda::stream_ref stream,
+                                        void* pointer,
+                                        std::size_t bytes,
+                                        std::size_t alignment = default_alignment) const noexcept
+  {
+    return rmm_rs_resource_try_deallocate_now(handle_, stream.get(), pointer, bytes, alignment);
+  }
+
+  // What a resource knows and does besides
+
+  /// The handle for C functions. The reference stays this object's.
+  [[nodiscard]] rmm_rs_resource const* get() const noexcept { return handle_; }
+
+  /// Gives the reference away: the object is null, and the caller releases the handle.
+  [[nodiscard]] rmm_rs_resource const* release() noexcept
+  {
+    return std::exchange(handle_, nullptr);
+  }
+
+  /// Whether there is a resource: false after a move.
+  [[nodiscard]] explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+  /// Whether memory of one may be freed by the other. Null equals null only.
+  [[nodiscard]] friend bool operator==(basic_resource const& one,
+                                       basic_resource const& other) noexcept
+  {
+    return one.handle_ == other.handle_ || rmm_rs_resource_equal(one.handle_, other.handle_);
+  }
+
+  /// Tells CCCL the properties.
+  template <class Property>
+    requires(detail::is_one_of<Property, Properties...>)
+  friend constexpr void get_property(basic_resource const&, Property) noexcept
+  {
+  }
+
+  /// The kind of resource, such as "pool". The text lives as long as the resource.
+  [[nodiscard]] char const* name() const noexcept { return rmm_rs_resource_name(handle_); }
+
+  /// The resource and those below it, with sizes and counters, as text.
+  [[nodiscard]] std::string describe() const
+  {
+    return detail::text_of([this](char* buffer, std::size_t capacity) {
+      return rmm_rs_resource_describe(handle_, buffer, capacity);
+    });
+  }
+
+  /// The resource below; a null object if there is none.
+  [[nodiscard]] basic_resource upstream() const { return made(&rmm_rs_resource_upstream, handle_); }
+
+  /// Returns unused memory until no more than `keep` bytes are reserved, and says how many bytes it
+  /// returned. Throws logic_error if no resource of the stack holds any.
+  std::uint64_t trim(std::uint64_t keep = 0) const
+  {
+    std::uint64_t released = 0;
+    detail::check(rmm_rs_resource_trim(handle_, keep, &released));
+    return released;
+  }
+
+  // Of a pool, or the first one below this resource; without one they throw
+
+  [[nodiscard]] pool_statistics get_pool_statistics() const
+  {
+    return sized<pool_statistics>(&rmm_rs_pool_statistics_get);
+  }
+
+  /// Bytes that the pool has taken from upstream.
+  [[nodiscard]] std::uint64_t pool_reserved_bytes() const
+  {
+    return number(&rmm_rs_pool_reserved_bytes);
+  }
+
+  /// The most bytes that the pool may reserve; none if there is no limit.
+  [[nodiscard]] std::optional<std::uint64_t> pool_maximum_size() const
+  {
+    auto const size = number(&rmm_rs_pool_maximum_size);
+    return size == UINT64_MAX ? std::nullopt : std::optional{size};
+  }
+
+  /// As trim, of the pool.
+  std::uint64_t pool_trim(std::uint64_t keep = 0) const
+  {
+    std::uint64_t released = 0;
+    detail::check(rmm_rs_pool_trim(handle_, keep, &released));
+    return released;
+  }
+
+  /// Sets how streams are identified. With stream_policy::kept, a program that destroys a stream which
+  /// the resource was used with calls forget_stream first.
+  void set_stream_policy(stream_policy policy) const
+  {
+    detail::check(rmm_rs_pool_stream_policy(handle_, static_cast<std::uint32_t>(policy)));
+  }
+
+  // Of a statistics or tracking adaptor, or the first one below this resource; without one they throw
+
+  /// What was counted since the adaptor was made or since the last push.
+  [[nodiscard]] rmm_rs::statistics get_statistics() const
+  {
+    return sized<rmm_rs::statistics>(&rmm_rs_statistics_get);
+  }
+
+  /// Begins to count anew, and returns what was counted before.
+  rmm_rs::statistics push_statistics() const
+  {
+    return sized<rmm_rs::statistics>(&rmm_rs_statistics_push);
+  }
+
+  /// Ends the last push, adds its counts to those before, and returns it.
+  rmm_rs::statistics pop_statistics() const
+  {
+    return sized<rmm_rs::statistics>(&rmm_rs_statistics_pop);
+  }
+
+  /// The bytes that a tracking adaptor has seen allocated and not freed.
+  [[nodiscard]] std::uint64_t outstanding_bytes() const
+  {
+    return number(&rmm_rs_tracking_outstanding_bytes);
+  }
+
+  /// Those allocations as text, with the stacks of their callers if they were captured.
+  [[nodiscard]] std::string outstanding_allocations() const
+  {
+    return detail::text_of([this](char* buffer, std::size_t capacity) {
+      return rmm_rs_tracking_outstanding(handle_, buffer, capacity);
+    });
+  }
+
+ private:
+  template <class Make, class... Arguments>
+  [[nodiscard]] static basic_resource made(Make make, Arguments... arguments)
+  {
+    rmm_rs_resource const* handle = nullptr;
+    detail::check(make(arguments..., &handle));
+    return basic_resource{handle};
+  }
+
+  template <class Struct, class Get>
+  [[nodiscard]] Struct sized(Get get) const
+  {
+    Struct filled{};
+    filled.size = sizeof(filled);
+    detail::check(get(handle_, &filled));
+    return filled;
+  }
+
+  template <class Get>
+  [[nodiscard]] std::uint64_t number(Get get) const
+  {
+    std::uint64_t value = 0;
+    detail::check(get(handle_, &value));
+    return value;
+  }
+
+  rmm_rs_resource const* handle_;
+};
+
+}  // inline namespace RMM_RS_NAMESPACE
+}  // namespace rmm_rs
+
+#endif  // RMM_RS_RESOURCE_HPP
