@@ -5,6 +5,7 @@
 #include "../rmm_rs.h"
 
 #include <cuda/stream_ref>
+#include <cuda/version>
 
 #include <cstdint>
 #include <exception>
@@ -14,6 +15,9 @@
 
 #if !defined(_MSVC_LANG) && __cplusplus < 202002L
 #error "rmm_rs.hpp needs C++20"
+#endif
+#if CCCL_VERSION < 3003000
+#error "rmm_rs.hpp needs CCCL 3.3 or newer, which has cuda::mr::any_resource"
 #endif
 
 static_assert(RMM_RS_ABI_VERSION >> 16 == 1, "rmm_rs.h and rmm_rs.hpp are of different releases");

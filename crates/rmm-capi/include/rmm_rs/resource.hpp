@@ -328,7 +328,8 @@ class RMM_RS_TYPE basic_resource {
   // Allocation
 
   /// Allocates memory that may be used in the order of the stream. The alignment is a power of two.
-  /// Throws out_of_memory, bad_alloc, cuda_error, invalid_argument or logic_error.
+  /// Throws out_of_memory, or bad_alloc for what else the driver or the upstream reports, or
+  /// invalid_argument.
   [[nodiscard]] void* allocate(::cuda::stream_ref stream,
                                std::size_t bytes,
                                std::size_t alignment = default_alignment) const

@@ -65,7 +65,7 @@ class RMM_RS_TYPE stream {
  private:
   explicit stream(std::nullptr_t) noexcept {}
 
-  rmm_rs_stream const* stream_ = nullptr;
+  rmm_rs_stream* stream_ = nullptr;
 };
 
 /// Says that a stream is about to be destroyed, which a resource with stream_policy::kept was used

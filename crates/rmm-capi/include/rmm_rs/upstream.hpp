@@ -117,13 +117,15 @@ class callbacks {
 /// A C++ resource, RMM's among them, for the resources of this library to stand on. It is called on
 /// any thread, on several at once (see basic_resource::thread_safe), and never under a lock. What it
 /// throws becomes a status with the text, and an exception again where the stack is used from C++.
-/// A resource of this library becomes itself.
+/// A resource of this library becomes itself, from CCCL 3.4 on.
 template <class... Properties>
 [[nodiscard]] basic_resource<Properties...> make_upstream(
   ::cuda::mr::any_resource<Properties...> resource)
 {
   using own = basic_resource<Properties...>;
+#if CCCL_VERSION >= 3004000
   if (auto* const ours = ::cuda::mr::resource_cast<own>(&resource)) { return *ours; }
+#endif
   using table = detail::callbacks<::cuda::mr::any_resource<Properties...>>;
   return own{table::make(std::move(resource), (detail::bit<Properties> | ...))};
 }
