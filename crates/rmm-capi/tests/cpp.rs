@@ -1,0 +1,312 @@
+//! The C++ header: compiled by g++ and clang++, with RMM's headers and with CCCL alone, and programs
+//! over it, run on the software device.
+//!
+//! The headers come from NVIDIA's wheels, unpacked in the folder that `RMM_WHEELS` names or in
+//! `target/rmm-wheels`, as `pip install --no-deps --target target/rmm-wheels librmm-cu13==26.10.0
+//! rapids-logger nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl` fills it. Without them, or
+//! without a compiler, a test prints what it skips.
+#![cfg(target_os = "linux")]
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// What a program is compiled against.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Headers {
+    /// CCCL and nothing else.
+    Cccl,
+    /// RMM's, with the CCCL that comes with them; and its library.
+    Rmm,
+}
+
+#[expect(clippy::print_stderr, reason = "who runs the tests should know what was skipped")]
+fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+fn of_crate(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The folder with the wheels' contents.
+fn wheels() -> Option<PathBuf> {
+    let installed = of_crate("../../target/rmm-wheels");
+    let folder = env::var_os("RMM_WHEELS").map_or(installed, PathBuf::from);
+    let is_there = folder.join("nvidia/cu13/include/cuda_runtime_api.h").is_file();
+    if !is_there {
+        skipped(&format!("no CUDA headers in {}; see RMM_WHEELS", folder.display()));
+    }
+    is_there.then_some(folder)
+}
+
+impl Headers {
+    /// The folders, in the order of the search, below that of the wheels.
+    fn folders(self, wheels: &Path) -> Option<Vec<PathBuf>> {
+        let cccl = "nvidia/cu13/include/cccl";
+        let has_cccl = wheels.join(cccl).is_dir();
+        let folders = match self {
+            // RMM's wheel has a copy, which does as well.
+            Self::Cccl if has_cccl => vec![cccl, "nvidia/cu13/include"],
+            Self::Cccl => vec!["librmm/include/rapids", "nvidia/cu13/include"],
+            Self::Rmm => vec![
+                "librmm/include/rapids",
+                "librmm/include",
+                "rapids_logger/include",
+                "nvidia/cu13/include",
+            ],
+        };
+        let folders = folders.into_iter().map(|folder| wheels.join(folder)).collect::<Vec<_>>();
+        let missing = folders.iter().find(|folder| !folder.is_dir());
+        if let Some(missing) = missing {
+            skipped(&format!("{self:?} headers: no {}", missing.display()));
+        }
+        missing.is_none().then_some(folders)
+    }
+}
+
+/// The newest of a compiler's programs on this machine.
+fn compiler(name: &str) -> Option<String> {
+    let newest_first = (14..=30).rev().map(|version| format!("{name}-{version}"));
+    let mut programs = newest_first.chain([name.to_owned()]);
+    let found = programs.find(|program| Command::new(program).arg("--version").output().is_ok());
+    if found.is_none() {
+        skipped(&format!("no {name} here"));
+    }
+    found
+}
+
+/// Whether the compiler accepts an attribute before the name of a namespace, as RMM's headers have
+/// it. Clang does from version 16 on.
+fn parses_rmm(compiler: &str, folder: &Path) -> bool {
+    let source = folder.join("attribute.cpp");
+    fs::write(&source, "namespace __attribute__((visibility(\"default\"))) a {}\n").unwrap();
+    let output = Command::new(compiler).args(["-fsyntax-only"]).arg(source).output().unwrap();
+    if !output.status.success() {
+        skipped(&format!("{compiler} cannot parse RMM's headers"));
+    }
+    output.status.success()
+}
+
+/// A compiler with headers, and a folder for what it makes.
+struct Toolchain {
+    compiler: String,
+    headers: Headers,
+    wheels: PathBuf,
+    folder: TempDir,
+}
+
+impl Toolchain {
+    fn find(name: &str, headers: Headers) -> Option<Self> {
+        let wheels = wheels()?;
+        headers.folders(&wheels)?;
+        let compiler = compiler(name)?;
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        if headers == Headers::Rmm && !parses_rmm(&compiler, folder.path()) {
+            return None;
+        }
+        Some(Self { compiler, headers, wheels, folder })
+    }
+
+    /// The compiler on a file of the tests.
+    fn compile(&self, source: &str, standard: &str) -> Command {
+        let mut command = Command::new(&self.compiler);
+        command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", standard, "-I"]);
+        command.arg(of_crate("include"));
+        for folder in self.headers.folders(&self.wheels).expect("it was found before") {
+            command.arg("-isystem").arg(folder);
+        }
+        command.arg(of_crate("tests/cpp").join(source));
+        command
+    }
+
+    /// Where the libraries of the wheels are, if they are linked.
+    fn libraries(&self) -> Vec<PathBuf> {
+        let folders: &[&str] = match self.headers {
+            Headers::Cccl => &[],
+            Headers::Rmm => &["librmm/lib64", "rapids_logger/lib64"],
+        };
+        folders.iter().map(|folder| self.wheels.join(folder)).collect()
+    }
+
+    /// Compiles and links a program.
+    fn build(&self, name: &str) -> PathBuf {
+        let folder = self.folder.path();
+        for library in ["librmm_rs.so", "librmm_rs.so.1"] {
+            symlink(built("librmm_rs.so"), folder.join(library)).expect("the folder is writable");
+        }
+        for library in ["libcuda.so", "libcuda.so.1"] {
+            let driver = built("librmm_sim_driver.so");
+            symlink(driver, folder.join(library)).expect("the folder is writable");
+        }
+        let program = folder.join(name);
+        let mut command = self.compile(&format!("{name}.cpp"), "-std=c++20");
+        command.arg("-o").arg(&program).arg("-L").arg(folder);
+        command.args(["-pthread", "-lrmm_rs", "-lcuda"]);
+        for library in self.libraries() {
+            command.arg("-L").arg(library);
+        }
+        if self.headers == Headers::Rmm {
+            // librmm's own search path does not lead to its logger.
+            command.args(["-Wl,--no-as-needed", "-lrmm", "-lrapids_logger"]);
+        }
+        succeed(command);
+        program
+    }
+
+    /// The program on the software device, which writes a report.
+    fn run(&self, program: &Path) -> (Output, String) {
+        let reports = self.folder.path().join("reports");
+        fs::create_dir_all(&reports).expect("the folder is writable");
+        let mut folders = vec![self.folder.path().to_path_buf()];
+        folders.extend(self.libraries());
+        let mut command = Command::new(program);
+        command.env("LD_LIBRARY_PATH", env::join_paths(folders).expect("no colons"));
+        command.env("RMM_SIM_REPORT", &reports).env_remove("RMM_CUDA_LIBRARY");
+        command.env_remove("RMM_DRIVER").env_remove("RMM_RESOURCE");
+        let child = command.stdout(std::process::Stdio::piped());
+        let child = child.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+        let report = reports.join(format!("{}.txt", child.id()));
+        let output = child.wait_with_output().expect("it ends");
+        (output, fs::read_to_string(report).unwrap_or_default())
+    }
+}
+
+/// The library of this build, which cargo puts beside the tests or one folder up.
+fn built(name: &str) -> PathBuf {
+    let this = env::current_exe().expect("the test is a program");
+    let deps = this.parent().expect("it is in a folder");
+    let profile = deps.parent().expect("it is in a folder of the profile");
+    let mut found = [deps.join(name), profile.join(name)].into_iter();
+    found.find(|path| path.exists()).unwrap_or_else(|| panic!("cargo built {name}"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn succeed(mut command: Command) {
+    let output = command.output().expect("the compiler starts");
+    assert!(output.status.success(), "{command:?}\n{}", text(&output.stderr));
+}
+
+/// Compiles a program of the tests and runs it: no test of it fails, and the device saw no use of
+/// memory out of order and has nothing left.
+fn passes(name: &str, compiler: &str, headers: Headers) {
+    let Some(toolchain) = Toolchain::find(compiler, headers) else { return };
+    let program = toolchain.build(name);
+    let (output, report) = toolchain.run(&program);
+    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{:?}\n{printed}\n{errors}", output.status);
+    assert_eq!(errors, "");
+    assert!(printed.trim_end().ends_with(" tests, 0 failures"), "{printed}");
+    assert!(report.ends_with("end\n"), "no report: {report}");
+    let findings = report.lines().filter(|line| !line.starts_with("calls ") && *line != "end");
+    assert_eq!(findings.collect::<Vec<_>>(), Vec::<&str>::new(), "{name}");
+}
+
+/// The static assertions hold, in each standard.
+fn concepts_hold(compiler: &str, headers: Headers) {
+    let Some(toolchain) = Toolchain::find(compiler, headers) else { return };
+    for standard in ["-std=c++20", "-std=c++2b"] {
+        let mut command = toolchain.compile("concepts.cpp", standard);
+        command.arg("-fsyntax-only");
+        succeed(command);
+    }
+}
+
+#[test]
+fn gcc_accepts_the_types_with_cccl_alone() {
+    concepts_hold("g++", Headers::Cccl);
+}
+
+#[test]
+fn gcc_accepts_the_types_with_rmm() {
+    concepts_hold("g++", Headers::Rmm);
+}
+
+#[test]
+fn clang_accepts_the_types_with_cccl_alone() {
+    concepts_hold("clang++", Headers::Cccl);
+}
+
+#[test]
+fn clang_accepts_the_types_with_rmm() {
+    concepts_hold("clang++", Headers::Rmm);
+}
+
+#[test]
+fn an_older_standard_is_refused_with_a_reason() {
+    let Some(toolchain) = Toolchain::find("g++", Headers::Cccl) else { return };
+    let mut command = toolchain.compile("concepts.cpp", "-std=c++17");
+    let output = command.arg("-fsyntax-only").output().expect("the compiler starts");
+    assert!(!output.status.success());
+    let errors = text(&output.stderr);
+    assert!(errors.contains("rmm_rs.hpp needs C++20"), "{errors}");
+}
+
+#[test]
+fn resources_work_with_cccl_alone() {
+    passes("resources", "g++", Headers::Cccl);
+}
+
+#[test]
+fn resources_work_when_clang_compiled_them() {
+    passes("resources", "clang++", Headers::Cccl);
+}
+
+#[test]
+fn errors_are_standard_exceptions_with_cccl_alone() {
+    passes("errors", "g++", Headers::Cccl);
+}
+
+#[test]
+fn errors_are_exceptions_of_rmm() {
+    passes("errors", "g++", Headers::Rmm);
+}
+
+#[test]
+fn cpp_resources_are_upstreams_with_cccl_alone() {
+    passes("upstream", "g++", Headers::Cccl);
+}
+
+#[test]
+fn cpp_resources_are_upstreams_with_rmm() {
+    passes("upstream", "g++", Headers::Rmm);
+}
+
+#[test]
+fn streams_are_known_as_they_say() {
+    passes("streams", "g++", Headers::Cccl);
+}
+
+#[test]
+fn threads_share_handles() {
+    passes("threads", "g++", Headers::Cccl);
+}
+
+#[test]
+fn rmm_adaptors_stand_above_and_below() {
+    passes("rmm", "g++", Headers::Rmm);
+}
+
+#[test]
+fn rmm_adaptors_stand_above_and_below_when_clang_compiled_them() {
+    passes("rmm", "clang++", Headers::Rmm);
+}
+
+#[test]
+fn a_process_may_end_while_everything_is_in_use() {
+    let Some(toolchain) = Toolchain::find("g++", Headers::Cccl) else { return };
+    let program = toolchain.build("exit");
+    for _ in 0..20 {
+        let (output, _report) = toolchain.run(&program);
+        let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{:?} {errors}", output.status);
+        assert_eq!((printed.as_str(), errors.as_str()), ("end of main\n", ""));
+    }
+}
