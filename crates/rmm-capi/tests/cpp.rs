@@ -300,6 +300,16 @@ fn rmm_adaptors_stand_above_and_below_when_clang_compiled_them() {
 }
 
 #[test]
+fn the_programs_for_a_gpu_compile() {
+    let Some(toolchain) = Toolchain::find("g++", Headers::Rmm) else { return };
+    for source in ["checks.cpp", "exit.cpp", "prices.cpp"] {
+        let mut command = toolchain.compile(&format!("../gpu/{source}"), "-std=c++20");
+        command.arg("-fsyntax-only");
+        succeed(command);
+    }
+}
+
+#[test]
 fn a_process_may_end_while_everything_is_in_use() {
     let Some(toolchain) = Toolchain::find("g++", Headers::Cccl) else { return };
     let program = toolchain.build("exit");
