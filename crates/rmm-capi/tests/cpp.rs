@@ -33,6 +33,11 @@ fn of_crate(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// The source of a program.
+fn of_tests(name: &str) -> PathBuf {
+    of_crate("tests/cpp").join(name).with_extension("cpp")
+}
+
 /// The folder with the wheels' contents.
 fn wheels() -> Option<PathBuf> {
     let installed = of_crate("../../target/rmm-wheels");
@@ -112,15 +117,15 @@ impl Toolchain {
         Some(Self { compiler, headers, wheels, folder })
     }
 
-    /// The compiler on a file of the tests.
-    fn compile(&self, source: &str, standard: &str) -> Command {
+    /// The compiler on a file.
+    fn compile(&self, source: &Path, standard: &str) -> Command {
         let mut command = Command::new(&self.compiler);
         command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", standard, "-I"]);
         command.arg(of_crate("include"));
         for folder in self.headers.folders(&self.wheels).expect("it was found before") {
             command.arg("-isystem").arg(folder);
         }
-        command.arg(of_crate("tests/cpp").join(source));
+        command.arg(source);
         command
     }
 
@@ -134,7 +139,7 @@ impl Toolchain {
     }
 
     /// Compiles and links a program.
-    fn build(&self, name: &str) -> PathBuf {
+    fn build(&self, source: &Path) -> PathBuf {
         let folder = self.folder.path();
         for library in ["librmm_rs.so", "librmm_rs.so.1"] {
             symlink(built("librmm_rs.so"), folder.join(library)).expect("the folder is writable");
@@ -143,8 +148,8 @@ impl Toolchain {
             let driver = built("librmm_sim_driver.so");
             symlink(driver, folder.join(library)).expect("the folder is writable");
         }
-        let program = folder.join(name);
-        let mut command = self.compile(&format!("{name}.cpp"), "-std=c++20");
+        let program = folder.join(source.file_stem().expect("it is a file"));
+        let mut command = self.compile(source, "-std=c++20");
         command.arg("-o").arg(&program).arg("-L").arg(folder);
         command.args(["-pthread", "-lrmm_rs", "-lcuda"]);
         for library in self.libraries() {
@@ -198,22 +203,27 @@ fn succeed(mut command: Command) {
 /// memory out of order and has nothing left.
 fn passes(name: &str, compiler: &str, headers: Headers) {
     let Some(toolchain) = Toolchain::find(compiler, headers) else { return };
-    let program = toolchain.build(name);
+    let program = toolchain.build(&of_tests(name));
     let (output, report) = toolchain.run(&program);
     let (printed, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{:?}\n{printed}\n{errors}", output.status);
     assert_eq!(errors, "");
     assert!(printed.trim_end().ends_with(" tests, 0 failures"), "{printed}");
+    assert_clean(&report);
+}
+
+/// The device's report is whole and has no findings.
+fn assert_clean(report: &str) {
     assert!(report.ends_with("end\n"), "no report: {report}");
     let findings = report.lines().filter(|line| !line.starts_with("calls ") && *line != "end");
-    assert_eq!(findings.collect::<Vec<_>>(), Vec::<&str>::new(), "{name}");
+    assert_eq!(findings.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 /// The static assertions hold, in each standard.
 fn concepts_hold(compiler: &str, headers: Headers) {
     let Some(toolchain) = Toolchain::find(compiler, headers) else { return };
     for standard in ["-std=c++20", "-std=c++2b"] {
-        let mut command = toolchain.compile("concepts.cpp", standard);
+        let mut command = toolchain.compile(&of_tests("concepts"), standard);
         command.arg("-fsyntax-only");
         succeed(command);
     }
@@ -242,7 +252,7 @@ fn clang_accepts_the_types_with_rmm() {
 #[test]
 fn an_older_standard_is_refused_with_a_reason() {
     let Some(toolchain) = Toolchain::find("g++", Headers::Cccl) else { return };
-    let mut command = toolchain.compile("concepts.cpp", "-std=c++17");
+    let mut command = toolchain.compile(&of_tests("concepts"), "-std=c++17");
     let output = command.arg("-fsyntax-only").output().expect("the compiler starts");
     assert!(!output.status.success());
     let errors = text(&output.stderr);
@@ -299,11 +309,45 @@ fn rmm_adaptors_stand_above_and_below_when_clang_compiled_them() {
     passes("rmm", "clang++", Headers::Rmm);
 }
 
+/// The programs of the guide, each with `main`.
+fn programs_of_the_guide() -> Vec<String> {
+    let guide = fs::read_to_string(of_crate("../../docs/cpp.md")).expect("the guide is there");
+    let blocks = guide.split("```cpp\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    blocks.map(|(block, _)| block.to_owned()).filter(|block| block.contains("int main()")).collect()
+}
+
+#[test]
+fn the_programs_of_the_guide_run() {
+    let programs = programs_of_the_guide();
+    assert_eq!(programs.len(), 3);
+    for program in programs {
+        // Those with RMM's containers need the CUDA runtime: they are compiled only.
+        let uses_rmm = program.contains("#include <rmm/");
+        let headers = if uses_rmm { Headers::Rmm } else { Headers::Cccl };
+        let Some(toolchain) = Toolchain::find("g++", headers) else { continue };
+        let source = toolchain.folder.path().join("guide.cpp");
+        fs::write(&source, program).expect("the folder is writable");
+        if uses_rmm {
+            let mut command = toolchain.compile(&source, "-std=c++20");
+            command.arg("-fsyntax-only");
+            succeed(command);
+            continue;
+        }
+        let program = toolchain.build(&source);
+        let (output, report) = toolchain.run(&program);
+        let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{:?}\n{printed}\n{errors}", output.status);
+        assert!(!printed.is_empty() && errors.is_empty(), "{printed}\n{errors}");
+        assert_clean(&report);
+    }
+}
+
 #[test]
 fn the_programs_for_a_gpu_compile() {
     let Some(toolchain) = Toolchain::find("g++", Headers::Rmm) else { return };
-    for source in ["checks.cpp", "exit.cpp", "prices.cpp"] {
-        let mut command = toolchain.compile(&format!("../gpu/{source}"), "-std=c++20");
+    for name in ["checks", "exit", "prices"] {
+        let source = of_crate("tests/gpu").join(name).with_extension("cpp");
+        let mut command = toolchain.compile(&source, "-std=c++20");
         command.arg("-fsyntax-only");
         succeed(command);
     }
@@ -312,7 +356,7 @@ fn the_programs_for_a_gpu_compile() {
 #[test]
 fn a_process_may_end_while_everything_is_in_use() {
     let Some(toolchain) = Toolchain::find("g++", Headers::Cccl) else { return };
-    let program = toolchain.build("exit");
+    let program = toolchain.build(&of_tests("exit"));
     for _ in 0..20 {
         let (output, _report) = toolchain.run(&program);
         let (printed, errors) = (text(&output.stdout), text(&output.stderr));
