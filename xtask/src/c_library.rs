@@ -66,9 +66,15 @@ fn install(package: &Path, built: &Path, prefix: &Path, version: &str) -> Result
     for name in ["librmm_rs.so.1", "librmm_rs.so"] {
         link(&shared, &libraries.join(name))?;
     }
-    for entry in fs::read_dir(package.join("include")).context("the headers")? {
-        let header = entry.context("the headers")?;
-        copy(&header.path(), &headers.join(header.file_name()))?;
+    for folder in ["", "rmm_rs"] {
+        let (from, to) = (package.join("include").join(folder), headers.join(folder));
+        fs::create_dir_all(&to).context(to.display())?;
+        for entry in fs::read_dir(&from).context(from.display())? {
+            let header = entry.context(from.display())?.path();
+            if header.is_file() {
+                copy(&header, &to.join(header.file_name().context("a header's name")?))?;
+            }
+        }
     }
     let templates = [
         ("rmm_rs.pc.in", &pkg_config),
@@ -126,6 +132,8 @@ mod tests {
             assert_eq!(read(&format!("lib/{library}")), "librmm_rs.so");
         }
         assert!(read("include/rmm_rs.h").contains("rmm_rs_resource_allocate"));
+        assert!(read("include/rmm_rs.hpp").contains("rmm_rs/resource.hpp"));
+        assert!(read("include/rmm_rs/resource.hpp").contains("class basic_resource"));
         let pkg_config = read("lib/pkgconfig/rmm_rs.pc");
         assert!(pkg_config.contains("Version: 9.8.7") && !pkg_config.contains('@'), "{pkg_config}");
         let cmake = read("lib/cmake/rmm_rs/rmm_rs-config.cmake");

@@ -1,5 +1,5 @@
-//! The C++ header: compiled by g++ and clang++, with RMM's headers and with CCCL alone, and programs
-//! over it, run on the software device.
+//! The C++ header: compiled by g++ and clang++, with RMM's headers and with CCCL alone, and
+//! programs over it, run on the software device.
 //!
 //! The headers come from NVIDIA's wheels, unpacked in the folder that `RMM_WHEELS` names or in
 //! `target/rmm-wheels`, as `pip install --no-deps --target target/rmm-wheels librmm-cu13==26.10.0

@@ -31,7 +31,8 @@ static_assert(RMM_RS_ABI_VERSION >> 16 == 1, "rmm_rs.h and rmm_rs.hpp are of dif
 #define RMM_RS_HAS_RMM 0
 #endif
 
-// Named for the exceptions, so that objects compiled with RMM's headers and without are not mixed up.
+// Named for the exceptions, so that objects compiled with RMM's headers and without are not mixed
+// up.
 #if RMM_RS_HAS_RMM
 #define RMM_RS_NAMESPACE v1_rmm
 #else
@@ -137,7 +138,8 @@ inline void check(std::int32_t status)
   if (status != RMM_RS_OK) [[unlikely]] { throw_status(status); }
 }
 
-/// The status for the exception that is being handled, whose text becomes this thread's last failure.
+/// The status for the exception that is being handled, whose text becomes this thread's last
+/// failure.
 RMM_RS_COLD inline std::int32_t status_of_exception() noexcept
 {
   auto const failed = [](std::int32_t status, char const* text) {

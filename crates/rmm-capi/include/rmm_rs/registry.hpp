@@ -1,5 +1,5 @@
-// The resource of each device, in this library's own map. What RMM and libcudf take by default is in
-// RMM's: rmm::mr::set_per_device_resource.
+// The resource of each device, in this library's own map. What RMM and libcudf take by default is
+// in RMM's: rmm::mr::set_per_device_resource.
 #ifndef RMM_RS_REGISTRY_HPP
 #define RMM_RS_REGISTRY_HPP
 

@@ -96,7 +96,9 @@ class RMM_RS_TYPE basic_resource {
   using default_queries = ::cuda::mr::properties_list<Properties...>;
   static constexpr std::size_t default_alignment = ::cuda::mr::default_cuda_malloc_alignment;
 
-  /// Takes over a reference that a C function returned, also if this throws. Null makes a null object.
+  /// Takes over a reference that a C function returned, also if this throws. Null makes a null
+  /// object. It asks for the resource's properties, which are none once the process has begun to
+  /// exit: a destructor of static storage must not adopt.
   explicit basic_resource(rmm_rs_resource const* owned) : handle_{owned}
   {
     constexpr auto wanted = (detail::bit<Properties> | ...);
@@ -110,7 +112,10 @@ class RMM_RS_TYPE basic_resource {
     : handle_{rmm_rs_resource_retain(other.handle_)}
   {
   }
-  basic_resource(basic_resource&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  basic_resource(basic_resource&& other) noexcept
+    : handle_{std::exchange(other.handle_, nullptr)}
+  {
+  }
   basic_resource& operator=(basic_resource other) noexcept
   {
     std::swap(handle_, other.handle_);
@@ -142,8 +147,8 @@ class RMM_RS_TYPE basic_resource {
       &rmm_rs_async_resource_new, options.initial_size, options.release_threshold);
   }
 
-  /// A pool of the driver that belongs to the caller and outlives the resource and its memory; null is
-  /// the current device's default pool. As rmm::mr::cuda_async_view_memory_resource.
+  /// A pool of the driver that belongs to the caller and outlives the resource and its memory; null
+  /// is the current device's default pool. As rmm::mr::cuda_async_view_memory_resource.
   [[nodiscard]] static basic_resource async_view_resource(cudaMemPool_t pool)
   {
     return made(&rmm_rs_async_view_resource_new, static_cast<void*>(pool));
@@ -173,7 +178,8 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_pinned_resource_new);
   }
 
-  /// The system's memory, on devices that access pageable memory. As rmm::mr::system_memory_resource.
+  /// The system's memory, on devices that access pageable memory. As
+  /// rmm::mr::system_memory_resource.
   [[nodiscard]] static basic_resource system_resource()
   {
     return made(&rmm_rs_system_resource_new);
@@ -189,7 +195,8 @@ class RMM_RS_TYPE basic_resource {
   /// Pageable host memory, which the device cannot use: of host_resource only.
   [[nodiscard]] static basic_resource host_resource() { return made(&rmm_rs_host_resource_new); }
 
-  /// The driver's virtual memory, for a pool to stand on: it grows in place and returns single pages.
+  /// The driver's virtual memory, for a pool to stand on: it grows in place and returns single
+  /// pages.
   [[nodiscard]] static basic_resource virtual_resource()
   {
     return made(&rmm_rs_virtual_resource_new);
@@ -288,9 +295,9 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_tracking_new, upstream.get(), capture_stacks);
   }
 
-  /// Calls back with the bytes of a request that ran out of memory, and repeats the request while the
-  /// callback returns true. It may be called on several threads at once; one that throws counts as
-  /// false. As rmm::mr::failure_callback_resource_adaptor.
+  /// Calls back with the bytes of a request that ran out of memory, and repeats the request while
+  /// the callback returns true. It may be called on several threads at once; one that throws counts
+  /// as false. As rmm::mr::failure_callback_resource_adaptor.
   [[nodiscard]] static basic_resource failure_callback(upstream_ref upstream,
                                                        std::function<bool(std::size_t)> callback)
   {
@@ -312,8 +319,8 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_prefetch_new, upstream.get());
   }
 
-  /// Calls the upstream from one thread at a time: for resources from make_upstream that are not safe
-  /// on threads. As rmm::mr::thread_safe_resource_adaptor.
+  /// Calls the upstream from one thread at a time: for resources from make_upstream that are not
+  /// safe on threads. As rmm::mr::thread_safe_resource_adaptor.
   [[nodiscard]] static basic_resource thread_safe(upstream_ref upstream)
   {
     return made(&rmm_rs_thread_safe_new, upstream.get());
@@ -339,8 +346,8 @@ class RMM_RS_TYPE basic_resource {
     return pointer;
   }
 
-  /// Frees memory in the order of the stream. If it fails, which only a wrong argument can cause, the
-  /// memory stays allocated and last_error_message says why. A null pointer is allowed.
+  /// Frees memory in the order of the stream. If it fails, which only a wrong argument can cause,
+  /// the memory stays allocated and last_error_message says why. A null pointer is allowed.
   void deallocate(::cuda::stream_ref stream,
                   void* pointer,
                   std::size_t bytes,
@@ -464,14 +471,15 @@ class RMM_RS_TYPE basic_resource {
     return released;
   }
 
-  /// Sets how streams are identified. With stream_policy::kept, a program that destroys a stream which
-  /// the resource was used with calls forget_stream first.
+  /// Sets how streams are identified. With stream_policy::kept, a program that destroys a stream
+  /// which the resource was used with calls forget_stream first.
   void set_stream_policy(stream_policy policy) const
   {
     detail::check(rmm_rs_pool_stream_policy(handle_, static_cast<std::uint32_t>(policy)));
   }
 
-  // Of a statistics or tracking adaptor, or the first one below this resource; without one they throw
+  // Of a statistics or tracking adaptor, or the first one below this resource; without one they
+  // throw
 
   /// What was counted since the adaptor was made or since the last push.
   [[nodiscard]] rmm_rs::statistics get_statistics() const

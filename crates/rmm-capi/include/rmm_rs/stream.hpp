@@ -15,8 +15,10 @@ inline namespace RMM_RS_NAMESPACE {
 
 /// How long a stream lives that stream::adopt makes known.
 enum class stream_lifetime : std::uint32_t {
-  until_released = RMM_RS_STREAM_UNTIL_RELEASED,  ///< It outlives the object: no driver call per use.
-  unknown = RMM_RS_STREAM_UNKNOWN,                ///< Nothing is promised.
+  /// It outlives the object: no driver call per use.
+  until_released = RMM_RS_STREAM_UNTIL_RELEASED,
+  /// Nothing is promised.
+  unknown = RMM_RS_STREAM_UNKNOWN,
 };
 
 /// Whether a stream waits for the legacy default stream.

@@ -115,9 +115,9 @@ class callbacks {
 }  // namespace detail
 
 /// A C++ resource, RMM's among them, for the resources of this library to stand on. It is called on
-/// any thread, on several at once (see basic_resource::thread_safe), and never under a lock. What it
-/// throws becomes a status with the text, and an exception again where the stack is used from C++.
-/// A resource of this library becomes itself, from CCCL 3.4 on.
+/// any thread, on several at once (see basic_resource::thread_safe), and never under a lock. What
+/// it throws becomes a status with the text, and an exception again where the stack is used from
+/// C++. A resource of this library becomes itself, from CCCL 3.4 on.
 template <class... Properties>
 [[nodiscard]] basic_resource<Properties...> make_upstream(
   ::cuda::mr::any_resource<Properties...> resource)
@@ -128,6 +128,27 @@ template <class... Properties>
 #endif
   using table = detail::callbacks<::cuda::mr::any_resource<Properties...>>;
   return own{table::make(std::move(resource), (detail::bit<Properties> | ...))};
+}
+
+/// The same for a resource of any type, or a copy of what a resource_ref refers to, with the
+/// properties that its type has.
+template <class Resource>
+  requires(::cuda::mr::resource<Resource>)
+[[nodiscard]] auto make_upstream(Resource resource)
+{
+  using ::cuda::mr::any_resource;
+  using ::cuda::mr::device_accessible;
+  using ::cuda::mr::host_accessible;
+  constexpr bool is_of_device = ::cuda::has_property<Resource, device_accessible>;
+  constexpr bool is_of_host = ::cuda::has_property<Resource, host_accessible>;
+  static_assert(is_of_device || is_of_host, "the resource states no property of its memory");
+  if constexpr (is_of_device && is_of_host) {
+    return make_upstream(any_resource<device_accessible, host_accessible>{std::move(resource)});
+  } else if constexpr (is_of_device) {
+    return make_upstream(any_resource<device_accessible>{std::move(resource)});
+  } else {
+    return make_upstream(any_resource<host_accessible>{std::move(resource)});
+  }
 }
 
 /// The same for a resource without stream order: before a free the stream is synchronized.

@@ -1,5 +1,5 @@
-// The few lines of a test framework that these programs need. A program prints the number of its tests,
-// and what failed with its place; it exits with 1 if anything did.
+// The few lines of a test framework that these programs need. A program prints the number of its
+// tests, and what failed with its place; it exits with 1 if anything did.
 #pragma once
 
 #include <rmm_rs.hpp>

@@ -42,9 +42,10 @@ using ref = cuda::mr::resource_ref<Properties...>;
 static_assert(std::is_constructible_v<any<device_accessible>, device_resource>);
 static_assert(std::is_constructible_v<any<device_accessible>, device_resource const&>);
 static_assert(std::is_constructible_v<any<device_accessible>, host_device_resource>);
-static_assert(std::is_constructible_v<any<device_accessible, host_accessible>, host_device_resource>);
+using any_of_both = any<device_accessible, host_accessible>;
+static_assert(std::is_constructible_v<any_of_both, host_device_resource>);
 static_assert(!std::is_constructible_v<any<host_accessible>, device_resource>);
-static_assert(!std::is_constructible_v<any<device_accessible, host_accessible>, device_resource>);
+static_assert(!std::is_constructible_v<any_of_both, device_resource>);
 static_assert(std::is_convertible_v<device_resource&, ref<device_accessible>>);
 static_assert(std::is_constructible_v<ref<device_accessible>, host_device_resource&>);
 static_assert(!std::is_constructible_v<ref<host_accessible>, device_resource&>);
@@ -98,11 +99,20 @@ static_assert(std::is_same_v<rmm_rs::out_of_memory, rmm::out_of_memory>);
 static_assert(std::is_nothrow_copy_constructible_v<rmm_rs::out_of_memory>);
 #endif
 
-// Factories of every type have the type's name only where the memory is.
+// A function that makes a resource makes one of its class.
 static_assert(std::is_same_v<decltype(device_resource::cuda_resource()), device_resource>);
-static_assert(std::is_same_v<decltype(host_device_resource::pinned_resource()), host_device_resource>);
-static_assert(std::is_same_v<decltype(rmm_rs::make_upstream(std::declval<any<device_accessible>>())),
-                             device_resource>);
+static_assert(
+  std::is_same_v<decltype(host_device_resource::pinned_resource()), host_device_resource>);
+template <class Resource>
+using upstream_of = decltype(rmm_rs::make_upstream(std::declval<Resource>()));
+static_assert(std::is_same_v<upstream_of<any<device_accessible>>, device_resource>);
+static_assert(std::is_same_v<upstream_of<ref<device_accessible>>, device_resource>);
+static_assert(std::is_same_v<upstream_of<host_device_resource>, host_device_resource>);
+static_assert(std::is_same_v<upstream_of<cuda::mr::any_synchronous_resource<host_accessible>>,
+                             host_resource>);
+#if RMM_RS_HAS_RMM
+static_assert(std::is_same_v<upstream_of<rmm::mr::statistics_resource_adaptor>, device_resource>);
+#endif
 
 // Every member compiles, used or not.
 template class rmm_rs::basic_resource<device_accessible>;

@@ -1,6 +1,6 @@
-// A process that ends while everything is in use: a pool in a map of static storage, as RMM's for each
-// device, memory that nobody frees, memory that static destructors free, threads that still allocate.
-// It has to exit with status 0 and print nothing on the standard error stream.
+// A process that ends while everything is in use: a pool in a map of static storage, as RMM's for
+// each device, memory that nobody frees, memory that static destructors free, threads that still
+// allocate. It has to exit with status 0 and print nothing on the standard error stream.
 
 #include <rmm_rs.hpp>
 

@@ -1,5 +1,5 @@
-// RMM's own classes above and below resources of this library. Linked with librmm, but without a call of
-// the CUDA runtime, which cannot run on the software device: those are in tests/gpu.
+// RMM's own classes above and below resources of this library. Linked with librmm, but without a
+// call of the CUDA runtime, which cannot run on the software device: those are in tests/gpu.
 
 #include "check.hpp"
 
@@ -49,7 +49,7 @@ TEST(an_adaptor_stands_on_rmm_adaptors)
   auto bottom = device_resource::cuda_resource();
   rmm::mr::statistics_resource_adaptor statistics{rmm::device_async_resource_ref{bottom}};
   {
-    auto const upper = device_resource::tracking(rmm_rs::make_upstream(any{statistics}));
+    auto const upper = device_resource::tracking(rmm_rs::make_upstream(statistics));
     void* const pointer = upper.allocate(legacy, 4096);
     CHECK(statistics.get_bytes_counter().value == 4096);
     CHECK(upper.outstanding_bytes() == 4096);
@@ -71,7 +71,7 @@ TEST(rmm_out_of_memory_stays_what_it_is_through_a_stack)
 {
   auto bottom = device_resource::cuda_resource();
   rmm::mr::limiting_resource_adaptor limited{rmm::device_async_resource_ref{bottom}, 1000};
-  auto const upper = rmm_rs::make_upstream(any{limited});
+  auto const upper = rmm_rs::make_upstream(limited);
   THROWS(rmm::out_of_memory, "Exceeded memory limit", upper.allocate(legacy, 5000));
   auto resource = device_resource::pool(upper);
   rmm::mr::statistics_resource_adaptor statistics{rmm::device_async_resource_ref{resource}};
@@ -90,7 +90,7 @@ TEST(rmm_callbacks_stand_above_and_below)
     },
     &bottom,
     &bottom};
-  auto const upper = rmm_rs::make_upstream(any{callbacks});
+  auto const upper = rmm_rs::make_upstream(callbacks);
   void* const pointer = upper.allocate(legacy, 4096);
   CHECK(bottom.get_statistics().current_bytes == 4096);
   upper.deallocate(legacy, pointer, 4096);

@@ -126,6 +126,24 @@ TEST(an_upstream_is_destroyed_with_its_last_user)
   CHECK(shared->alive == before);
 }
 
+TEST(classes_and_references_need_no_type_erasure_of_the_caller)
+{
+  auto const shared = std::make_shared<record>();
+  device_counted direct{shared, device_resource::cuda_resource()};
+  rmm_rs::device_resource const from_class = make_upstream(direct);
+  auto const from_reference = make_upstream(cuda::mr::resource_ref<device_accessible>{direct});
+  CHECK(from_class == from_reference);
+  int const before = shared->alive;
+  {
+    auto const copy = make_upstream(cuda::mr::resource_ref<device_accessible>{direct});
+    CHECK(shared->alive == before + 1);
+  }
+  CHECK(shared->alive == before);
+  auto const pool = device_resource::pool(from_class);
+  pool.deallocate(legacy, pool.allocate(legacy, 64), 64);
+  CHECK(shared->synchronous + shared->ordered > 0);
+}
+
 TEST(the_stream_arrives)
 {
   auto [shared, upstream] = made();

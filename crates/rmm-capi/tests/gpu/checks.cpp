@@ -1,5 +1,5 @@
-// RMM's containers and adaptors over a pool of this library, on a GPU: what is written is what is read,
-// while memory is freed and reused by streams and threads. For compute-sanitizer too.
+// RMM's containers and adaptors over a pool of this library, on a GPU: what is written is what is
+// read, while memory is freed and reused by streams and threads. For compute-sanitizer too.
 
 #include "../cpp/check.hpp"
 
@@ -23,9 +23,7 @@
 #include <random>
 #include <thread>
 
-using cuda::mr::device_accessible;
 using rmm_rs::device_resource;
-using any = cuda::mr::any_resource<device_accessible>;
 
 namespace {
 
@@ -82,7 +80,9 @@ template <class Act>
 void on_threads(int threads, Act act)
 {
   std::vector<std::thread> all;
-  for (int number = 0; number < threads; ++number) { all.emplace_back([act, number]() mutable { act(number); }); }
+  for (int number = 0; number < threads; ++number) {
+    all.emplace_back([act, number]() mutable { act(number); });
+  }
   for (auto& thread : all) { thread.join(); }
 }
 
@@ -199,7 +199,7 @@ TEST(rmm_suballocators_stand_on_a_pool_and_it_on_them)
   }
   CHECK(bottom.get_pool_statistics().live_bytes == 0);
   rmm::mr::pool_memory_resource theirs{rmm::mr::cuda_memory_resource{}, 256 * MiB};
-  auto ours = device_resource::pool(rmm_rs::make_upstream(any{theirs}));
+  auto ours = device_resource::pool(rmm_rs::make_upstream(theirs));
   churn(ours, legacy, 8);
 }
 

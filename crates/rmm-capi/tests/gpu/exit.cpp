@@ -1,5 +1,6 @@
-// A process that ends with a pool of this library in RMM's map of resources, buffers that nobody frees or
-// that static destructors free, and threads that still allocate. It has to exit with status 0.
+// A process that ends with a pool of this library in RMM's map of resources, buffers that nobody
+// frees or that static destructors free, and threads that still allocate. It has to exit with
+// status 0.
 
 #include <rmm_rs.hpp>
 
@@ -34,8 +35,7 @@ int main()
   for (int number = 0; number < 3; ++number) {
     std::thread{[] {
       auto const resource = rmm::mr::get_current_device_resource_ref();
-      device_resource const mine = rmm_rs::make_upstream(
-        cuda::mr::any_resource<cuda::mr::device_accessible>{resource});
+      device_resource const mine = rmm_rs::make_upstream(resource);
       { rmm::device_buffer const first{1000, legacy, resource}; }
       threads_at_work.fetch_add(1);
       for (;;) { mine.deallocate(legacy, mine.allocate(legacy, 1000), 1000); }

@@ -1,6 +1,6 @@
-// What a pair of allocation and free costs: pools of this library and of RMM, in one run, each behind
-// the interfaces by which C++ calls it. Prints a table in Markdown: nanoseconds per pair and thread, the
-// median of the rounds.
+// What a pair of allocation and free costs: pools of this library and of RMM, in one run, each
+// behind the interfaces by which C++ calls it. Prints a table in Markdown: nanoseconds per pair and
+// thread, the median of the rounds.
 
 #include <rmm_rs.hpp>
 
@@ -53,15 +53,17 @@ void mixed(Resource& resource, cuda::stream_ref stream, int count)
 {
   std::array<void*, 16> pointers{};
   std::array<std::size_t, 16> sizes{};
+  auto const free = [&](std::size_t slot) {
+    void* const pointer = pointers[slot];
+    if (pointer != nullptr) { resource.deallocate(stream, pointer, sizes[slot], 256); }
+  };
   for (int i = 0; i < count; ++i) {
     auto const slot = static_cast<std::size_t>(i) % pointers.size();
-    if (pointers[slot] != nullptr) { resource.deallocate(stream, pointers[slot], sizes[slot], 256); }
+    free(slot);
     sizes[slot] = std::size_t{256} << static_cast<unsigned>(i * 7 % 11);
     pointers[slot] = resource.allocate(stream, sizes[slot], 256);
   }
-  for (std::size_t slot = 0; slot < pointers.size(); ++slot) {
-    if (pointers[slot] != nullptr) { resource.deallocate(stream, pointers[slot], sizes[slot], 256); }
-  }
+  for (std::size_t slot = 0; slot < pointers.size(); ++slot) { free(slot); }
 }
 
 /// Nanoseconds per pair of each thread, the median of the rounds. The first round is not counted.
@@ -82,7 +84,8 @@ double measure(int threads, bool has_own_streams, Work work)
       auto const begin = clock::now();
       work(stream, count);
       auto const end = clock::now();
-      seconds[static_cast<std::size_t>(number)] = std::chrono::duration<double>(end - begin).count();
+      std::chrono::duration<double> const taken = end - begin;
+      seconds[static_cast<std::size_t>(number)] = taken.count();
       start.arrive_and_wait();
       if (number == 0 && round > 0) {
         double sum = 0;
@@ -209,10 +212,12 @@ int main()
               driver % 1000 / 10,
               std::thread::hardware_concurrency(),
               rmm_rs::version());
-  std::puts("Nanoseconds per pair and thread. One: one block of 1 KiB; mix: 16 live blocks, 256 B to 256 KiB.");
-  std::puts("");
-  std::puts("| | default stream, 1 thread, one | mix | 16 threads, one | mix | own streams, 1 thread, one | mix | 16 threads, one | mix |");
-  std::puts("|---|---|---|---|---|---|---|---|---|");
+  std::puts(
+    "Nanoseconds per pair and thread. One: one block of 1 KiB; mix: 16 live blocks of 256 B to "
+    "256 KiB.\n\n"
+    "| | default stream, 1 thread, one | mix | 16 threads, one | mix "
+    "| own streams, 1 thread, one | mix | 16 threads, one | mix |\n"
+    "|---|---|---|---|---|---|---|---|---|");
   row("ours, C", [] { return c_functions{ours(stream_policy::kept)}; });
   row("ours, C++ class", [] { return ours(stream_policy::kept); });
   row("ours, in resource_ref", [] {
