@@ -89,8 +89,10 @@ fn compiler(name: &str) -> Option<String> {
 /// it. Clang does from version 16 on.
 fn parses_rmm(compiler: &str, folder: &Path) -> bool {
     let source = folder.join("attribute.cpp");
-    fs::write(&source, "namespace __attribute__((visibility(\"default\"))) a {}\n").unwrap();
-    let output = Command::new(compiler).args(["-fsyntax-only"]).arg(source).output().unwrap();
+    let attribute = "namespace __attribute__((visibility(\"default\"))) a {}\n";
+    fs::write(&source, attribute).expect("the folder is writable");
+    let mut command = Command::new(compiler);
+    let output = command.arg("-fsyntax-only").arg(source).output().expect("the compiler starts");
     if !output.status.success() {
         skipped(&format!("{compiler} cannot parse RMM's headers"));
     }
