@@ -125,6 +125,9 @@ template <class... Properties>
   using own = basic_resource<Properties...>;
 #if CCCL_VERSION >= 3004000
   if (auto* const ours = ::cuda::mr::resource_cast<own>(&resource)) { return *ours; }
+  if (auto* const ours = ::cuda::mr::resource_cast<host_device_resource>(&resource)) {
+    return *ours;
+  }
 #endif
   using table = detail::callbacks<::cuda::mr::any_resource<Properties...>>;
   return own{table::make(std::move(resource), (detail::bit<Properties> | ...))};

@@ -173,6 +173,9 @@ TEST(a_resource_of_this_library_becomes_itself)
   auto const pool = device_resource::pool(device_resource::cuda_resource());
   auto const again = make_upstream(any{pool});
   CHECK(again.get() == pool.get());
+  auto const pinned = rmm_rs::host_device_resource::pinned_resource();
+  CHECK(make_upstream(any{pinned}).get() == pinned.get());
+  CHECK(make_upstream(pinned).get() == pinned.get());
 }
 #endif
 
