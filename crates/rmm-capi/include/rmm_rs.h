@@ -595,8 +595,9 @@ rmm_rs_status rmm_rs_resource_from_callbacks(const struct rmm_rs_callbacks *call
                                              const struct rmm_rs_resource **out);
 
 /**
- * Writes the functions of a resource, for another library: their context is the resource, which
- * the table does not retain by itself.
+ * Writes the functions of a resource, for another library. The table does not retain the resource
+ * by itself. A resource that was made of callbacks has those, so that it is the same resource
+ * again in the library that it came from.
  */
 rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
                                         struct rmm_rs_callbacks *out);

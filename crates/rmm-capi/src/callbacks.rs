@@ -334,8 +334,9 @@ pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
     unsafe { resource::make(out, build) }
 }
 
-/// Writes the functions of a resource, for another library: their context is the resource, which
-/// the table does not retain by itself.
+/// Writes the functions of a resource, for another library. The table does not retain the resource
+/// by itself. A resource that was made of callbacks has those, so that it is the same resource
+/// again in the library that it came from.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_callbacks(
     resource: *const Resource,
@@ -343,20 +344,27 @@ pub unsafe extern "C" fn rmm_rs_resource_callbacks(
 ) -> Status {
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let properties = properties_of(&unsafe { borrow(resource) }?.any);
-        let table = Callbacks {
-            size: 0,
-            properties,
-            flags: RMM_RS_CALLBACKS_STREAM_ORDERED,
-            context: resource.cast::<c_void>().cast_mut(),
-            allocate: Some(allocate),
-            deallocate: Some(deallocate),
-            allocate_sync: Some(allocate_sync),
-            deallocate_sync: Some(deallocate_sync),
-            equal: Some(equal),
-            retain: Some(retain),
-            release: Some(release),
-        };
+        let any = &unsafe { borrow(resource) }?.any;
+        // What came from a table goes back as that table, so that its library knows its own.
+        let foreign = any.downcast_ref::<Foreign>();
+        let foreign =
+            foreign.or_else(|| Some(any.downcast_ref::<Synchronized<Foreign>>()?.upstream()));
+        let table = foreign.map_or_else(
+            || Callbacks {
+                size: 0,
+                properties: properties_of(any),
+                flags: RMM_RS_CALLBACKS_STREAM_ORDERED,
+                context: resource.cast::<c_void>().cast_mut(),
+                allocate: Some(allocate),
+                deallocate: Some(deallocate),
+                allocate_sync: Some(allocate_sync),
+                deallocate_sync: Some(deallocate_sync),
+                equal: Some(equal),
+                retain: Some(retain),
+                release: Some(release),
+            },
+            |foreign| foreign.0.callbacks,
+        );
         // SAFETY: the crate's contract.
         unsafe { sized::write("rmm_rs_callbacks", out, &table) }
     })

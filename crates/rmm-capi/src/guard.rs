@@ -29,9 +29,12 @@ pub(crate) fn status(run: impl FnOnce() -> Result<(), Failure>) -> i32 {
 /// Runs a function that has a value, which is `default` if it panics or the process exits.
 #[inline]
 pub(crate) fn value<T>(default: T, run: impl FnOnce() -> T) -> T {
-    if process_is_exiting() {
-        return default;
-    }
+    if process_is_exiting() { default } else { contained(default, run) }
+}
+
+/// As [`value`], also while the process exits.
+#[inline]
+pub(crate) fn contained<T>(default: T, run: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => value,
         Err(panic) => {

@@ -176,7 +176,8 @@ pub unsafe extern "C" fn rmm_rs_resource_name(resource: *const Resource) -> *con
 /// Who may use the memory: the bits `RMM_RS_DEVICE_ACCESSIBLE` and `RMM_RS_HOST_ACCESSIBLE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_properties(resource: *const Resource) -> u32 {
-    guard::value(0, || {
+    // Nothing is asked of the driver, so this holds while the process ends too.
+    guard::contained(0, || {
         // SAFETY: the crate's contract.
         let Some(resource) = (unsafe { resource.as_ref() }) else { return 0 };
         properties_of(&resource.any)

@@ -144,6 +144,20 @@ fn onnx_runtime_frees_with_and_without_a_stream() {
 }
 
 #[test]
+fn a_resource_goes_to_another_copy_of_the_library_and_back() {
+    let folder = folder();
+    let options = ["-std=gnu99", "-Wno-pedantic"];
+    let Some(program) = compile("cc", &options, "two_copies.c", folder.path()) else { return };
+    let copy = folder.path().join("another.so");
+    std::fs::copy(built("librmm_rs.so"), &copy).expect("the folder is writable");
+    let output = command(&program, folder.path()).arg(copy).output().expect("it starts");
+    let expected = "1 allocation for the other copy's pool\n\
+                    what comes back is the same\n\
+                    0 bytes live\n";
+    assert_eq!(printed(&output), expected);
+}
+
+#[test]
 fn the_library_exports_its_own_symbols_only() {
     if !has("nm") {
         return;
