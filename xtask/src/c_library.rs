@@ -34,14 +34,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut build = cargo();
     build.args(["build", "-p", PACKAGE]);
     if !args.debug {
-        build.arg("--release");
+        build.args(["--profile", "dist"]);
     }
     println!("$ {}", describe(&build));
     let status = build.status().with_command(&build)?;
     if !status.success() {
         return Err(format!("the library did not build: {status}").into());
     }
-    let profile = if args.debug { "debug" } else { "release" };
+    let profile = if args.debug { "debug" } else { "dist" };
     let folder = metadata.target_directory.as_std_path().join(profile);
     install(&root.join("crates").join(PACKAGE), &folder, &args.prefix, &version)?;
     println!("installed version {version} in {}", args.prefix.display());

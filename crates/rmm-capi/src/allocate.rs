@@ -5,12 +5,12 @@ use std::ffi::c_void;
 use std::ptr;
 
 use rmm_core::sys::CuStream;
-use rmm_core::{DevicePtr, Resource as _, SyncResource as _};
+use rmm_core::{DevicePtr, Error, Resource as _, StreamRef, SyncResource as _};
 
 use crate::failure::{Failure, Figures};
 use crate::library::clear_mut;
 use crate::resource::{Resource, borrow};
-use crate::status::{RMM_RS_OUT_OF_MEMORY, Status};
+use crate::status::{RMM_RS_OK, RMM_RS_OUT_OF_MEMORY, Status};
 use crate::{guard, streams};
 
 /// The layout of a request.
@@ -56,22 +56,42 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate(
 ) -> Status {
     // SAFETY: the crate's contract.
     unsafe { clear_mut(out) };
-    guard::status(|| {
+    guard::code(|| {
         // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        let layout = layout(bytes, alignment)?;
-        if out.is_null() {
-            return Err(Failure::invalid("the place for the address is null"));
+        let known = unsafe { resource.as_ref() };
+        let layout = Layout::from_size_align(bytes, alignment);
+        let (Some(resource), Ok(layout), false) = (known, layout, out.is_null()) else {
+            return refused(known, bytes, alignment, "the place for the address is null");
+        };
+        let allocate = |stream: StreamRef<'_>| resource.any.allocate(stream, layout);
+        // SAFETY: the crate's contract.
+        match unsafe { streams::with(stream_of(stream), resource, allocate) } {
+            Ok(Ok(pointer)) => {
+                // SAFETY: the crate's contract.
+                unsafe { out.write(to_c(pointer)) };
+                RMM_RS_OK
+            }
+            Ok(Err(error)) | Err(error) => failed(&error),
         }
-        let allocate = |stream: rmm_core::StreamRef<'_>| resource.any.allocate(stream, layout);
-        // SAFETY: the crate's contract.
-        let allocated = unsafe { streams::with(stream_of(stream), resource, allocate) };
-        let pointer = allocated.and_then(|allocated| allocated);
-        let pointer = pointer.map_err(|error| Failure::of_allocation(&error))?;
-        // SAFETY: the crate's contract.
-        unsafe { out.write(to_c(pointer)) };
-        Ok(())
     })
+}
+
+/// What is wrong with a request.
+#[cold]
+fn refused(resource: Option<&Resource>, bytes: usize, alignment: usize, other: &str) -> Status {
+    let failure = match resource {
+        None => Failure::invalid("the resource is null"),
+        Some(_) => match layout(bytes, alignment) {
+            Err(failure) => failure,
+            Ok(_) => Failure::invalid(other),
+        },
+    };
+    guard::note(failure)
+}
+
+#[cold]
+fn failed(error: &Error) -> Status {
+    guard::note(Failure::of_allocation(error))
 }
 
 /// Frees memory in the order of the stream: what was enqueued on it before may still use the
@@ -86,20 +106,25 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
     bytes: usize,
     alignment: usize,
 ) -> Status {
-    guard::status(|| {
+    guard::code(|| {
         // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        let layout = layout(bytes, alignment)?;
+        let known = unsafe { resource.as_ref() };
+        let layout = Layout::from_size_align(bytes, alignment);
+        let (Some(resource), Ok(layout)) = (known, layout) else {
+            return refused(known, bytes, alignment, "");
+        };
         if pointer.is_null() {
-            return Ok(());
+            return RMM_RS_OK;
         }
-        let free = |stream: rmm_core::StreamRef<'_>| {
+        let free = |stream: StreamRef<'_>| {
             // SAFETY: the crate's contract.
             unsafe { resource.any.deallocate(stream, of_c(pointer), layout) };
         };
         // SAFETY: the crate's contract.
-        unsafe { streams::with(stream_of(stream), resource, free) }?;
-        Ok(())
+        match unsafe { streams::with(stream_of(stream), resource, free) } {
+            Ok(()) => RMM_RS_OK,
+            Err(error) => guard::note(Failure::from(&error)),
+        }
     })
 }
 
@@ -170,8 +195,7 @@ pub unsafe extern "C" fn rmm_rs_resource_try_allocate_now(
         if out.is_null() {
             return false;
         }
-        let allocate =
-            |stream: rmm_core::StreamRef<'_>| resource.any.try_allocate_now(stream, layout);
+        let allocate = |stream: StreamRef<'_>| resource.any.try_allocate_now(stream, layout);
         // SAFETY: the crate's contract.
         let allocated = unsafe { streams::with_known(stream_of(stream), allocate) };
         let Some(pointer) = allocated.flatten() else { return false };
@@ -198,7 +222,7 @@ pub unsafe extern "C" fn rmm_rs_resource_try_deallocate_now(
         if pointer.is_null() {
             return true;
         }
-        let free = |stream: rmm_core::StreamRef<'_>| {
+        let free = |stream: StreamRef<'_>| {
             // SAFETY: the crate's contract.
             unsafe { resource.any.try_deallocate_now(stream, of_c(pointer), layout) }
         };

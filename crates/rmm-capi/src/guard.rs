@@ -26,6 +26,19 @@ pub(crate) fn status(run: impl FnOnce() -> Result<(), Failure>) -> i32 {
     }
 }
 
+/// Runs a function that has noted its failure. What every allocation passes through: the closure
+/// returns a number, so that a success moves nothing else.
+#[inline]
+pub(crate) fn code(run: impl FnOnce() -> i32) -> i32 {
+    if process_is_exiting() {
+        return RMM_RS_OK;
+    }
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(status) => status,
+        Err(panic) => note(of_panic(&*panic)),
+    }
+}
+
 /// Runs a function that has a value, which is `default` if it panics or the process exits.
 #[inline]
 pub(crate) fn value<T>(default: T, run: impl FnOnce() -> T) -> T {
@@ -63,6 +76,7 @@ pub(crate) fn take_last() -> Option<Failure> {
     LAST.try_with(RefCell::take).ok().flatten()
 }
 
+#[cold]
 fn of_panic(panic: &(dyn Any + Send)) -> Failure {
     let text = panic
         .downcast_ref::<&str>()

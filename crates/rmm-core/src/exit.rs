@@ -26,6 +26,7 @@ static WATCH: Once = Once::new();
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 #[doc(alias = "rmm::process_is_exiting")]
+#[inline]
 pub fn process_is_exiting() -> bool {
     // Acquire: a thread that sees the flag also sees what the exiting thread did before.
     EXITING.load(Ordering::Acquire)
