@@ -1,0 +1,2 @@
+// Device code, which g++ does not compile.
+__global__ void nothing() {}
