@@ -13,7 +13,7 @@ use crate::error::{Context as _, Result};
 use crate::metadata::{self, Workspace as _};
 use crate::steps::Steps;
 use crate::test::Extent;
-use crate::{deny, readme, test, tidy};
+use crate::{deny, readme, rmm_tests, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: the first cannot
 /// be linked where there is no CUDA, the second consists of assertions that the compiler checks,
@@ -58,6 +58,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         cargo().args(["clippy", "--all-targets", "--all-features", "--", "-D", "warnings"]),
     );
     steps.check("dependencies", || deny::check(&root));
+    // Before the packages apart: their tests in C++ find the wheels that this installs.
+    let rmm_tests = "rmm-tests over small checkouts";
+    if let Some(why) = rmm_tests::missing(&root) {
+        steps.skip(rmm_tests, why);
+    } else {
+        let args = rmm_tests::Args::default();
+        steps.check(rmm_tests, || rmm_tests::run_sample(&args, &root));
+    }
     for (package, command) in APART {
         let name = format!("{} {package}", command.join(" "));
         match metadata.member(package) {

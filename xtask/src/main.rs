@@ -25,6 +25,7 @@ mod execute;
 mod metadata;
 mod mutants;
 mod readme;
+mod rmm_tests;
 mod sanitize;
 #[cfg(unix)]
 #[cfg(test)]
@@ -69,6 +70,8 @@ enum Command {
     /// Break the pool, the base resources, the adaptors and the containers one line at a time, and
     /// see that a test notices each (half an hour; see --resume, --changed)
     Mutants(mutants::Args),
+    /// Run RMM's own C++ tests on the software driver, over RMM's resources and over ours
+    RmmTests(rmm_tests::Args),
     /// Run random programs over the pool, with every use of memory checked to be in order
     Soak(soak::Args),
     /// Run the tests under the address sanitizer, with a nightly compiler
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::CLibrary(args) => c_library::run(&args),
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
+        Command::RmmTests(args) => rmm_tests::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Sanitize(args) => sanitize::run(&args),
         Command::Tidy(args) => tidy::run(&args),
