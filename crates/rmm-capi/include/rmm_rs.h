@@ -411,11 +411,11 @@ rmm_rs_status rmm_rs_tracking_new(const struct rmm_rs_resource *upstream,
  *
  * Source: `rmm::mr::failure_callback_resource_adaptor`.
  */
-int32_t rmm_rs_failure_callback_new(const struct rmm_rs_resource *upstream,
-                                    rmm_rs_failure_callback callback,
-                                    void *context,
-                                    void (*release)(void *context),
-                                    const struct rmm_rs_resource **out);
+rmm_rs_status rmm_rs_failure_callback_new(const struct rmm_rs_resource *upstream,
+                                          rmm_rs_failure_callback callback,
+                                          void *context,
+                                          void (*release)(void *context),
+                                          const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that prefetches managed memory to the current device.
@@ -811,9 +811,10 @@ rmm_rs_status rmm_rs_statistics_pop(const struct rmm_rs_resource *resource,
 rmm_rs_status rmm_rs_stream_new(uint32_t flags, struct rmm_rs_stream **out);
 
 /**
- * Makes the library know a stream of the caller. `lifetime` is `RMM_RS_STREAM_UNTIL_RELEASED`:
- * then the stream exists until it is released as often as it was adopted, and every use of the
- * handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises nothing.
+ * Makes the library know a stream of the caller, of any device. `lifetime` is
+ * `RMM_RS_STREAM_UNTIL_RELEASED`: then the stream exists until it is released as often as it was
+ * adopted, and every use of the handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises
+ * nothing.
  */
 rmm_rs_status rmm_rs_stream_adopt(void *stream, uint32_t lifetime, struct rmm_rs_stream **out);
 
@@ -866,11 +867,6 @@ rmm_rs_status rmm_rs_binning_new(const struct rmm_rs_resource *upstream,
                                  int32_t min_size_exponent,
                                  int32_t max_size_exponent,
                                  const struct rmm_rs_resource **out);
-
-/**
- * Throws an exception of a class derived from `std::bad_alloc`, with this text.
- */
-extern void rmm_rs_throw_bad_alloc(const char *text);
 
 /**
  * Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since

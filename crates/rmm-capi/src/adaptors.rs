@@ -174,7 +174,7 @@ pub unsafe extern "C" fn rmm_rs_failure_callback_new(
     context: *mut c_void,
     release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     out: *mut *const Resource,
-) -> i32 {
+) -> Status {
     let build = |upstream| {
         let callback = callback.ok_or_else(|| Failure::invalid("the callback is null"))?;
         let on_failure = OnFailure { callback, context, release };

@@ -80,7 +80,9 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
         let (_, block) = BLOCKS.remove(&pointer.addr()).ok_or_else(unknown)?;
         let layout = layout(block.bytes, CUDA_ALLOCATION_ALIGNMENT)?;
         let resource = &block.device.resource;
+        // The runtime frees with any device current.
         if let Some(stream) = bound() {
+            let _current = block.device.enter_for(stream)?;
             let free = |stream: rmm_core::StreamRef<'_>| {
                 // SAFETY: it was allocated with this layout, and is freed once.
                 unsafe { resource.any.deallocate(stream, of_c(pointer), layout) };
@@ -88,6 +90,7 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
             // SAFETY: the crate's contract: the bound stream exists.
             unsafe { streams::with(stream, resource, free) }?;
         } else {
+            let _current = block.device.enter()?;
             // If that fails the memory stays allocated: work may use it.
             Device::synchronize_current()?;
             // SAFETY: as above, and the device has done all work that was there.

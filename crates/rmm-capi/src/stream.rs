@@ -61,9 +61,10 @@ pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut Stream) ->
     })
 }
 
-/// Makes the library know a stream of the caller. `lifetime` is `RMM_RS_STREAM_UNTIL_RELEASED`:
-/// then the stream exists until it is released as often as it was adopted, and every use of the
-/// handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises nothing.
+/// Makes the library know a stream of the caller, of any device. `lifetime` is
+/// `RMM_RS_STREAM_UNTIL_RELEASED`: then the stream exists until it is released as often as it was
+/// adopted, and every use of the handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_adopt(
     stream: *mut c_void,
@@ -73,18 +74,20 @@ pub unsafe extern "C" fn rmm_rs_stream_adopt(
     // SAFETY: the crate's contract.
     unsafe { library::clear_mut(out) };
     guard::status(|| {
-        let (lifetime, is_known) = match lifetime {
-            RMM_RS_STREAM_UNTIL_RELEASED => (StreamLifetime::UntilDropped, true),
-            RMM_RS_STREAM_UNKNOWN => (StreamLifetime::Unknown, false),
+        let handle = CuStream::from_raw(stream);
+        let (adopted, is_known) = match lifetime {
+            // SAFETY: the crate's contract.
+            RMM_RS_STREAM_UNTIL_RELEASED => (unsafe { streams::adopt(handle) }?, true),
+            RMM_RS_STREAM_UNKNOWN => {
+                // SAFETY: the crate's contract.
+                (unsafe { CudaStream::adopt(handle, StreamLifetime::Unknown) }?, false)
+            }
             _ => return Err(Failure::invalid(format!("{lifetime} is no stream lifetime"))),
         };
-        let handle = CuStream::from_raw(stream);
-        // SAFETY: the crate's contract.
-        let adopted = unsafe { CudaStream::adopt(handle, lifetime) }?;
         // The default streams never end.
-        let is_default = matches!(handle, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD);
+        let is_known = is_known && !streams::is_default(handle);
         // SAFETY: the crate's contract.
-        unsafe { give(adopted, is_known && !is_default, out) }
+        unsafe { give(adopted, is_known, out) }
     })
 }
 

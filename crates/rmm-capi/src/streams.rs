@@ -22,7 +22,7 @@ use std::sync::{Arc, LazyLock};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use rmm_core::sys::CuStream;
-use rmm_core::{CudaStream, Error, StreamLifetime, StreamRef};
+use rmm_core::{Context, CudaStream, Error, StreamLifetime, StreamRef};
 
 use crate::resource::Resource;
 
@@ -62,6 +62,11 @@ fn slot_of(handle: CuStream) -> usize {
     // Fibonacci hashing (Knuth): the product's upper bits depend on all bits of the address.
     let hash = (handle.as_raw().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(hash >> 58).unwrap_or(0)
+}
+
+/// Whether the handle means a default stream of the device that is current.
+pub(crate) fn is_default(handle: CuStream) -> bool {
+    matches!(handle, CuStream::NULL | CuStream::LEGACY | CuStream::PER_THREAD)
 }
 
 /// Calls `act` with the stream, if it is one of the thread's recent ones.
@@ -164,13 +169,26 @@ pub(crate) unsafe fn with_known<R>(
     }
 }
 
+/// Adopts a stream of any context, until the result is dropped.
+///
+/// # Safety
+/// The handle names a stream that exists until then.
+pub(crate) unsafe fn adopt(handle: CuStream) -> Result<CudaStream, Error> {
+    // SAFETY: the stream exists during this call, by the caller's contract.
+    let named = unsafe { CudaStream::adopt(handle, StreamLifetime::Unknown) }?;
+    // The caller has any context current, and a stream is adopted in its own.
+    let _entered = named.own_context().map(Context::enter).transpose()?;
+    // SAFETY: the stream exists until the result is dropped, by the caller's contract.
+    unsafe { CudaStream::adopt(handle, StreamLifetime::UntilDropped) }
+}
+
 /// The stream of a handle, kept until it is [forgotten](forget).
 ///
 /// # Safety
 /// The handle names a stream that exists until it is forgotten.
 unsafe fn keep(handle: CuStream) -> Result<Arc<CudaStream>, Error> {
     // SAFETY: the caller's contract. It is dropped when the handle is forgotten.
-    let stream = Arc::new(unsafe { CudaStream::adopt(handle, StreamLifetime::UntilDropped) }?);
+    let stream = Arc::new(unsafe { adopt(handle) }?);
     Ok(match KNOWN.entry(handle) {
         Entry::Occupied(known) => Arc::clone(&known.get().stream),
         Entry::Vacant(vacant) => {

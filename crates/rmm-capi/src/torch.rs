@@ -80,6 +80,7 @@ unsafe fn allocate(
     let size = size.map_err(|_| Failure::invalid(format!("{bytes} bytes cannot be allocated")))?;
     let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
     let charge = device.charge(size as u64)?;
+    let _current = device.enter_for(CuStream::from_raw(stream))?;
     let allocate = |stream: rmm_core::StreamRef<'_>| device.resource.any.allocate(stream, layout);
     // SAFETY: the caller's contract.
     let allocated =
@@ -110,15 +111,20 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
             unsafe { device.resource.any.deallocate(stream, of_c(pointer), layout) };
         };
         let last = CuStream::from_raw(stream);
-        match recorded::take(pointer) {
+        let mut others = recorded::take(pointer).unwrap_or_default();
+        // What the block's own stream does comes before the free anyway.
+        others.retain(|&other| other != last);
+        if others.is_empty() {
+            // PyTorch frees with any device current.
+            let _current = device.enter_for(last)?;
             // SAFETY: the crate's contract.
-            None => unsafe { streams::with(last, &device.resource, free) }?,
-            Some(others) => {
-                // SAFETY: the crate's contract: all streams are PyTorch's.
-                let gathered = unsafe { device.gather(last, &others) };
-                // If it cannot be ordered the memory stays allocated: work may use it.
-                free(gathered?.as_stream_ref());
-            }
+            unsafe { streams::with(last, &device.resource, free) }?;
+        } else {
+            let _current = device.enter()?;
+            // SAFETY: the crate's contract: all streams are PyTorch's; the device is current.
+            let gathered = unsafe { device.gather(last, &others) };
+            // If it cannot be ordered the memory stays allocated: work may use it.
+            free(gathered?.as_stream_ref());
         }
         device.discharge(size as u64);
         Ok(())
@@ -141,10 +147,12 @@ pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_reset() {
     let _status = guard::status(|| {
+        let mut result = Ok(());
+        // Of all, also if one of them has nothing that can be returned.
         for device in device::all() {
-            let _released = crate::pool::trim(&device.resource.any, 0)?;
+            result = result.and(crate::pool::trim(&device.resource.any, 0).map(drop));
         }
-        Ok(())
+        result
     });
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmm_core::sys::CuStream;
-use rmm_core::{AnyResource, CudaStream, StreamFlags, per_device};
+use rmm_core::{AnyResource, CudaStream, DeviceGuard, StreamFlags, per_device};
 use rmm_spec::ResourceSpec;
 
 use crate::failure::{Failure, Figures};
@@ -33,6 +33,8 @@ pub(crate) struct Device {
     /// Bytes allocated, and the most of them.
     live: AtomicU64,
     limit: AtomicU64,
+    /// Whether there are other devices.
+    has_others: bool,
     /// A stream that waits for those that used a block, and does no work. Made when it is needed.
     gathering: Mutex<Option<CudaStream>>,
 }
@@ -89,8 +91,9 @@ fn make(ordinal: c_int) -> Result<&'static Device, Failure> {
     let _kept =
         unsafe { rmm_rs_pool_stream_policy(&raw const resource, RMM_RS_STREAM_POLICY_KEPT) };
     let (live, limit) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let has_others = rmm_core::Device::count()? > 1;
     let gathering = Mutex::new(None);
-    Ok(slot.get_or_init(|| Device { resource, known, live, limit, gathering }))
+    Ok(slot.get_or_init(|| Device { resource, known, live, limit, has_others, gathering }))
 }
 
 /// Bytes that count as allocated until this is dropped, or for good.
@@ -121,10 +124,11 @@ impl Device {
     #[inline]
     pub(crate) fn charge(&self, bytes: u64) -> Result<Charge<'_>, Failure> {
         // The count protects no other memory.
-        let before = self.live.fetch_add(bytes, Ordering::Relaxed);
-        let charge = Charge { device: self, bytes };
         let limit = self.limit.load(Ordering::Relaxed);
-        if before.saturating_add(bytes) > limit {
+        let fits = |live: u64| live.checked_add(bytes).filter(|&sum| sum <= limit);
+        // Only if it fits: a request that does not must not refuse another thread's that does.
+        let counted = self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        if let Err(before) = counted {
             let text = format!(
                 "out of memory: {bytes} bytes, with {before} allocated, are more than the {limit} \
                  that the memory fraction allows"
@@ -133,7 +137,7 @@ impl Device {
             let figures = Figures { requested, live, limit: Some(limit), ..Figures::default() };
             return Err(Failure { status: RMM_RS_OUT_OF_MEMORY, text, figures });
         }
-        Ok(charge)
+        Ok(Charge { device: self, bytes })
     }
 
     #[inline]
@@ -155,10 +159,30 @@ impl Device {
         Ok(())
     }
 
+    /// Makes the device current.
+    pub(crate) fn enter(&self) -> Result<DeviceGuard, Failure> {
+        Ok(self.known.make_current()?)
+    }
+
+    /// Makes the device current, if that is not so and the handle names a default stream: those
+    /// handles mean the streams of the device that is current.
+    #[inline]
+    pub(crate) fn enter_for(&self, handle: CuStream) -> Result<Option<DeviceGuard>, Failure> {
+        if !self.has_others || !streams::is_default(handle) {
+            return Ok(None);
+        }
+        let is_current = rmm_core::Device::current().is_ok_and(|current| current == self.known);
+        if is_current { Ok(None) } else { self.enter().map(Some) }
+    }
+
     /// A stream that comes after the work of all these, none of which waits.
     ///
+    /// # Errors
+    /// If one of them is captured: the memory belongs to the graph, and a wait for the stream would
+    /// make the result part of the capture.
+    ///
     /// # Safety
-    /// The handles name streams that are never destroyed.
+    /// The handles name streams that are never destroyed. The device is current.
     pub(crate) unsafe fn gather(
         &self,
         last: CuStream,
@@ -169,12 +193,21 @@ impl Device {
             if let Some(stream) = &*slot {
                 stream.clone()
             } else {
-                let _current = self.known.make_current()?;
                 let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
                 slot.insert(stream).clone()
             }
         };
-        for &handle in others.iter().chain([&last]) {
+        let all = || others.iter().chain([&last]).copied();
+        for handle in all() {
+            let is_capturing = |used: rmm_core::StreamRef<'_>| used.is_capturing();
+            // SAFETY: the caller's contract.
+            if unsafe { streams::with(handle, &self.resource, is_capturing) }?? {
+                return Err(Failure::refused(
+                    "a stream that used the memory is captured: it stays allocated for the graph",
+                ));
+            }
+        }
+        for handle in all() {
             let wait = |used: rmm_core::StreamRef<'_>| gathering.wait_for(used);
             // SAFETY: the caller's contract.
             unsafe { streams::with(handle, &self.resource, wait) }??;

@@ -1,10 +1,12 @@
 // What PyTorch's CUDAPluggableAllocator does: it loads functions by name, and expects an exception when memory is out.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <thread>
 
 using stream = void*;
 #define LOAD(name, type) auto const name = reinterpret_cast<type>(dlsym(library, "rmm_rs_torch_" #name))
@@ -51,6 +53,17 @@ int main(int, char** arguments) {
   } catch (std::bad_alloc const& error) {
     std::printf("%s\n", std::strstr(error.what(), "memory fraction") ? "the memory fraction holds" : error.what());
   }
+  // A request that is beyond the fraction refuses none of another thread that is within it.
+  std::atomic<bool> over{false};
+  std::thread greedy{[&] {
+    while (!over) try {
+        allocate(std::ptrdiff_t{1} << 40, 0, copies);
+      } catch (std::bad_alloc const&) {
+      }
+  }};
+  for (int round = 0; round < 2000; round++) deallocate(allocate(1000, 0, computes), 1000, 0, computes);
+  over = true;
+  greedy.join();
   try {
     allocate(1, 77, computes);
     return 10;

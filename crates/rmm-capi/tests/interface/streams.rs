@@ -148,3 +148,28 @@ fn a_stream_is_known_until_it_is_released_as_often_as_it_was_adopted() {
     assert_eq!(c!(rmm_rs_stream_adopt(handle, 77, &raw mut stream)), 3);
     assert_eq!(c!(rmm_rs_stream_new(77, &raw mut stream)), 3);
 }
+
+#[test]
+fn a_stream_is_adopted_in_its_own_context() {
+    let machine = Machine::builder().devices(2).build();
+    let _entered = machine.enter();
+    let theirs = CudaStream::non_blocking().expect("a stream");
+    let current = rmm_core::Device::new(1).and_then(rmm_core::Device::make_current);
+    let handle = theirs.as_raw().as_raw();
+    let adopted = adopt(handle, RMM_RS_STREAM_UNTIL_RELEASED);
+    drop(current.expect("a device"));
+    let pool = of_spec("pool(cuda, max=4MiB)");
+    let block = allocate(&pool, handle, 3 << 20).expect("memory");
+    assert_eq!(free(&pool, handle, block, 3 << 20), RMM_RS_OK);
+    let other = adopt(
+        CudaStream::non_blocking().expect("a stream").into_raw().expect("the only one").as_raw(),
+        RMM_RS_STREAM_UNTIL_RELEASED,
+    );
+    let other_handle = c!(rmm_rs_stream_handle(other));
+    // An event of the first stream is recorded for that.
+    let again = allocate(&pool, other_handle, 3 << 20);
+    assert_eq!(again, Ok(block), "{}", last_error());
+    assert_eq!(free(&pool, other_handle, block, 3 << 20), RMM_RS_OK);
+    c!(rmm_rs_stream_release(adopted));
+    c!(rmm_rs_stream_release(other));
+}
