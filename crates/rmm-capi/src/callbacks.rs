@@ -100,6 +100,27 @@ pub struct Callbacks {
 // called if the crate's contract holds.
 unsafe impl Sized for Callbacks {}
 
+impl Callbacks {
+    /// Where its functions are: 0 for one that is missing.
+    fn addresses(&self) -> [usize; 7] {
+        [
+            self.allocate.map_or(0, |function| function as usize),
+            self.deallocate.map_or(0, |function| function as usize),
+            self.allocate_sync.map_or(0, |function| function as usize),
+            self.deallocate_sync.map_or(0, |function| function as usize),
+            self.equal.map_or(0, |function| function as usize),
+            self.retain.map_or(0, |function| function as usize),
+            self.release.map_or(0, |function| function as usize),
+        ]
+    }
+
+    /// Whether a resource may be made of the table again and again: each takes a reference, or
+    /// there are none.
+    fn can_be_shared(&self) -> bool {
+        self.retain.is_some() || self.release.is_none()
+    }
+}
+
 const NAME: &str = "callbacks";
 
 /// A resource made of callbacks.
@@ -132,8 +153,7 @@ impl Drop for Table {
 impl PartialEq for Foreign {
     fn eq(&self, other: &Self) -> bool {
         let (one, two) = (&self.0.callbacks, &other.0.callbacks);
-        let address = |table: &Callbacks| table.allocate_sync.map(|function| function as usize);
-        let same_functions = address(one) == address(two);
+        let same_functions = one.addresses() == two.addresses();
         let equal = one.equal.filter(|_| same_functions);
         std::ptr::eq(one, two)
             || same_functions && one.context == two.context
@@ -148,6 +168,13 @@ impl Foreign {
     /// # Safety
     /// The crate's contract for callbacks.
     unsafe fn new(mut callbacks: Callbacks) -> Result<Self, Failure> {
+        let Callbacks { flags, properties, .. } = callbacks;
+        if flags & !RMM_RS_CALLBACKS_STREAM_ORDERED != 0 {
+            return Err(Failure::invalid(format!("{flags:#x} are no flags of callbacks")));
+        }
+        if properties & !(RMM_RS_DEVICE_ACCESSIBLE | RMM_RS_HOST_ACCESSIBLE) != 0 {
+            return Err(Failure::invalid(format!("{properties:#x} are no properties of memory")));
+        }
         let is_ordered = callbacks.flags & RMM_RS_CALLBACKS_STREAM_ORDERED != 0;
         let ordered = [callbacks.allocate.is_some(), callbacks.deallocate.is_some()];
         if callbacks.allocate_sync.is_none() || callbacks.deallocate_sync.is_none() {
@@ -163,7 +190,8 @@ impl Foreign {
         Ok(Self(Arc::new(Table { callbacks })))
     }
 
-    fn is_ordered(&self) -> bool {
+    /// Whether it may be used in stream order.
+    pub(crate) fn is_ordered(&self) -> bool {
         self.0.callbacks.flags & RMM_RS_CALLBACKS_STREAM_ORDERED != 0
     }
 
@@ -178,11 +206,12 @@ impl Foreign {
             return Ok(DevicePtr::NULL);
         }
         let mut pointer = std::ptr::null_mut();
+        let noted = guard::noted();
         let Some(status) = allocate(&self.0.callbacks, &raw mut pointer) else {
             return Err(Error::unsupported(NAME, "the resource has no such function"));
         };
         if status != RMM_RS_OK {
-            return Err(of_status(status, layout));
+            return Err(of_status(status, layout, guard::take_since(noted)));
         }
         let pointer = of_c(pointer);
         if pointer.is_null() {
@@ -197,10 +226,10 @@ impl Foreign {
     }
 }
 
-/// The error of a callback that returned a status.
+/// The error of a callback that returned a status, after it noted a failure or did not.
 #[cold]
-fn of_status(status: i32, layout: Layout) -> Error {
-    let text = guard::take_last().map(|failure| failure.text).unwrap_or_default();
+fn of_status(status: i32, layout: Layout, noted: Option<Failure>) -> Error {
+    let text = noted.map(|failure| failure.text).unwrap_or_default();
     let error = match status {
         RMM_RS_OUT_OF_MEMORY => {
             let error = Error::out_of_memory(NAME);
@@ -349,20 +378,9 @@ pub unsafe extern "C" fn rmm_rs_resource_callbacks(
         let foreign = any.downcast_ref::<Foreign>();
         let foreign =
             foreign.or_else(|| Some(any.downcast_ref::<Synchronized<Foreign>>()?.upstream()));
-        let table = foreign.map_or_else(
-            || Callbacks {
-                size: 0,
-                properties: properties_of(any),
-                flags: RMM_RS_CALLBACKS_STREAM_ORDERED,
-                context: resource.cast::<c_void>().cast_mut(),
-                allocate: Some(allocate),
-                deallocate: Some(deallocate),
-                allocate_sync: Some(allocate_sync),
-                deallocate_sync: Some(deallocate_sync),
-                equal: Some(equal),
-                retain: Some(retain),
-                release: Some(release),
-            },
+        let shared = foreign.filter(|foreign| foreign.0.callbacks.can_be_shared());
+        let table = shared.map_or_else(
+            || own_table(resource.cast::<c_void>().cast_mut(), properties_of(any)),
             |foreign| foreign.0.callbacks,
         );
         // SAFETY: the crate's contract.
@@ -370,9 +388,26 @@ pub unsafe extern "C" fn rmm_rs_resource_callbacks(
     })
 }
 
+/// The table of a resource of this library.
+fn own_table(context: *mut c_void, properties: u32) -> Callbacks {
+    Callbacks {
+        size: 0,
+        properties,
+        flags: RMM_RS_CALLBACKS_STREAM_ORDERED,
+        context,
+        allocate: Some(allocate),
+        deallocate: Some(deallocate),
+        allocate_sync: Some(allocate_sync),
+        deallocate_sync: Some(deallocate_sync),
+        equal: Some(equal),
+        retain: Some(retain),
+        release: Some(release),
+    }
+}
+
+/// Whether all functions are this library's: not if a program put one of its own in their midst.
 fn is_of_this_library(table: &Callbacks) -> bool {
-    let own = allocate_sync as *const ();
-    table.allocate_sync.is_some_and(|function| std::ptr::eq(function as *const (), own))
+    table.addresses() == own_table(std::ptr::null_mut(), 0).addresses()
 }
 
 fn of_context(context: *mut c_void) -> *const Resource {

@@ -1,7 +1,7 @@
 //! The boundary to C: no panic crosses it, and after the process began to exit nothing happens.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::process_is_exiting;
@@ -11,6 +11,8 @@ use crate::status::{RMM_RS_OK, RMM_RS_PANIC};
 
 thread_local! {
     static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
+    /// How many failures were noted.
+    static NOTED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Runs a function that can fail. Its failure becomes the thread's last error.
@@ -61,6 +63,7 @@ pub(crate) fn contained<T>(default: T, run: impl FnOnce() -> T) -> T {
 #[cold]
 pub(crate) fn note(failure: Failure) -> i32 {
     let status = failure.status;
+    NOTED.with(|noted| noted.set(noted.get().wrapping_add(1)));
     // While the thread ends no caller is left to ask for the error.
     let _ending = LAST.try_with(|last| drop(last.replace(Some(failure))));
     status
@@ -71,8 +74,16 @@ pub(crate) fn with_last<R>(read: impl FnOnce(Option<&Failure>) -> R) -> Option<R
     LAST.try_with(|last| read(last.borrow().as_ref())).ok()
 }
 
-/// Takes the thread's last error away.
-pub(crate) fn take_last() -> Option<Failure> {
+/// How many failures the thread has noted so far.
+pub(crate) fn noted() -> u64 {
+    NOTED.with(Cell::get)
+}
+
+/// Takes the thread's last error away, if it was noted since the thread had noted that many.
+pub(crate) fn take_since(before: u64) -> Option<Failure> {
+    if noted() == before {
+        return None;
+    }
     LAST.try_with(RefCell::take).ok().flatten()
 }
 

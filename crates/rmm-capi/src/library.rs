@@ -71,6 +71,8 @@ pub extern "C" fn rmm_rs_driver_status() -> Status {
 /// no call failed. The buffer may be null if the capacity is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_last_error_message(buffer: *mut c_char, capacity: usize) -> usize {
+    // SAFETY: the caller's contract.
+    unsafe { text::clear(buffer, capacity) };
     guard::value(0, || {
         let write = |last: Option<&Failure>| {
             let message = last.map_or("", |failure| failure.text.as_str());
@@ -126,6 +128,17 @@ pub(crate) unsafe fn clear<T>(out: *mut *const T) {
     if !out.is_null() {
         // SAFETY: the caller's contract.
         unsafe { out.write(ptr::null()) };
+    }
+}
+
+/// Writes 0 where a number goes, if there is such a place.
+///
+/// # Safety
+/// `out` is null or may be written to.
+pub(crate) unsafe fn clear_number(out: *mut u64) {
+    if !out.is_null() {
+        // SAFETY: the caller's contract.
+        unsafe { out.write(0) };
     }
 }
 

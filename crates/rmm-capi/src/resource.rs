@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rmm_core::{AnyResource, Introspect, MemoryCaps, SyncResource as _};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 
+use crate::callbacks::Foreign;
 use crate::failure::Failure;
 use crate::pool::RMM_RS_STREAM_POLICY_CHECKED;
 use crate::status::Status;
@@ -65,7 +66,9 @@ impl Resource {
         let device = || upstream.downcast_ref::<AnyResource>().cloned().map(AnyResource::narrow);
         let cuda = || upstream.downcast_ref::<CudaMemoryResource>().map(AnyResource::of);
         let r#virtual = || upstream.downcast_ref::<VirtualMemoryResource>().map(AnyResource::of);
-        let of_other = || upstream.downcast_ref::<crate::callbacks::Foreign>().map(AnyResource::of);
+        // One without stream order is used through `Synchronized` alone.
+        let foreign = upstream.downcast_ref::<Foreign>().filter(|foreign| foreign.is_ordered());
+        let of_other = || foreign.map(AnyResource::of);
         any.or_else(device).or_else(cuda).or_else(r#virtual).or_else(of_other)
     }
 }
@@ -222,6 +225,8 @@ pub unsafe extern "C" fn rmm_rs_resource_describe(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
+    // SAFETY: the crate's contract.
+    unsafe { text::clear(buffer, capacity) };
     guard::value(0, || {
         // SAFETY: the crate's contract.
         let described = match unsafe { resource.as_ref() } {
@@ -242,6 +247,8 @@ pub unsafe extern "C" fn rmm_rs_resource_trim(
     keep: u64,
     released: *mut u64,
 ) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { library::clear_number(released) };
     guard::status(|| {
         // SAFETY: the crate's contract.
         let resource = unsafe { borrow(resource) }?;

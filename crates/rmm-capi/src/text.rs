@@ -18,6 +18,15 @@ pub(crate) unsafe fn read<'a>(what: &str, text: *const c_char) -> Result<&'a str
     text.to_str().map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
 }
 
+/// Writes the text of no bytes: what a buffer has if nothing else is written.
+///
+/// # Safety
+/// As for [`write`].
+pub(crate) unsafe fn clear(buffer: *mut c_char, capacity: usize) {
+    // SAFETY: the caller's contract.
+    let _none = unsafe { write("", buffer, capacity) };
+}
+
 /// Writes as much of a text as fits, and a zero byte. Returns the bytes of the whole text, without
 /// the zero.
 ///

@@ -232,3 +232,148 @@ fn the_table_of_a_resource_makes_the_same_resource() {
     drop(same);
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
+
+#[test]
+fn a_callback_that_says_nothing_does_not_repeat_an_older_failure() {
+    unsafe extern "C-unwind" fn silent(
+        _: *mut c_void,
+        _: *mut c_void,
+        _: usize,
+        _: usize,
+        _: *mut *mut c_void,
+    ) -> i32 {
+        RMM_RS_OUT_OF_MEMORY
+    }
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let resource =
+        resource(&Callbacks { allocate: Some(silent), ..table(&upstream) }).expect("a resource");
+    assert_eq!(c!(rmm_rs_cuda_resource_new(ptr::null_mut())), RMM_RS_INVALID_ARGUMENT);
+    let before = last_error();
+    assert_eq!(allocate(&resource, ptr::null_mut(), 4096), Err(RMM_RS_OUT_OF_MEMORY));
+    assert!(!last_error().contains(&before), "{}", last_error());
+}
+
+/// Returns the address that the context points to.
+unsafe extern "C-unwind" fn address_of_context(
+    context: *mut c_void,
+    _: usize,
+    _: usize,
+    out: *mut *mut c_void,
+) -> i32 {
+    c!(out.write(context.cast::<*mut c_void>().read()));
+    RMM_RS_OK
+}
+
+unsafe extern "C-unwind" fn count_free(_: *mut c_void, _: *mut c_void, _: usize, _: usize) -> i32 {
+    NEXT.set(NEXT.get() + 1);
+    RMM_RS_OK
+}
+
+#[test]
+fn a_success_without_an_aligned_address_is_a_failure() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let address = Cell::new(ptr::null_mut::<c_void>());
+    let careless = Callbacks {
+        flags: 0,
+        context: address.as_ptr().cast(),
+        allocate: None,
+        deallocate: None,
+        allocate_sync: Some(address_of_context),
+        deallocate_sync: Some(count_free),
+        equal: None,
+        retain: None,
+        release: None,
+        ..table(&upstream())
+    };
+    let resource = resource(&careless).expect("a resource");
+    assert_eq!(allocate(&resource, ptr::null_mut(), 4096), Err(RMM_RS_OUT_OF_MEMORY));
+    assert_eq!(NEXT.get(), 0, "null is not freed");
+    address.set(ptr::without_provenance_mut(0x1008));
+    assert_eq!(allocate(&resource, ptr::null_mut(), 4096), Err(RMM_RS_ALLOCATION_FAILED));
+    assert!(last_error().contains("not aligned"), "{}", last_error());
+    assert_eq!(NEXT.replace(0), 1, "what cannot be used was freed");
+}
+
+#[test]
+fn flags_and_properties_of_a_newer_header_are_refused() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    for newer in [
+        Callbacks { flags: 3, ..table(&upstream) },
+        Callbacks { properties: 5, ..table(&upstream) },
+    ] {
+        assert_eq!(resource(&newer).err(), Some(RMM_RS_INVALID_ARGUMENT));
+    }
+    assert_eq!(upstream.references.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_table_with_a_function_of_the_program_is_no_longer_the_librarys() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let mut wrapped: Callbacks = c!(std::mem::zeroed());
+    wrapped.size = size_of::<Callbacks>();
+    assert_eq!(c!(rmm_rs_resource_callbacks(upstream.below.0, &raw mut wrapped)), RMM_RS_OK);
+    let plain = resource(&wrapped).expect("a resource");
+    assert!(c!(rmm_rs_resource_equal(plain.0, upstream.below.0)));
+    wrapped.deallocate_sync = Some(count_free);
+    let wrapped = resource(&wrapped).expect("a resource");
+    assert!(!c!(rmm_rs_resource_equal(wrapped.0, upstream.below.0)));
+    let block = ptr::without_provenance_mut(4096);
+    let status = c!(rmm_rs_resource_deallocate_sync(wrapped.0, block, 4096, 256));
+    assert_eq!((status, NEXT.replace(0)), (RMM_RS_OK, 1), "the program's function is called");
+}
+
+#[test]
+fn a_context_is_released_once_without_a_function_that_retains_it() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    upstream.references.store(1, Ordering::Relaxed);
+    let first = resource(&Callbacks { retain: None, ..table(&upstream) }).expect("a resource");
+    let mut table: Callbacks = c!(std::mem::zeroed());
+    table.size = size_of::<Callbacks>();
+    assert_eq!(c!(rmm_rs_resource_callbacks(first.0, &raw mut table)), RMM_RS_OK);
+    let second = resource(&table).expect("a resource");
+    assert!(c!(rmm_rs_resource_equal(first.0, second.0)));
+    drop(second);
+    assert_eq!(upstream.references.load(Ordering::Relaxed), 1, "the first one's");
+    drop(first);
+    assert_eq!(upstream.references.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn only_contexts_of_the_same_functions_are_compared() {
+    unsafe extern "C-unwind" fn yes(_: *mut c_void, _: *mut c_void) -> bool {
+        true
+    }
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let first = resource(&Callbacks { equal: Some(yes), ..table(&upstream) }).expect("a resource");
+    let second = resource(&table(&upstream)).expect("a resource");
+    assert!(!c!(rmm_rs_resource_equal(first.0, second.0)));
+}
+
+#[test]
+fn what_keeps_no_stream_order_is_not_reached_as_an_upstream() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let of_flags = |flags| {
+        let below = resource(&Callbacks { flags, ..table(&upstream) }).expect("a resource");
+        let pool = made(|out| c!(rmm_rs_pool_new(below.0, ptr::null(), out))).expect("a pool");
+        let below = made(|out| c!(rmm_rs_resource_upstream(pool.0, out))).expect("callbacks");
+        let mut last = ptr::dangling();
+        assert_eq!(c!(rmm_rs_resource_upstream(below.0, &raw mut last)), RMM_RS_OK);
+        drop(Owned(last));
+        last.is_null()
+    };
+    assert!(of_flags(RMM_RS_CALLBACKS_STREAM_ORDERED));
+    assert!(of_flags(0));
+}
