@@ -9,7 +9,7 @@ use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryRe
 
 use crate::failure::Failure;
 use crate::guard;
-use crate::library::RMM_RS_UNKNOWN;
+use crate::library::{RMM_RS_UNKNOWN, clear_number};
 use crate::resource::{self, Resource, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
@@ -214,6 +214,8 @@ pub unsafe extern "C" fn rmm_rs_pool_reserved_bytes(
     resource: *const Resource,
     out: *mut u64,
 ) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
         let pool = pool_of(unsafe { borrow(resource) }?)?;
@@ -228,6 +230,8 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
     resource: *const Resource,
     out: *mut u64,
 ) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
         let pool = pool_of(unsafe { borrow(resource) }?)?;
@@ -243,6 +247,8 @@ pub unsafe extern "C" fn rmm_rs_pool_trim(
     keep: u64,
     released: *mut u64,
 ) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(released) };
     guard::status(|| {
         // SAFETY: the crate's contract.
         let pool = pool_of(unsafe { borrow(resource) }?)?;

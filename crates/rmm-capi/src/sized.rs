@@ -44,6 +44,15 @@ pub(crate) unsafe fn read<T: Sized>(what: &str, structure: *const T) -> Result<T
     Ok(unsafe { copy.assume_init() })
 }
 
+/// Checks that [`write`] would succeed: for functions that change something first.
+///
+/// # Safety
+/// As for [`write`].
+pub(crate) unsafe fn check<T: Sized>(what: &str, structure: *const T) -> Result<(), Failure> {
+    // SAFETY: the caller's contract.
+    unsafe { size_said(what, structure) }.map(drop)
+}
+
 /// Writes the fields that the caller's structure has, but for its size.
 ///
 /// # Safety

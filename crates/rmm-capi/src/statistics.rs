@@ -77,6 +77,10 @@ pub unsafe extern "C" fn rmm_rs_statistics_push(
     guard::status(|| {
         // SAFETY: the crate's contract.
         let resource = unsafe { borrow(resource) }?;
+        if !out.is_null() {
+            // SAFETY: the crate's contract.
+            unsafe { sized::check("rmm_rs_statistics", out) }?;
+        }
         let counters =
             with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
                 .push_counters())?;
@@ -100,6 +104,10 @@ pub unsafe extern "C" fn rmm_rs_statistics_pop(
     guard::status(|| {
         // SAFETY: the crate's contract.
         let resource = unsafe { borrow(resource) }?;
+        if !out.is_null() {
+            // SAFETY: the crate's contract.
+            unsafe { sized::check("rmm_rs_statistics", out) }?;
+        }
         let counters =
             with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
                 .pop_counters())??;

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use rmm_adaptors::TrackingResourceAdaptor;
 
 use crate::find::with_adaptor;
+use crate::library::clear_number;
 use crate::pool::store;
 use crate::resource::{Resource, borrow};
 use crate::status::Status;
@@ -19,6 +20,8 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding_bytes(
     resource: *const Resource,
     out: *mut u64,
 ) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
         let resource = unsafe { borrow(resource) }?;
@@ -40,6 +43,8 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
+    // SAFETY: the crate's contract.
+    unsafe { text::clear(buffer, capacity) };
     guard::value(0, || {
         // SAFETY: the crate's contract.
         let report = unsafe { borrow(resource) }.and_then(|resource| {

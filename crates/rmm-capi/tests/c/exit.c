@@ -22,6 +22,11 @@ static void *thread(void *argument) {
 
 static void late(void) {
   void *memory = &memory;
+  char text[2][4] = {"???", "???"};
+  uint64_t number = 7;
+  if (rmm_rs_resource_describe(pool, text[0], 4) || text[0][0]) abort(); /* a text of no bytes, not none */
+  if (rmm_rs_last_error_message(text[1], 4) || text[1][0]) abort();
+  if (rmm_rs_pool_reserved_bytes(pool, &number) || number) abort();
   if (rmm_rs_resource_deallocate(pool, NULL, block, 1000, 256)) abort();
   if (rmm_rs_resource_allocate(pool, NULL, 1000, 256, &memory)) abort();
   if (rmm_rs_resource_trim(pool, 0, NULL)) abort();

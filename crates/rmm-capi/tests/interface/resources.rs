@@ -20,6 +20,8 @@ use super::common::*;
 
 type Make = unsafe extern "C" fn(*mut *const rmm_rs::Resource) -> i32;
 
+type Number = unsafe extern "C" fn(*const rmm_rs::Resource, *mut u64) -> i32;
+
 const LEGACY: *mut std::ffi::c_void = ptr::null_mut();
 
 fn name(resource: &Owned) -> &str {
@@ -369,4 +371,91 @@ fn versions_and_the_driver() {
     let machine = Machine::new();
     let _entered = machine.enter();
     assert_eq!(rmm_rs_driver_status(), RMM_RS_OK);
+}
+
+#[test]
+fn a_structure_is_checked_before_counters_change() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let resource = of_spec("statistics(pool(cuda))");
+    let mut figures: Figures = c!(std::mem::zeroed());
+    assert_eq!(c!(rmm_rs_statistics_push(resource.0, &raw mut figures)), 3, "it has no size");
+    assert_eq!(c!(rmm_rs_statistics_pop(resource.0, ptr::null_mut())), 3, "nothing was pushed");
+    assert_eq!(c!(rmm_rs_statistics_push(resource.0, ptr::null_mut())), RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_statistics_pop(resource.0, &raw mut figures)), 3, "it has no size");
+    assert_eq!(c!(rmm_rs_statistics_pop(resource.0, ptr::null_mut())), RMM_RS_OK, "still there");
+}
+
+#[test]
+fn a_function_that_fails_stores_0_and_no_text() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
+    let trims = |trim: unsafe extern "C" fn(*const rmm_rs::Resource, u64, *mut u64) -> i32| {
+        let mut number = 77;
+        assert_eq!(c!(trim(cuda.0, 0, &raw mut number)), RMM_RS_REFUSED);
+        number
+    };
+    assert_eq!((trims(rmm_rs_resource_trim), trims(rmm_rs_pool_trim)), (0, 0));
+    let numbers: [Number; 3] =
+        [rmm_rs_pool_reserved_bytes, rmm_rs_pool_maximum_size, rmm_rs_tracking_outstanding_bytes];
+    for function in numbers {
+        let mut number = 77;
+        assert_eq!(c!(function(cuda.0, &raw mut number)), RMM_RS_REFUSED);
+        assert_eq!(number, 0);
+    }
+    let mut text = [b'?'; 4];
+    assert_eq!(c!(rmm_rs_tracking_outstanding(cuda.0, text.as_mut_ptr().cast(), 4)), 0);
+    assert_eq!(&text, b"\0???");
+}
+
+#[test]
+fn no_number_is_a_defect_of_the_library() {
+    const MOST: u64 = u64::MAX;
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
+    let of_pool = |options| made(|out| c!(rmm_rs_pool_new(cuda.0, &raw const options, out)));
+    let pools = [
+        PoolOptions { initial_size: MOST, ..options() },
+        PoolOptions { maximum_size: 1, ..options() },
+        PoolOptions { maximum_size: MOST, soft_maximum_size: MOST, ..options() },
+        PoolOptions { initial_size: 2, maximum_size: 1, ..options() },
+    ]
+    .map(of_pool);
+    let others = c!([
+        made(|out| rmm_rs_async_resource_new(MOST, MOST, out)),
+        made(|out| rmm_rs_sam_headroom_resource_new(MOST, out)),
+        made(|out| rmm_rs_arena_new(cuda.0, MOST, false, out)),
+        made(|out| rmm_rs_arena_new(cuda.0, 1, false, out)),
+        made(|out| rmm_rs_fixed_size_new(cuda.0, MOST, MOST, out)),
+        made(|out| rmm_rs_fixed_size_new(cuda.0, MOST, 1, out)),
+        made(|out| rmm_rs_fixed_size_new(cuda.0, 1 << 63, 1, out)),
+        made(|out| rmm_rs_fixed_size_new(cuda.0, 1, 1, out)),
+        made(|out| rmm_rs_binning_new(cuda.0, 0, 63, out)),
+        made(|out| rmm_rs_binning_new(cuda.0, 63, 63, out)),
+        made(|out| rmm_rs_binning_new(cuda.0, 20, 10, out)),
+        made(|out| rmm_rs_binning_new(cuda.0, i32::MAX, i32::MIN, out)),
+        made(|out| rmm_rs_limiting_new(cuda.0, 0, out)),
+        made(|out| rmm_rs_limiting_new(cuda.0, MOST, out)),
+        made(|out| rmm_rs_aligned_new(cuda.0, usize::MAX, 0, out)),
+        made(|out| rmm_rs_aligned_new(cuda.0, 1 << 63, usize::MAX, out)),
+        made(|out| rmm_rs_logging_new(cuda.0, c"".as_ptr(), false, out)),
+    ]);
+    for resource in pools.into_iter().chain(others) {
+        let Ok(resource) = resource.inspect_err(|&status| assert_ne!(status, RMM_RS_PANIC)) else {
+            continue;
+        };
+        for (bytes, alignment) in
+            [(1, 1), (1 << 12, 1 << 12), (1 << 62, 256), (isize::MAX as usize, 1), (1, 1 << 62)]
+        {
+            let mut block = ptr::null_mut();
+            let status =
+                c!(rmm_rs_resource_allocate(resource.0, LEGACY, bytes, alignment, &raw mut block));
+            assert_ne!(status, RMM_RS_PANIC, "{}: {}", name(&resource), last_error());
+            let freed = c!(rmm_rs_resource_deallocate(resource.0, LEGACY, block, bytes, alignment));
+            assert_eq!(freed, RMM_RS_OK, "{}", last_error());
+        }
+        assert_ne!(c!(rmm_rs_resource_trim(resource.0, MOST, ptr::null_mut())), RMM_RS_PANIC);
+    }
 }
