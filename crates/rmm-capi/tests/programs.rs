@@ -131,6 +131,17 @@ fn pytorch_gets_an_exception_and_keeps_recorded_memory() {
 }
 
 #[test]
+fn pytorch_never_gets_another_resource_than_it_was_told() {
+    let folder = folder();
+    let Some(program) = compile("c++", &["-std=c++17"], "torch.cpp", folder.path()) else { return };
+    let mut run = command(&program, folder.path());
+    let too_much = run.env("RMM_RESOURCE", "pool(cuda, initial=1TiB)");
+    let library = folder.path().join("librmm_rs.so.1");
+    let output = too_much.arg(library).arg("unusable").output().expect("it starts");
+    assert_eq!(printed(&output), "std::bad_alloc:\nstd::bad_alloc:\n");
+}
+
+#[test]
 fn onnx_runtime_frees_with_and_without_a_stream() {
     let folder = folder();
     let Some(program) = compile("cc", &["-std=gnu99", "-Wno-pedantic"], "ort.c", folder.path())

@@ -43,6 +43,18 @@ pub fn get_or_insert_with(
     device: Device,
     initial: impl FnOnce() -> AnyResource,
 ) -> Result<AnyResource, Error> {
+    try_get_or_insert_with(device, || Ok(initial()))
+}
+
+/// As [`get_or_insert_with`], where `initial` can fail; then nothing is kept.
+///
+/// # Errors
+/// If the driver refuses the query for the device, or `initial` fails.
+#[doc(hidden)]
+pub fn try_get_or_insert_with(
+    device: Device,
+    initial: impl FnOnce() -> Result<AnyResource, Error>,
+) -> Result<AnyResource, Error> {
     let uuid = device.uuid()?;
     let find = |resources: &[(CuUuid, AnyResource)]| {
         resources.iter().find(|(known, _)| *known == uuid).map(|(_, resource)| resource.clone())
@@ -51,7 +63,7 @@ pub fn get_or_insert_with(
         return Ok(resource);
     }
     // Runs without the lock: a constructor may read a device's resource itself.
-    let made = initial();
+    let made = initial()?;
     let mut resources = lock();
     if let Some(resource) = find(&resources) {
         return Ok(resource);

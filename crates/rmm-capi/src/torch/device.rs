@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmm_core::sys::CuStream;
-use rmm_core::{AnyResource, CudaStream, DeviceGuard, StreamFlags, per_device};
+use rmm_core::{CudaStream, DeviceGuard, StreamFlags, per_device};
 use rmm_spec::ResourceSpec;
 
 use crate::failure::{Failure, Figures};
@@ -73,19 +73,8 @@ fn make(ordinal: c_int) -> Result<&'static Device, Failure> {
             .parse()
             .map_err(|error: rmm_spec::SpecError| Failure::refused(error.to_string()))?,
     };
-    // Built only if the registry has none, which cannot report a failure.
-    let mut failed = None;
-    let build = || match spec.build() {
-        Ok(built) => built,
-        Err(error) => {
-            failed = Some(error);
-            AnyResource::new(rmm_resources::CudaMemoryResource::new())
-        }
-    };
-    let found = per_device::get_or_insert_with(known, build)?;
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
+    // Built only if the registry has none. If that fails the next allocation tries again.
+    let found = per_device::try_get_or_insert_with(known, || spec.build())?;
     let resource = Resource::base(found.narrow());
     // SAFETY: the resource lives. Streams of frameworks are never destroyed.
     let _kept =

@@ -11,7 +11,7 @@
 using stream = void*;
 #define LOAD(name, type) auto const name = reinterpret_cast<type>(dlsym(library, "rmm_rs_torch_" #name))
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
   void* const library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (!library) { std::puts(dlerror()); return 2; }
   LOAD(allocate, void* (*)(std::ptrdiff_t, int, stream));
@@ -23,6 +23,15 @@ int main(int, char** arguments) {
   auto const handle_of   = reinterpret_cast<stream (*)(void*)>(dlsym(library, "rmm_rs_stream_handle"));
   if (!allocate || !deallocate || !record_stream || !reset || !set_memory_fraction) return 3;
   if (dlsym(library, "rmm_rs_throw_bad_alloc")) return 4;  // not for others
+
+  // A second argument: the resource cannot be made, at no allocation.
+  for (int round = 0; count > 2 && round < 2; round++) try {
+      allocate(1 << 20, 0, nullptr);
+      return 11;
+    } catch (std::bad_alloc const& error) {
+      std::printf("%.15s\n", error.what());
+    }
+  if (count > 2) return 0;
 
   void* streams[2];
   for (auto& s : streams)
@@ -55,13 +64,16 @@ int main(int, char** arguments) {
   }
   // A request that is beyond the fraction refuses none of another thread that is within it.
   std::atomic<bool> over{false};
+  std::atomic<int> refused{0};
   std::thread greedy{[&] {
     while (!over) try {
         allocate(std::ptrdiff_t{1} << 40, 0, copies);
       } catch (std::bad_alloc const&) {
+        refused++;
       }
   }};
-  for (int round = 0; round < 2000; round++) deallocate(allocate(1000, 0, computes), 1000, 0, computes);
+  for (int round = 0; round < 4000 || refused < 2000; round++)
+    deallocate(allocate(1 << 24, 0, computes), 1 << 24, 0, computes);
   over = true;
   greedy.join();
   try {
