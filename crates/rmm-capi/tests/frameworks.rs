@@ -44,9 +44,14 @@ fn last_error() -> String {
 
 /// Enqueues work that uses a block.
 fn fill<'s>(stream: impl Into<StreamRef<'s>>, block: *mut c_void) {
+    fill_some(stream, block, 1 << 20);
+}
+
+/// Enqueues work that uses the beginning of a block.
+fn fill_some<'s>(stream: impl Into<StreamRef<'s>>, block: *mut c_void, bytes: usize) {
     let block = DevicePtr::new(block.addr() as u64);
     // SAFETY: the block is allocated; the order of its uses is what is tested.
-    unsafe { copy::fill(block, 7, 1 << 20, stream.into()) }.expect("a fill");
+    unsafe { copy::fill(block, 7, bytes, stream.into()) }.expect("a fill");
 }
 
 fn raw(stream: &CudaStream) -> *mut c_void {
@@ -107,9 +112,10 @@ fn a_recorded_block_waits_for_the_work_of_all_its_streams() {
     let [computes, copies, next] = &streams;
     for _ in 0..4 {
         let block = c!(rmm_rs_torch_allocate(BYTES, 0, raw(computes)));
-        fill(computes, block);
         copies.wait_for(computes).expect("a wait");
-        fill(copies, block);
+        // From here on none of the two waits for the other.
+        fill_some(computes, block, 1 << 19);
+        fill_some(copies, block.wrapping_byte_add(1 << 19), 1 << 19);
         c!(rmm_rs_torch_record_stream(block, raw(copies)));
         c!(rmm_rs_torch_deallocate(block, BYTES, 0, raw(computes)));
         for stream in [next, computes] {

@@ -1,7 +1,7 @@
 //! Every mutant, of all lists.
 
 use super::list::{
-    self, adaptors, beside, caches, containers, core, cudarc, default_streams, device, end,
+    self, adaptors, beside, caches, capi, containers, core, cudarc, default_streams, device, end,
     foreign, fresh, heap, lost, streams,
 };
 use super::mutant::Mutant;
@@ -17,6 +17,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         list::MUTANTS,
         heap::MUTANTS,
         caches::MUTANTS,
+        capi::MUTANTS,
         adaptors::MUTANTS,
         beside::MUTANTS,
         containers::MUTANTS,

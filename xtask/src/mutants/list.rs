@@ -3,6 +3,7 @@
 pub(super) mod adaptors;
 pub(super) mod beside;
 pub(super) mod caches;
+pub(super) mod capi;
 pub(super) mod containers;
 pub(super) mod core;
 pub(super) mod cudarc;

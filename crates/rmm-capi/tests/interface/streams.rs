@@ -173,3 +173,33 @@ fn a_stream_is_adopted_in_its_own_context() {
     c!(rmm_rs_stream_release(adopted));
     c!(rmm_rs_stream_release(other));
 }
+
+#[test]
+fn a_thread_tells_more_streams_apart_than_its_table_has() {
+    const STREAMS: usize = 200;
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = of_spec("pool(cuda)");
+    let streams: Vec<_> = (0..STREAMS)
+        .map(|_| {
+            let mut stream = ptr::null_mut();
+            assert_eq!(c!(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &raw mut stream)), 0);
+            stream
+        })
+        .collect();
+    for &stream in streams.iter().chain(&streams) {
+        let handle = c!(rmm_rs_stream_handle(stream));
+        let block = allocate(&pool, handle, 4096).expect("memory");
+        let place = rmm_core::DevicePtr::new(block.addr() as u64);
+        let known = rmm_core::sys::CuStream::from_raw(handle);
+        let filled = c!(rmm_core::StreamRef::with_raw(known, |stream| {
+            rmm_core::copy::fill(place, 7, 4096, stream)
+        }));
+        filled.and_then(|filled| filled).expect("a fill");
+        assert_eq!(free(&pool, handle, block, 4096), RMM_RS_OK);
+    }
+    machine.assert_no_violations();
+    for stream in streams {
+        c!(rmm_rs_stream_release(stream));
+    }
+}

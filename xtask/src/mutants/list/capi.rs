@@ -1,0 +1,191 @@
+//! Mutants of the C interface.
+
+use crate::mutants::mutant::Mutant;
+
+const CALLBACKS: &str = "crates/rmm-capi/src/callbacks.rs";
+const FAILURE: &str = "crates/rmm-capi/src/failure.rs";
+const ORT: &str = "crates/rmm-capi/src/ort.rs";
+const REGISTRY: &str = "crates/rmm-capi/src/registry.rs";
+const RESOURCE: &str = "crates/rmm-capi/src/resource.rs";
+const SIZED: &str = "crates/rmm-capi/src/sized.rs";
+const STREAMS: &str = "crates/rmm-capi/src/streams.rs";
+const TORCH: &str = "crates/rmm-capi/src/torch.rs";
+const TORCH_DEVICE: &str = "crates/rmm-capi/src/torch/device.rs";
+
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "capi-removed-stream-stays-in-tables",
+        file: STREAMS,
+        original: "            let _counted = REMOVALS.fetch_add(1, Ordering::Release);\n            removed = Some(known.remove());",
+        replacement: "            removed = Some(known.remove());",
+        breaks: "a thread uses a stream that was released, whose memory is gone",
+    },
+    Mutant {
+        name: "capi-forgotten-stream-stays-in-tables",
+        file: STREAMS,
+        original: "    if removed.is_some() {\n        let _counted = REMOVALS.fetch_add(1, Ordering::Release);\n    }\n",
+        replacement: "",
+        breaks: "a thread uses a stream that was forgotten, whose memory is gone",
+    },
+    Mutant {
+        name: "capi-stream-of-another-handle",
+        file: STREAMS,
+        original: "if slot.handle == handle && slot.removals == removals",
+        replacement: "if slot.removals == removals",
+        breaks: "two handles in one place of a thread's table are one stream",
+    },
+    Mutant {
+        name: "capi-kept-policy-ignored",
+        file: STREAMS,
+        original: "if resource.keeps_streams() {",
+        replacement: "if false && resource.keeps_streams() {",
+        breaks: "a resource that keeps streams asks the driver at each call",
+    },
+    Mutant {
+        name: "capi-stream-of-the-current-context",
+        file: STREAMS,
+        original: "    let _entered = named.own_context().map(Context::enter).transpose()?;\n",
+        replacement: "",
+        breaks: "a stream of another device counts as one of the current context",
+    },
+    Mutant {
+        name: "capi-adoption-not-counted",
+        file: STREAMS,
+        original: "                known.adoptions += 1;\n",
+        replacement: "                let _ = &mut *known;\n",
+        breaks: "a stream that was adopted twice is unknown after the first release",
+    },
+    Mutant {
+        name: "capi-callbacks-never-released",
+        file: CALLBACKS,
+        original: "if let Some(release) = self.callbacks.release\n            && !process_is_exiting()",
+        replacement: "if let Some(release) = self.callbacks.release\n            && process_is_exiting()",
+        breaks: "the context of callbacks leaks",
+    },
+    Mutant {
+        name: "capi-callbacks-not-retained",
+        file: CALLBACKS,
+        original: "callbacks.context = unsafe { retain(callbacks.context) };",
+        replacement: "let _ = retain;",
+        breaks: "the context of callbacks ends while a resource uses it",
+    },
+    Mutant {
+        name: "capi-callbacks-shared-without-retain",
+        file: CALLBACKS,
+        original: "self.retain.is_some() || self.release.is_none()",
+        replacement: "true",
+        breaks: "the context of callbacks is released twice",
+    },
+    Mutant {
+        name: "capi-unordered-callbacks-not-waited-for",
+        file: CALLBACKS,
+        original: "Ok(Resource::base(if foreign.is_ordered() {",
+        replacement: "Ok(Resource::base(if true {",
+        breaks: "callbacks without stream order free memory under the work of its stream",
+    },
+    Mutant {
+        name: "capi-misaligned-block-accepted",
+        file: CALLBACKS,
+        original: "if !is_pointer_aligned(pointer, layout.align()) {",
+        replacement: "if false {",
+        breaks: "a callback's address is returned without the alignment that was requested",
+    },
+    Mutant {
+        name: "capi-contexts-of-other-functions-compared",
+        file: CALLBACKS,
+        original: "let same_functions = one.addresses() == two.addresses();",
+        replacement: "let same_functions = one.addresses()[2] == two.addresses()[2];",
+        breaks: "the `equal` of one kind of resource gets the context of another",
+    },
+    Mutant {
+        name: "capi-torch-gathers-without-waits",
+        file: TORCH_DEVICE,
+        original: "            // SAFETY: the caller's contract.\n            unsafe { streams::with(handle, &self.resource, wait) }??;",
+        replacement: "            let _ = (wait, handle);",
+        breaks: "a recorded block is reused under the work of its streams",
+    },
+    Mutant {
+        name: "capi-torch-last-stream-not-gathered",
+        file: TORCH_DEVICE,
+        original: "let all = || others.iter().chain([&last]).copied();",
+        replacement: "let all = || others.iter().copied();\n        let _ = last;",
+        breaks: "a recorded block is reused under the work of the stream that frees it",
+    },
+    Mutant {
+        name: "capi-torch-gathers-a-captured-stream",
+        file: TORCH_DEVICE,
+        original: "if unsafe { streams::with(handle, &self.resource, is_capturing) }?? {",
+        replacement: "if false && unsafe { streams::with(handle, &self.resource, is_capturing) }?? {",
+        breaks: "a free of recorded memory spoils a capture",
+    },
+    Mutant {
+        name: "capi-torch-charge-of-a-failure-kept",
+        file: TORCH_DEVICE,
+        original: "        self.device.discharge(self.bytes);",
+        replacement: "        let _ = self.device;",
+        breaks: "failed allocations count against the memory fraction for good",
+    },
+    Mutant {
+        name: "capi-torch-free-not-discharged",
+        file: TORCH,
+        original: "        device.discharge(size as u64);\n        Ok(())",
+        replacement: "        Ok(())",
+        breaks: "freed memory counts against the memory fraction for good",
+    },
+    Mutant {
+        name: "capi-torch-default-stream-of-another-device",
+        file: TORCH_DEVICE,
+        original: "if !self.has_others || !streams::is_default(handle) {",
+        replacement: "if true || !self.has_others || !streams::is_default(handle) {",
+        breaks: "memory is freed in the order of another device's default stream",
+    },
+    Mutant {
+        name: "capi-ort-waits-for-another-device",
+        file: ORT,
+        original: "            let _current = block.device.enter()?;\n            // If that",
+        replacement: "            // If that",
+        breaks: "ONNX Runtime's memory is reused under the work of its device",
+    },
+    Mutant {
+        name: "capi-structure-written-past-its-size",
+        file: SIZED,
+        original: "unsafe { ptr::copy_nonoverlapping(from, to, size - first) };",
+        replacement: "let _ = size;\n    unsafe { ptr::copy_nonoverlapping(from, to, size_of::<T>() - first) };",
+        breaks: "the memory behind the structure of an older header is overwritten",
+    },
+    Mutant {
+        name: "capi-structure-read-past-its-size",
+        file: SIZED,
+        original: "unsafe { ptr::copy_nonoverlapping(structure.cast::<u8>(), copy.as_mut_ptr().cast(), size) };",
+        replacement: "let _ = size;\n    unsafe { ptr::copy_nonoverlapping(structure.cast::<u8>(), copy.as_mut_ptr().cast(), size_of::<T>()) };",
+        breaks: "what stands behind the structure of an older header is taken for options",
+    },
+    Mutant {
+        name: "capi-driver-error-of-an-allocation",
+        file: FAILURE,
+        original: "if failure.status == RMM_RS_CUDA_ERROR || failure.status == RMM_RS_REFUSED {",
+        replacement: "if false && failure.status == RMM_RS_REFUSED {",
+        breaks: "a failed allocation is not what C++ turns into `bad_alloc`",
+    },
+    Mutant {
+        name: "capi-reference-never-released",
+        file: RESOURCE,
+        original: "drop(unsafe { Arc::from_raw(resource) });",
+        replacement: "std::mem::forget(unsafe { Arc::from_raw(resource) });",
+        breaks: "resources leak",
+    },
+    Mutant {
+        name: "capi-registry-forgets-the-policy",
+        file: REGISTRY,
+        original: "Arc::new(resource.below(resource.any.clone()))",
+        replacement: "Arc::new(Resource::base(resource.any.clone()))",
+        breaks: "the streams of a current resource are asked for their ids again",
+    },
+    Mutant {
+        name: "capi-text-of-nothing",
+        file: RESOURCE,
+        original: "    unsafe { text::clear(buffer, capacity) };\n",
+        replacement: "    unsafe { text::clear(buffer, 0) };\n",
+        breaks: "an exit handler prints whatever its buffer held",
+    },
+];
