@@ -127,8 +127,8 @@ pub unsafe extern "C" fn rmm_rs_tracking_new(
 }
 
 /// What a failure callback is: called with its context and the bytes of a request that ran out of
-/// memory, it returns whether to try again. It may be called on any thread, on several at once, and
-/// must not throw.
+/// memory, it returns whether to try again. It may be called on any thread, on several at once. An
+/// exception of C++ that leaves it ends the process.
 #[expect(non_camel_case_types, reason = "the name is one of C")]
 pub type rmm_rs_failure_callback =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, bytes: usize) -> bool>;
@@ -157,8 +157,9 @@ impl Drop for OnFailure {
         if let Some(release) = self.release
             && !rmm_core::process_is_exiting()
         {
-            // SAFETY: the crate's contract; nothing calls the callback any more.
-            unsafe { release(self.context) };
+            // SAFETY: the crate's contract; nothing calls the callback any more. A drop must not
+            // unwind.
+            crate::guard::value((), || unsafe { release(self.context) });
         }
     }
 }

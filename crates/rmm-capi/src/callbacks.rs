@@ -33,9 +33,10 @@ use crate::status::{
 /// it only the synchronous ones are called, and the stream is synchronized before a free.
 pub const RMM_RS_CALLBACKS_STREAM_ORDERED: u32 = 1;
 
-/// The functions of a resource. Each gets `context` first, may be called on any thread, on several
-/// at once, and must not throw. Those that can fail return a status, after `rmm_rs_set_last_error`
-/// with the reason.
+/// The functions of a resource. Each gets `context` first and may be called on any thread, on
+/// several at once. Those that can fail return a status, after `rmm_rs_set_last_error` with the
+/// reason. An exception of C++ that leaves one of them ends the process. They may call this
+/// library; a call of a resource that stands on them can recurse without end.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Callbacks {
@@ -67,7 +68,8 @@ pub struct Callbacks {
             alignment: usize,
         ) -> Status,
     >,
-    /// Allocates memory that may be used at once.
+    /// Allocates memory that may be used at once. An address that is null or not aligned, with
+    /// `RMM_RS_OK`, is a failure.
     pub allocate_sync: Option<
         unsafe extern "C-unwind" fn(
             context: *mut c_void,
@@ -364,8 +366,8 @@ pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
 }
 
 /// Writes the functions of a resource, for another library. The table does not retain the resource
-/// by itself. A resource that was made of callbacks has those, so that it is the same resource
-/// again in the library that it came from.
+/// by itself: `retain` does. A resource that was made of callbacks has those, so that it is the
+/// same resource again in the library that it came from; unless they release without `retain`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_callbacks(
     resource: *const Resource,

@@ -11,7 +11,7 @@ use crate::status::{RMM_RS_OK, RMM_RS_PANIC};
 
 thread_local! {
     static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
-    /// How many failures were noted.
+    /// How many failures were noted. Has no destructor, so it is there while the thread ends too.
     static NOTED: Cell<u64> = const { Cell::new(0) };
 }
 

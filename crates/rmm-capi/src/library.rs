@@ -33,9 +33,9 @@ pub struct ErrorDetail {
     pub requested: u64,
     /// The most that the resource may reserve.
     pub limit: u64,
-    /// What it had reserved.
+    /// The bytes that it had reserved.
     pub reserved: u64,
-    /// What of it was allocated.
+    /// Those of them that were allocated.
     pub live: u64,
     /// Its largest free block.
     pub largest_free: u64,
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn rmm_rs_last_error_detail(out: *mut ErrorDetail) -> Stat
 }
 
 /// Sets the text of the calling thread's last failure: for callbacks that are about to return a
-/// status other than `RMM_RS_OK`. Null is no text.
+/// status other than `RMM_RS_OK`. Null is an empty text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_set_last_error(message: *const c_char) {
     guard::value((), || {

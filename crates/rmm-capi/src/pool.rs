@@ -58,7 +58,7 @@ pub struct PoolFigures {
     pub reserved_bytes: u64,
     /// Bytes allocated now.
     pub live_bytes: u64,
-    /// The most of each.
+    /// The most bytes taken from upstream at once.
     pub peak_reserved_bytes: u64,
     /// The most bytes allocated at once.
     pub peak_live_bytes: u64,

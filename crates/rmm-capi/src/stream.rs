@@ -45,8 +45,8 @@ unsafe fn give(stream: CudaStream, is_known: bool, out: *mut *mut Stream) -> Res
     Ok(())
 }
 
-/// Makes a stream in the current context. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The stream
-/// is destroyed when it is released and the last container that uses it is gone.
+/// Makes a stream of the current device. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The release
+/// destroys the stream, whose work goes on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut Stream) -> Status {
     // SAFETY: the crate's contract.

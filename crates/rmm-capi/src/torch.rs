@@ -4,7 +4,10 @@
 //! one, or else what the environment variable `RMM_RESOURCE` says, or else `pool(cuda)`. It stays
 //! for the rest of the process, since memory has to go back to where it came from.
 //!
-//! `PyTorch`'s streams are never destroyed, so they are kept.
+//! `PyTorch`'s streams are never destroyed, so they are kept. Streams of others
+//! (`torch.cuda.ExternalStream`) have to be as permanent, as for `PyTorch`'s own allocator.
+//!
+//! Any device may be current. The handles of default streams mean those of the memory's device.
 
 pub(crate) mod device;
 mod recorded;
@@ -91,7 +94,8 @@ unsafe fn allocate(
     Ok(to_c(pointer))
 }
 
-/// Frees memory in the order of its stream and of all [recorded](rmm_rs_torch_record_stream) ones.
+/// Frees memory in the order of its stream and of all recorded ones. If a stream was recorded, and
+/// one of them is captured, the memory stays allocated for the graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_deallocate(
     pointer: *mut c_void,
@@ -131,8 +135,9 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
     });
 }
 
-/// Notes that work of a stream uses the memory, so that its free waits for that work too.
-/// `PyTorch`'s `set_record_stream_fn` takes its address.
+/// Notes that work of a stream, of any device, uses the memory, so that its free waits for that
+/// work too. A default stream is that of the memory's device. `PyTorch`'s `set_record_stream_fn`
+/// takes its address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream: *mut c_void) {
     guard::value((), || {
