@@ -652,12 +652,13 @@ void rmm_rs_set_last_error(const char *message);
 void *rmm_rs_ort_allocate(size_t bytes);
 
 /**
- * Frees memory. Null is allowed.
+ * Frees memory, whichever device is current: in the order of the bound stream, or after a wait for
+ * the memory's device. Null is allowed.
  */
 void rmm_rs_ort_deallocate(void *pointer);
 
 /**
- * Returns unused memory to the driver.
+ * Returns unused memory of the current device to the driver.
  */
 void rmm_rs_ort_empty_cache(void);
 

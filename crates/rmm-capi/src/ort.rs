@@ -69,7 +69,8 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
     pointer
 }
 
-/// Frees memory. Null is allowed.
+/// Frees memory, whichever device is current: in the order of the bound stream, or after a wait for
+/// the memory's device. Null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
     let _status = guard::status(|| {
@@ -100,7 +101,7 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
     });
 }
 
-/// Returns unused memory to the driver.
+/// Returns unused memory of the current device to the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_empty_cache() {
     let _status = guard::status(|| {

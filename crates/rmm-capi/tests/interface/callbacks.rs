@@ -10,8 +10,10 @@ use rmm_rs::base::*;
 use rmm_rs::callbacks::*;
 use rmm_rs::library::*;
 use rmm_rs::pool::*;
+use rmm_rs::registry::*;
 use rmm_rs::resource::*;
 use rmm_rs::status::*;
+use rmm_rs::stream::*;
 use rmm_sim::Machine;
 
 use super::common::*;
@@ -376,4 +378,43 @@ fn what_keeps_no_stream_order_is_not_reached_as_an_upstream() {
     };
     assert!(of_flags(RMM_RS_CALLBACKS_STREAM_ORDERED));
     assert!(of_flags(0));
+}
+
+/// Calls what keeps tables of its own, and then allocates.
+unsafe extern "C-unwind" fn allocate_and_call(
+    context: *mut c_void,
+    stream: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> i32 {
+    let mut again = ptr::null_mut();
+    let lifetime = RMM_RS_STREAM_UNTIL_RELEASED;
+    assert_eq!(c!(rmm_rs_stream_adopt(stream, lifetime, &raw mut again)), RMM_RS_OK);
+    c!(rmm_rs_stream_release(again));
+    let below = of(context).below.0;
+    assert_eq!(c!(rmm_rs_set_per_device_resource(0, below, ptr::null_mut())), RMM_RS_OK);
+    assert_eq!(rmm_rs_reset_per_device_resource(0), RMM_RS_OK);
+    c!(allocate_on(context, stream, bytes, alignment, out))
+}
+
+#[test]
+fn a_callback_may_call_the_library() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let upstream = upstream();
+    let calls = Callbacks { allocate: Some(allocate_and_call), ..table(&upstream) };
+    let resource = resource(&calls).expect("a resource");
+    let mut stream = ptr::null_mut();
+    assert_eq!(c!(rmm_rs_stream_new(0, &raw mut stream)), RMM_RS_OK);
+    let handle = c!(rmm_rs_stream_handle(stream));
+    let pool = made(|out| c!(rmm_rs_pool_new(resource.0, ptr::null(), out))).expect("a pool");
+    for upper in [&resource, &pool] {
+        for round in 0..2 {
+            // In the first round the stream is new to the thread.
+            let block = allocate(upper, handle, 4096).expect("memory");
+            assert_eq!(free(upper, handle, block, 4096), RMM_RS_OK, "round {round}");
+        }
+    }
+    c!(rmm_rs_stream_release(stream));
 }
