@@ -38,11 +38,12 @@ fn run(program: &Path, libraries: &Path, variables: &[(&str, &Path)]) -> (String
     (printed, errors)
 }
 
-/// The program in C; `None` without a C compiler.
-fn compile_linked(folder: &Path) -> Option<PathBuf> {
+/// The program in C of this name; `None` without a C compiler.
+fn compile(name: &str, folder: &Path) -> Option<PathBuf> {
     symlink("libcuda.so.1", folder.join("libcuda.so")).expect("the folder is writable");
-    let program = folder.join("linked");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/linked.c");
+    let program = folder.join(name);
+    let programs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs"));
+    let source = programs.join(name).with_extension("c");
     let mut compiler = Command::new("cc");
     compiler.args(["-Wno-builtin-declaration-mismatch", "-o"]).arg(&program).arg(source);
     let status = compiler.arg("-L").arg(folder).arg("-lcuda").status().ok()?;
@@ -53,7 +54,7 @@ fn compile_linked(folder: &Path) -> Option<PathBuf> {
 #[test]
 fn a_linked_program_gets_its_memory_from_the_resource() {
     let folder = folder_with_driver();
-    let Some(program) = compile_linked(folder.path()) else { return };
+    let Some(program) = compile("linked", folder.path()) else { return };
     let (printed, errors) = run(&program, folder.path(), &[]);
     assert_eq!((printed.as_str(), errors.as_str()), ("done\n", ""), "without the library");
 
@@ -63,34 +64,56 @@ fn a_linked_program_gets_its_memory_from_the_resource() {
     assert!(errors.starts_with(report), "{errors}");
 }
 
-#[test]
-fn a_program_in_order_is_in_order_on_the_resource() {
-    let folder = folder_with_driver();
-    let Some(program) = compile_linked(folder.path()) else { return };
-    for seed in ["1", "2", "3", "4", "5"] {
+/// Runs the program with this library under several schedules of the software device. Returns what
+/// it printed and what the device reported, of each run.
+fn run_on_schedules(program: &Path, libraries: &Path, spec: &str) -> Vec<(String, Vec<String>)> {
+    let run_on = |seed: u32| {
         let reports = tempfile::tempdir().expect("a folder can be made");
         let variables = [
             ("LD_PRELOAD", preload()),
-            ("RMM_SIM_SEED", seed.into()),
+            ("RMM_RESOURCE", spec.into()),
+            ("RMM_SIM_SEED", seed.to_string().into()),
             ("RMM_SIM_REPORT", reports.path().into()),
         ];
-        run(&program, folder.path(), &variables.each_ref().map(|(name, value)| (*name, &**value)));
+        let variables = variables.each_ref().map(|(name, value)| (*name, &**value));
+        let (printed, _) = run(program, libraries, &variables);
         let report = std::fs::read_dir(reports.path()).expect("it was made above").next();
         let report = report.expect("the device writes it").expect("it can be read").path();
         let report = std::fs::read_to_string(report).expect("it can be read");
-        assert!(report.ends_with("\nend\n"), "{report}");
+        assert!(report.ends_with("\nend\n"), "seed {seed}: {report}");
         let violations = report.lines().filter_map(|line| line.strip_prefix("violation "));
-        let violations: Vec<_> = violations.collect();
+        (printed, violations.map(str::to_owned).collect())
+    };
+    (1..=5).map(run_on).collect()
+}
+
+#[test]
+fn a_program_in_order_is_in_order_on_the_resource() {
+    let folder = folder_with_driver();
+    let Some(program) = compile("linked", folder.path()) else { return };
+    for (_, violations) in run_on_schedules(&program, folder.path(), "pool(cuda)") {
         // What the program does on purpose.
-        let is_known = |text: &&str| text.starts_with("free of an address that is not allocated");
-        assert!(violations.len() == 1 && violations.iter().all(is_known), "seed {seed}: {report}");
+        let is_known = |text: &String| text.starts_with("free of an address that is not allocated");
+        assert!(violations.len() == 1 && violations.iter().all(is_known), "{violations:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_ends_leaves_its_memory_in_order() {
+    let folder = folder_with_driver();
+    let Some(program) = compile("ended", folder.path()) else { return };
+    // The whole pool is one block of the program's.
+    let spec = "pool(cuda, initial=1MiB, max=1MiB)";
+    for (printed, violations) in run_on_schedules(&program, folder.path(), spec) {
+        assert_eq!(printed, "10 handles came back\n");
+        assert_eq!(violations, Vec::<String>::new());
     }
 }
 
 #[test]
 fn a_resource_that_cannot_be_made_leaves_the_program_to_the_driver() {
     let folder = folder_with_driver();
-    let Some(program) = compile_linked(folder.path()) else { return };
+    let Some(program) = compile("linked", folder.path()) else { return };
     let variables = [("LD_PRELOAD", preload()), ("RMM_RESOURCE", "pool(".into())];
     let variables = variables.each_ref().map(|(name, value)| (*name, value.as_path()));
     let (printed, errors) = run(&program, folder.path(), &variables);

@@ -6,6 +6,7 @@ const ALLOCATIONS: &str = "crates/rmm-preload/src/allocations.rs";
 const LEND_HOST: &str = "crates/rmm-interop-cudarc/src/line/lend_host.rs";
 const LENT: &str = "crates/rmm-interop-cudarc/src/line/lent.rs";
 const OWNED_SLICE: &str = "crates/rmm-interop-cudarc/src/line/owned_slice.rs";
+const PRELOAD_STREAMS: &str = "crates/rmm-preload/src/streams.rs";
 const STREAM: &str = "crates/rmm-interop-cudarc/src/line/stream.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
@@ -134,5 +135,12 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "LIVE.insert(pointer, (device.number, bytes));\n            report",
         replacement: "report",
         breaks: "an address of ours is given to the driver to free",
+    },
+    Mutant {
+        name: "preload-streams-end-unnoticed",
+        file: PRELOAD_STREAMS,
+        original: "    drop(MADE.remove(&handle));\n",
+        replacement: "    let _never = handle;\n",
+        breaks: "the end of a stream's work is looked for on the next stream of its handle",
     },
 ];
