@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.run(
         "models of locks",
         cargo()
-            .args(["test", "-p", "rmm-adaptors", "--lib", "models"])
+            .args(["test", "-p", "rmm-adaptors", "-p", "rmm-core", "--lib", "models"])
             .env("RUSTFLAGS", "--cfg rmm_loom")
             .env("CARGO_TARGET_DIR", root.join("target/loom")),
     );

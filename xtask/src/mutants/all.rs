@@ -8,7 +8,7 @@ use super::mutant::Mutant;
 
 /// Whether a mutant is in code that the models of locks are about.
 pub(super) fn is_modelled(mutant: &Mutant) -> bool {
-    caches::MODELLED.contains(&mutant.file)
+    [caches::MODELLED, foreign::MODELLED].concat().contains(&mutant.file)
 }
 
 /// All of them.

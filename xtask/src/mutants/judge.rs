@@ -22,8 +22,8 @@ const RUN_EXAMPLES: [&str; 2] = ["rmm-interop-cudarc", "rmm-preload"];
 /// The package that is built alone: else the program chooses the features of cudarc.
 const ALONE: &str = "rmm-interop-cudarc";
 
-/// The package that has models of its locks.
-const MODELLED: &str = "rmm-adaptors";
+/// The packages that have models of what their threads share.
+const MODELLED: [&str; 2] = ["rmm-adaptors", "rmm-core"];
 
 /// Tests that are run together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -168,7 +168,7 @@ impl<'a> Judge<'a> {
             .env("CARGO_INCREMENTAL", "1");
         match scope {
             Scope::Models => command
-                .args(["-p", MODELLED])
+                .args(MODELLED.map(|package| ["-p", package]).as_flattened())
                 .env("CARGO_TARGET_DIR", self.target.join("models"))
                 .env("RUSTFLAGS", "--cfg rmm_loom"),
             Scope::Package(package) => command

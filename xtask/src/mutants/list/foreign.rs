@@ -7,14 +7,32 @@ const IDENTITY: &str = "crates/rmm-core/src/stream/owned/identity.rs";
 const INTERNED: &str = "crates/rmm-core/src/stream/owned/interned.rs";
 const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
 const RAW: &str = "crates/rmm-core/src/stream/raw.rs";
+const TABLE: &str = "crates/rmm-core/src/stream/owned/interned/table.rs";
+
+/// What has models that explore every interleaving of a few threads.
+pub(in crate::mutants) const MODELLED: &[&str] = &[IDENTITY, TABLE];
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "stream-removes-the-entry-of-the-next",
-        file: INTERNED,
-        original: "if table.get(&key).is_some_and(|entry| entry.id == inner.id) {",
-        replacement: "if table.contains_key(&key) {",
+        file: TABLE,
+        original: "if entries.get(&key).is_some_and(|entry| entry.id == id) {",
+        replacement: "if entries.contains_key(&key) {",
         breaks: "the drop of a stream makes the next one of its handle two streams",
+    },
+    Mutant {
+        name: "stream-is-dropped-under-the-lock-of-the-table",
+        file: TABLE,
+        original: "    drop(entries);\n    known",
+        replacement: "    known",
+        breaks: "an adoption that finds the former stream's last reference waits for itself",
+    },
+    Mutant {
+        name: "adoption-finds-and-enters-in-two-steps",
+        file: TABLE,
+        original: "    if !is_known {\n",
+        replacement: "    drop(entries);\n    let mut entries = table.acquire();\n    if !is_known {\n",
+        breaks: "two threads that adopt one stream at one time get two",
     },
     Mutant {
         name: "entries-of-streams-that-are-gone-stay",
@@ -64,6 +82,13 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "(self.driver_id.load(Ordering::Acquire) == driver_id)",
         replacement: "(self.driver_id.load(Ordering::Acquire) == driver_id || true)",
         breaks: "memory freed on a stream that is gone is reused on the next one of its handle, in no order",
+    },
+    Mutant {
+        name: "identity-is-stored-after-the-id-of-the-driver",
+        file: IDENTITY,
+        original: "        self.number.store(id.get(), Ordering::Release);\n        self.driver_id.store(driver_id, Ordering::Release);\n",
+        replacement: "        self.driver_id.store(driver_id, Ordering::Release);\n        self.number.store(id.get(), Ordering::Release);\n",
+        breaks: "a thread frees on the identity of the stream that had the handle before",
     },
     Mutant {
         name: "two-threads-take-two-identities",

@@ -8,9 +8,18 @@
 //!                                        != the last one?  -> a new StreamId; the old one retires
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+#[cfg(not(all(test, rmm_loom)))]
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
 
+#[cfg(all(test, rmm_loom))]
+use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
 use rmm_sys::{CuStream, watch};
 
 use super::CudaStream;
@@ -199,4 +208,80 @@ pub(super) unsafe fn driver_id_of(handle: CuStream) -> Result<u64, Error> {
     // SAFETY: the stream exists, by the caller's contract, and `id` may be written to.
     check("cuStreamGetId", unsafe { loaded_driver()?.cuStreamGetId(handle, &raw mut id) })?;
     Ok(id)
+}
+
+#[cfg(all(test, rmm_loom))]
+mod models {
+    //! Every interleaving of two threads that use one handle.
+
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicBool;
+    use loom::thread;
+
+    use super::*;
+
+    /// Of two devices.
+    fn contexts() -> [Context; 2] {
+        let machine = rmm_sim::Machine::builder().devices(2).build();
+        let _entered = machine.enter();
+        let mut devices = crate::Device::all().expect("the driver works");
+        [(); 2].map(|()| {
+            let device = devices.next().expect("there are two");
+            let _current = device.make_current().expect("the driver works");
+            Context::current().expect("it was made current")
+        })
+    }
+
+    /// As `identify_as`, and what would retire.
+    fn identify(identity: &Identity, driver_id: u64, of: Context) -> (StreamId, Option<StreamId>) {
+        let found = identity.get(driver_id).map(|id| (id, None));
+        let found = found.unwrap_or_else(|| identity.change(driver_id, of, || None));
+        assert_eq!(identity.context(), of, "it is that of the stream");
+        found
+    }
+
+    #[test]
+    fn two_threads_find_one_identity_of_a_new_stream() {
+        let [former_context, context] = contexts();
+        loom::model(move || {
+            let identity = Arc::new(Identity::new(1, former_context));
+            let former = identity.last();
+            let other = {
+                let identity = Arc::clone(&identity);
+                thread::spawn(move || identify(&identity, 2, context))
+            };
+            let (id, retires) = identify(&identity, 2, context);
+            let (id_of_other, retires_of_other) = other.join().expect("it does not panic");
+            assert_eq!(id, id_of_other);
+            assert_ne!(id, former);
+            // Once, whichever was first.
+            assert_eq!(retires.xor(retires_of_other), Some(former));
+        });
+    }
+
+    #[test]
+    fn a_stream_is_found_as_itself_until_its_last_call_returns() {
+        let [context, _] = contexts();
+        loom::model(move || {
+            let identity = Arc::new(Identity::new(1, context));
+            let has_returned = Arc::new(AtomicBool::new(false));
+            let other = {
+                let (identity, has_returned) = (Arc::clone(&identity), Arc::clone(&has_returned));
+                thread::spawn(move || {
+                    let (id, _) = identify(&identity, 2, context);
+                    has_returned.store(true, Ordering::Release);
+                    id
+                })
+            };
+            let (id, _) = identify(&identity, 2, context);
+            // Only then may the stream be destroyed, and the next one get its handle.
+            let next = has_returned.load(Ordering::Acquire).then(|| {
+                let (next, retires) = identify(&identity, 3, context);
+                assert_eq!(retires, Some(id));
+                next
+            });
+            assert_eq!(other.join().expect("it does not panic"), id);
+            assert_ne!(next, Some(id));
+        });
+    }
 }

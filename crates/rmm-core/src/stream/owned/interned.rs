@@ -13,66 +13,53 @@
 //! has another id from the driver, which an adoption compares.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+#[cfg(all(test, rmm_loom))]
+mod models;
+mod table;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use self::table::{Entries, Key};
 use super::{Inner, StreamKind, StreamLifetime};
 use crate::StreamId;
 
-/// The handle's address and the key of the stream's context, which a handle of unknown lifetime
-/// does not have.
-type Key = (usize, Option<(usize, u64)>);
-
-struct Entry {
-    id: StreamId,
-    stream: Weak<Inner>,
-}
-
 /// Lock order: only that of an identity's context comes after it. An `Arc<Inner>` is never dropped
 /// under it, since [`forget`] takes it.
-static TABLE: Mutex<BTreeMap<Key, Entry>> = Mutex::new(BTreeMap::new());
+static TABLE: Mutex<Entries<Arc<Inner>>> = Mutex::new(BTreeMap::new());
 
-fn table() -> MutexGuard<'static, BTreeMap<Key, Entry>> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn key_of(inner: &Inner) -> Option<Key> {
+/// Where the stream's entry is, and the id in it; `None` for the default streams, which need none.
+fn entry_of(inner: &Inner) -> Option<(Key, StreamId)> {
     let handle = inner.handle.addr();
-    match inner.kind {
+    let key = match inner.kind {
         StreamKind::Legacy | StreamKind::PerThread => None,
         StreamKind::Adopted(StreamLifetime::Unknown) => Some((handle, None)),
         _ => inner.context.map(|context| (handle, Some(context.key()))),
-    }
+    };
+    key.map(|key| (key, inner.id))
 }
 
 /// Enters the stream, and returns it; or returns the one that is there, if it `is_same`.
-pub(super) fn enter_or_get(new: Inner, is_same: impl Fn(&Inner) -> bool) -> Arc<Inner> {
+pub(super) fn enter_or_get(new: Inner, is_same: impl FnOnce(&Inner) -> bool) -> Arc<Inner> {
+    let entry = entry_of(&new);
     let new = Arc::new(new);
-    let Some(key) = key_of(&new) else { return new };
-    let mut table = table();
-    let known = table.get(&key).and_then(|entry| entry.stream.upgrade());
-    let is_known = known.as_deref().is_some_and(is_same);
-    if !is_known {
-        table.insert(key, Entry { id: new.id, stream: Arc::downgrade(&new) });
+    match entry {
+        Some(entry) => table::enter_or_get(&TABLE, entry, new, |known| is_same(known)),
+        None => new,
     }
-    // Before the one that is not returned is dropped.
-    drop(table);
-    known.filter(|_| is_known).unwrap_or(new)
 }
 
 /// Enters the stream in place of what is there.
 pub(super) fn replace(new: &Arc<Inner>) {
-    if let Some(key) = key_of(new) {
-        table().insert(key, Entry { id: new.id, stream: Arc::downgrade(new) });
+    if let Some(entry) = entry_of(new) {
+        table::replace(&TABLE, entry, new);
     }
 }
 
 /// Removes the stream's entry, if it still has one. Called when the stream is dropped.
 pub(super) fn forget(inner: &Inner) {
-    let Some(key) = key_of(inner) else { return };
-    let mut table = table();
-    if table.get(&key).is_some_and(|entry| entry.id == inner.id) {
-        table.remove(&key);
+    if let Some(entry) = entry_of(inner) {
+        table::forget(&TABLE, entry);
     }
 }
 
@@ -82,13 +69,14 @@ mod tests {
 
     use rmm_sys::CuStream;
 
+    use super::table::Lock as _;
     use super::*;
     use crate::{CudaStream, Error};
 
     /// How many entries a handle has, of any context.
     fn entries_of(handle: CuStream) -> usize {
         let handle = handle.addr();
-        table().range((handle, None)..=(handle, Some((usize::MAX, u64::MAX)))).count()
+        TABLE.acquire().range((handle, None)..=(handle, Some((usize::MAX, u64::MAX)))).count()
     }
 
     #[test]
@@ -112,7 +100,7 @@ mod tests {
             }
         }
         // Tests beside this one have a few of their own.
-        let len = table().len();
+        let len = TABLE.acquire().len();
         assert!((streams.len()..streams.len() + 100).contains(&len), "{len}");
         Ok(())
     }
