@@ -17,8 +17,13 @@ use super::state::PoolState;
 use crate::trace;
 
 /// Bounds the bytes that wait for an event on the legacy default stream to this fraction of the
-/// pool.
-const WAITING_FRACTION: u64 = 4;
+/// pool. Until then requests split what else is free. With a fourth, a recorded training of GPT-2
+/// held 1.73 times its peak over `cudaMalloc` and called the driver 0.03 times an operation; with a
+/// sixty-fourth 1.37 times and 0.10.
+const WAITING_FRACTION: u64 = 64;
+
+/// In small pools so many bytes may wait, but at most a quarter of the pool.
+const LEAST_WAITING: u64 = 128 << 20;
 
 impl PoolCore {
     /// Allocates for a stream, or for any.
@@ -134,8 +139,10 @@ impl PoolCore {
         list: ListId,
         size: u64,
     ) -> Option<NodeId> {
+        let reserved = state.heap.reserved();
+        let waiting = (reserved / WAITING_FRACTION).max(LEAST_WAITING.min(reserved / 4));
         if let Some(stream) = stream
-            && state.timeline.is_fence_due(list, state.heap.reserved() / WAITING_FRACTION)
+            && state.timeline.is_fence_due(list, waiting)
         {
             // If none can be recorded the blocks go on waiting.
             self.fence(state, stream, list);
