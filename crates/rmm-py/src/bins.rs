@@ -1,0 +1,163 @@
+//! A resource with bins that are added while it is used.
+//!
+//! ```text
+//! sizes  (0, s1] -> bin 1    (s1, s2] -> bin 2    ...    beyond -> upstream
+//! ```
+//!
+//! The engine's binning resource is complete once it is built. RMM's gets bins later; a block that
+//! was allocated before is then freed into another bin than it came from. Here a bin is refused
+//! while blocks of its sizes are allocated.
+
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+
+use rmm_core::{
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
+    SyncResource,
+};
+
+/// The requests of up to this size, or all larger ones.
+#[derive(Debug)]
+struct Slot {
+    size: usize,
+    resource: AnyResource,
+    /// Blocks that are allocated.
+    live: Arc<AtomicUsize>,
+}
+
+/// A resource with bins.
+#[derive(Clone, Debug)]
+pub(crate) struct Bins {
+    /// By size; the last one, whose size is `usize::MAX`, is the upstream. A thread waits for the
+    /// lock only while another adds a bin, which calls nothing.
+    slots: Arc<RwLock<Vec<Arc<Slot>>>>,
+    upstream: AnyResource,
+}
+
+/// Why a bin is refused.
+const IN_USE: &str = "a bin cannot be added while memory of its sizes is allocated";
+
+impl Bins {
+    pub(crate) fn new(upstream: AnyResource) -> Self {
+        let last = Slot { size: usize::MAX, resource: upstream.clone(), live: Arc::default() };
+        Self { slots: Arc::new(RwLock::new(vec![Arc::new(last)])), upstream }
+    }
+
+    /// Adds a bin, or replaces the one of this size.
+    ///
+    /// # Errors
+    /// If memory of its sizes is allocated, or is being allocated.
+    pub(crate) fn add(&self, size: usize, resource: AnyResource) -> Result<(), Error> {
+        let in_use = || Error::unsupported("binning", IN_USE);
+        let mut slots = match self.slots.try_write() {
+            Ok(slots) => slots,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(in_use()),
+        };
+        let place = slots.partition_point(|slot| slot.size < size);
+        // The last slot has the largest size, so there is one.
+        if slots.get(place).is_some_and(|slot| slot.live.load(Ordering::Relaxed) > 0) {
+            return Err(in_use());
+        }
+        let slot = Arc::new(Slot { size, resource, live: Arc::default() });
+        let replaced = if slots.get(place).is_some_and(|known| known.size == size) {
+            slots.get_mut(place).map(|known| std::mem::replace(known, slot))
+        } else {
+            slots.insert(place, slot);
+            None
+        };
+        drop(slots);
+        // Without the lock: it may call the driver.
+        drop(replaced);
+        Ok(())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<Slot>>> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(slots: &[Arc<Slot>], layout: Layout) -> Option<Arc<Slot>> {
+        let place = slots.partition_point(|slot| slot.size < layout.size());
+        slots.get(place).or(slots.last()).cloned()
+    }
+
+    /// The slot of a request, in which a block is counted before the lock is released: no bin of
+    /// its size can be added from then on.
+    fn slot(&self, layout: Layout) -> Option<Arc<Slot>> {
+        let slots = self.read();
+        let slot = Self::place(&slots, layout)?;
+        let _before = slot.live.fetch_add(1, Ordering::Relaxed);
+        Some(slot)
+    }
+
+    fn allocate_by(
+        &self,
+        layout: Layout,
+        act: impl FnOnce(&AnyResource) -> Result<DevicePtr, Error>,
+    ) -> Result<DevicePtr, Error> {
+        let slot = self.slot(layout).ok_or_else(|| Error::unsupported("binning", "no slot"))?;
+        let allocated = act(&slot.resource);
+        if allocated.is_err() {
+            let _before = slot.live.fetch_sub(1, Ordering::Relaxed);
+        }
+        allocated
+    }
+
+    fn free_by(&self, layout: Layout, act: impl FnOnce(&AnyResource)) {
+        let slot = Self::place(&self.read(), layout);
+        if let Some(slot) = slot {
+            act(&slot.resource);
+            let _before = slot.live.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl PartialEq for Bins {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.slots, &other.slots)
+    }
+}
+
+// SAFETY: each request and its free go to the same resource: the slot of a size does not change
+// while a block of it is counted, which it is before it is allocated, and until after it is freed.
+unsafe impl SyncResource for Bins {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_by(layout, |resource| resource.allocate_sync(layout))
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract; the block came from this resource.
+        self.free_by(layout, |resource| unsafe { resource.deallocate_sync(pointer, layout) });
+    }
+
+    fn name(&self) -> &'static str {
+        "binning"
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).upstream(&self.upstream);
+        request.properties(self).has::<DeviceAccessible>();
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Resource for Bins {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.allocate_by(layout, |resource| resource.allocate(stream, layout))
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        self.free_by(layout, |resource| {
+            // SAFETY: the caller's contract; the block came from this resource.
+            unsafe { resource.deallocate(stream, pointer, layout) };
+        });
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>> {
+        Some(AnyResource::of(self))
+    }
+}
+
+// SAFETY: all memory comes from resources of memory that the device can use.
+unsafe impl HasProperty<DeviceAccessible> for Bins {}

@@ -1,0 +1,504 @@
+//! Buffers in device memory.
+
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::PyTraverseError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use rmm_core::{Device, DevicePtr, PrefetchTarget, Resource as _, StreamRef, prefetch};
+
+use crate::copies::between;
+use crate::host::HostBytes;
+use crate::kept::without_the_lock;
+use crate::resource::{DeviceMemoryResource, allocate, make};
+use crate::stream::{Stream, StreamArg};
+use crate::{fork, registry, sizes};
+
+/// Memory of the device, which is freed in the order of its stream when the buffer ends.
+///
+/// Parameters
+/// ----------
+/// ptr : int
+///     Where to copy from, on the host or the device; nothing is copied if it is 0.
+/// size : int
+///     Bytes.
+/// stream : Stream
+///     The stream of the allocation and the copy, which is complete on return if it is the default
+///     stream.
+/// mr : DeviceMemoryResource, optional
+///     By default the current device's at this moment.
+#[derive(Debug)]
+#[pyclass(subclass, frozen, weakref, module = "rmm_rs.pylibrmm.device_buffer")]
+pub(crate) struct DeviceBuffer {
+    resource: Py<DeviceMemoryResource>,
+    /// Held only to read or write the fields.
+    block: Mutex<Block>,
+    /// The copies that are under way, or -1 while the memory is replaced.
+    uses: AtomicIsize,
+}
+
+/// The memory of a buffer.
+#[derive(Debug)]
+struct Block {
+    pointer: u64,
+    size: usize,
+    capacity: usize,
+    stream: Py<Stream>,
+}
+
+/// A use of a buffer's memory, which ends when this is dropped.
+struct Use<'a> {
+    uses: &'a AtomicIsize,
+    is_exclusive: bool,
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        if self.is_exclusive {
+            self.uses.store(0, Ordering::Release);
+        } else {
+            let _before = self.uses.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+/// Frees a block in the order of a stream: with the interpreter's lock if that takes no call of the
+/// driver, else without.
+///
+/// # Safety
+/// The block is the resource's, of this size, and no work uses it that does not come before this
+/// place on the stream.
+unsafe fn free(resource: &DeviceMemoryResource, stream: &Stream, pointer: u64, bytes: usize) {
+    let (Ok(resource), Ok(layout)) = (resource.engine(), sizes::layout(bytes)) else { return };
+    if pointer == 0 || fork::in_child() {
+        return;
+    }
+    let pointer = DevicePtr::new(pointer);
+    if let Some(known) = stream.known() {
+        // SAFETY: the caller's contract.
+        if unsafe { resource.try_deallocate_now(known, pointer, layout) } {
+            return;
+        }
+    }
+    without_the_lock(|| {
+        let act = |stream: StreamRef<'_>| {
+            // SAFETY: the caller's contract, and the block is still allocated.
+            unsafe { resource.deallocate(stream, pointer, layout) };
+        };
+        // If the driver does not know the stream any more, no driver call says when the memory is
+        // unused: it stays allocated.
+        let _is_kept = stream.with(act);
+    });
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        let block = self.block.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (pointer, capacity) = (block.pointer, block.capacity);
+        // SAFETY: the buffer's own block, and its last use: what Python enqueued on other streams
+        // has to be ordered before, by the contract of the class, as of RMM's.
+        unsafe { free(self.resource.get(), block.stream.get(), pointer, capacity) };
+    }
+}
+
+impl DeviceBuffer {
+    pub(crate) fn make(
+        py: Python<'_>,
+        source: u64,
+        size: usize,
+        stream: &Py<Stream>,
+        resource: Option<&Py<DeviceMemoryResource>>,
+        waits: bool,
+    ) -> PyResult<Self> {
+        let resource = match resource {
+            Some(resource) => resource.clone_ref(py),
+            None => registry::get_current_device_resource(py)?,
+        };
+        let pointer = allocate(py, resource.get().engine()?, stream.get(), size)?;
+        let block = Block { pointer, size, capacity: size, stream: stream.clone_ref(py) };
+        let buffer = Self { resource, block: Mutex::new(block), uses: AtomicIsize::new(0) };
+        if source != 0 && size != 0 {
+            between(py, stream.get(), pointer, source, size, waits)?;
+        }
+        Ok(buffer)
+    }
+
+    fn block(&self) -> MutexGuard<'_, Block> {
+        self.block.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Address and size.
+    fn range(&self) -> (u64, usize) {
+        let block = self.block();
+        (if block.size == 0 { 0 } else { block.pointer }, block.size)
+    }
+
+    /// Keeps others from replacing the memory.
+    fn share(&self) -> PyResult<Use<'_>> {
+        let shared = self.uses.fetch_update(Ordering::Acquire, Ordering::Relaxed, |uses| {
+            (uses >= 0).then_some(uses + 1)
+        });
+        match shared {
+            Ok(_) => Ok(Use { uses: &self.uses, is_exclusive: false }),
+            Err(_) => Err(PyRuntimeError::new_err("another thread resizes the buffer")),
+        }
+    }
+
+    /// Keeps others from using the memory.
+    fn exclude(&self) -> PyResult<Use<'_>> {
+        match self.uses.compare_exchange(0, -1, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Use { uses: &self.uses, is_exclusive: true }),
+            Err(_) => Err(PyRuntimeError::new_err("another thread uses the buffer")),
+        }
+    }
+
+    /// Makes the capacity at least so large, keeps the contents, and has the buffer on the stream.
+    fn grow(
+        &self,
+        py: Python<'_>,
+        capacity: usize,
+        stream: &StreamArg<'_>,
+        new_size: Option<usize>,
+    ) -> PyResult<()> {
+        let _use = self.exclude()?;
+        let stream = stream.object(py)?;
+        let (pointer, size, former) = {
+            let block = self.block();
+            (block.pointer, block.size, block.capacity)
+        };
+        let mut replaced = None;
+        if capacity > former {
+            let resource = self.resource.get().engine()?;
+            let new = allocate(py, resource, stream.get(), capacity)?;
+            if let Err(error) = between(py, stream.get(), new, pointer, size, false) {
+                // SAFETY: the block was allocated just now, on this stream.
+                unsafe { free(self.resource.get(), stream.get(), new, capacity) };
+                return Err(error);
+            }
+            replaced = Some(new);
+        }
+        let moved = stream.clone_ref(py);
+        let former_stream = {
+            let mut block = self.block();
+            if let Some(new) = replaced {
+                (block.pointer, block.capacity) = (new, capacity);
+            }
+            block.size = new_size.unwrap_or(block.size);
+            std::mem::replace(&mut block.stream, moved)
+        };
+        if replaced.is_some() {
+            // SAFETY: the buffer's former block, after the copy on this stream, with which the
+            // caller orders earlier uses, as in RMM.
+            unsafe { free(self.resource.get(), stream.get(), pointer, former) };
+        }
+        drop(former_stream);
+        Ok(())
+    }
+}
+
+fn shown(what: &str, bytes: usize) -> PyErr {
+    PyValueError::new_err(format!("Argument `ary` is too {what}. Need space for {bytes} bytes."))
+}
+
+#[pymethods]
+impl DeviceBuffer {
+    #[new]
+    #[pyo3(signature = (*, ptr=0, size=0, stream=StreamArg::Default, mr=None))]
+    fn py_new(
+        py: Python<'_>,
+        ptr: u64,
+        size: usize,
+        stream: StreamArg<'_>,
+        mr: Option<Bound<'_, DeviceMemoryResource>>,
+    ) -> PyResult<Self> {
+        let stream = stream.object(py)?;
+        let waits = stream.get().is_default_stream();
+        Self::make(py, ptr, size, stream, mr.as_ref().map(Bound::as_unbound), waits)
+    }
+
+    fn __len__(&self) -> usize {
+        self.range().1
+    }
+
+    fn __sizeof__(&self) -> usize {
+        self.range().1
+    }
+
+    fn __bool__(&self) -> bool {
+        self.range().1 > 0
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.tobytes(py, StreamArg::Default)
+    }
+
+    /// The size in bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.range().1
+    }
+
+    /// The address; 0 if the buffer is empty.
+    #[getter]
+    fn ptr(&self) -> u64 {
+        self.range().0
+    }
+
+    /// The size in bytes.
+    #[getter]
+    fn size(&self) -> usize {
+        self.range().1
+    }
+
+    /// The resource that the memory is from.
+    #[getter]
+    fn mr(&self, py: Python<'_>) -> Py<DeviceMemoryResource> {
+        self.resource.clone_ref(py)
+    }
+
+    /// The stream that the memory is freed on.
+    #[getter]
+    fn stream(&self, py: Python<'_>) -> Py<Stream> {
+        self.block().stream.clone_ref(py)
+    }
+
+    /// The bytes that the buffer has room for.
+    fn capacity(&self) -> usize {
+        self.block().capacity
+    }
+
+    /// Has room for at least so many bytes. The contents stay, and the buffer is on the stream
+    /// then.
+    #[pyo3(signature = (new_capacity, stream=StreamArg::Default))]
+    fn reserve(&self, py: Python<'_>, new_capacity: usize, stream: StreamArg<'_>) -> PyResult<()> {
+        self.grow(py, new_capacity, &stream, None)
+    }
+
+    /// Changes the size. What fits of the contents stays, and the buffer is on the stream then.
+    #[pyo3(signature = (new_size, stream=StreamArg::Default))]
+    fn resize(&self, py: Python<'_>, new_size: usize, stream: StreamArg<'_>) -> PyResult<()> {
+        self.grow(py, new_size, &stream, Some(new_size))
+    }
+
+    /// The contents as bytes, on any stream complete on return.
+    #[pyo3(signature = (stream=StreamArg::Default))]
+    fn tobytes<'py>(
+        &self,
+        py: Python<'py>,
+        stream: StreamArg<'_>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let _use = self.share()?;
+        let (pointer, size) = self.range();
+        let stream = stream.get(py)?;
+        PyBytes::new_with(py, size, |bytes| {
+            let host = bytes.as_mut_ptr().expose_provenance() as u64;
+            // It waits on other streams too: no caller keeps the bytes until then.
+            between(py, stream, host, pointer, bytes.len(), true)
+        })
+    }
+
+    /// Copies the contents into `ary`, or a new NumPy array, and returns it.
+    #[pyo3(signature = (ary=None, stream=StreamArg::Default))]
+    fn copy_to_host<'py>(
+        &self,
+        py: Python<'py>,
+        ary: Option<Bound<'py, PyAny>>,
+        stream: StreamArg<'_>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _use = self.share()?;
+        let ((pointer, size), stream) = (self.range(), stream.get(py)?);
+        // No caller has the new array yet, to keep it until then.
+        let waits = stream.is_default_stream() || ary.is_none();
+        let array = match ary {
+            Some(array) => array,
+            None => py.import("numpy")?.call_method1("empty", (size, "u1"))?,
+        };
+        let host = HostBytes::to_write(&array)?;
+        if host.len() < size {
+            return Err(shown("small", size));
+        }
+        between(py, stream, host.address(), pointer, size, waits)?;
+        Ok(array)
+    }
+
+    /// Copies from memory of the host to the beginning of the buffer.
+    #[pyo3(signature = (ary, stream=StreamArg::Default))]
+    fn copy_from_host(
+        &self,
+        py: Python<'_>,
+        ary: &Bound<'_, PyAny>,
+        stream: StreamArg<'_>,
+    ) -> PyResult<()> {
+        let _use = self.share()?;
+        let ((pointer, size), stream) = (self.range(), stream.get(py)?);
+        let host = HostBytes::to_read(ary)?;
+        if host.len() > size {
+            return Err(shown("large", host.len()));
+        }
+        between(py, stream, pointer, host.address(), host.len(), stream.is_default_stream())
+    }
+
+    /// Copies from an object with `__cuda_array_interface__` to the beginning of the buffer.
+    #[pyo3(signature = (cuda_ary, stream=StreamArg::Default))]
+    fn copy_from_device(
+        &self,
+        py: Python<'_>,
+        cuda_ary: &Bound<'_, PyAny>,
+        stream: StreamArg<'_>,
+    ) -> PyResult<()> {
+        let _use = self.share()?;
+        let (pointer, size) = self.range();
+        let (source, bytes) = array_of(cuda_ary)?;
+        if bytes > size {
+            return Err(shown("large", bytes));
+        }
+        between(py, stream.get(py)?, pointer, source, bytes, false)
+    }
+
+    /// A buffer with the contents of a host object.
+    #[staticmethod]
+    #[pyo3(name = "to_device", signature = (b, stream=StreamArg::Default))]
+    fn static_to_device(
+        py: Python<'_>,
+        b: &Bound<'_, PyAny>,
+        stream: StreamArg<'_>,
+    ) -> PyResult<Self> {
+        to_device(py, b, stream)
+    }
+
+    /// A buffer with the same contents, from the same resource on the same stream.
+    fn copy(&self, py: Python<'_>) -> PyResult<Self> {
+        let _use = self.share()?;
+        let ((pointer, size), stream) = (self.range(), self.stream(py));
+        let waits = stream.get().is_default_stream();
+        Self::make(py, pointer, size, &stream, Some(&self.resource), waits)
+    }
+
+    fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
+        self.copy(py)
+    }
+
+    /// Moves managed memory to a device, or to the host (-1). Other memory stays where it is.
+    #[pyo3(signature = (device=None, stream=None))]
+    fn prefetch(
+        &self,
+        py: Python<'_>,
+        device: Option<i32>,
+        stream: Option<StreamArg<'_>>,
+    ) -> PyResult<()> {
+        let _use = self.share()?;
+        let (pointer, size) = self.range();
+        let own = self.stream(py);
+        let stream = match &stream {
+            Some(stream) => stream.get(py)?,
+            None => own.get(),
+        };
+        make(py, || {
+            let target = match device {
+                None => PrefetchTarget::Device(Device::current()?),
+                Some(ordinal) => usize::try_from(ordinal)
+                    .map_or(Ok(PrefetchTarget::Host), |at| {
+                        Device::new(at).map(PrefetchTarget::Device)
+                    })?,
+            };
+            stream.with(|stream| prefetch(DevicePtr::new(pointer), size, target, stream))?
+        })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let function = py.import("rmm_rs.pylibrmm.device_buffer")?.getattr("to_device")?;
+        let contents = self.copy_to_host(py, None, StreamArg::Default)?;
+        (function, (contents,)).into_pyobject(py)
+    }
+
+    /// The array interface of Numba, in the version that RMM speaks.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (pointer, size) = self.range();
+        let interface = PyDict::new(py);
+        interface.set_item("data", (pointer, false))?;
+        interface.set_item("shape", (size,))?;
+        interface.set_item("strides", py.None())?;
+        interface.set_item("typestr", "|u1")?;
+        interface.set_item("version", 0)?;
+        Ok(interface)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.resource)?;
+        // No thread waits here. If another thread has the block, its stream counts as used
+        // elsewhere.
+        match self.block.try_lock() {
+            Ok(block) => visit.call(&block.stream),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Address and bytes of a one-dimensional, contiguous array on the device.
+fn array_of(object: &Bound<'_, PyAny>) -> PyResult<(u64, usize)> {
+    let refused = |text: &str| PyValueError::new_err(text.to_owned());
+    let name = "__cuda_array_interface__";
+    if !object.hasattr(name)? {
+        return Err(refused("the object has no `__cuda_array_interface__`"));
+    }
+    let interface = object.getattr(name)?;
+    let shape: Vec<usize> = interface.get_item("shape")?.extract()?;
+    let (Some(&count), true) = (shape.first(), shape.len() <= 1) else {
+        let dimensions = shape.len();
+        let text = format!("Only 1-D contiguous arrays are supported, got {dimensions}-D array");
+        return Err(refused(&text));
+    };
+    let typestr = interface.get_item("typestr")?.cast_into::<PyString>()?;
+    let item: usize = item_size(&typestr)?;
+    let strides = interface.call_method1("get", ("strides",))?;
+    if !strides.is_none() && strides.get_item(0)?.extract::<isize>()? != item.cast_signed() {
+        let text = "Only 1-D contiguous arrays are supported, got a non-contiguous array";
+        return Err(refused(text));
+    }
+    let address = interface.get_item("data")?.get_item(0)?.extract()?;
+    let bytes = count.checked_mul(item).ok_or_else(|| refused("the array is too large"))?;
+    Ok((address, bytes))
+}
+
+/// Bytes of an item of a type such as `"<f8"`: NumPy's notation, in which `U` counts four each.
+fn item_size(typestr: &Bound<'_, PyString>) -> PyResult<usize> {
+    let text = typestr.to_cow()?;
+    let mut letters = text.trim_start_matches(['<', '>', '|', '=']).chars();
+    let kind = letters.next();
+    let count = letters.as_str().split('[').next().unwrap_or_default().parse::<usize>();
+    match (kind, count) {
+        (Some('U'), Ok(count)) => Ok(count.saturating_mul(4)),
+        (Some(_), Ok(count)) => Ok(count),
+        _ => Err(PyValueError::new_err(format!("{text:?} is no array type"))),
+    }
+}
+
+/// A buffer with the contents of a host object, from the current device's resource.
+///
+/// Parameters
+/// ----------
+/// b : buffer
+///     One contiguous dimension of unsigned bytes.
+/// stream : Stream
+///     The copy is complete on return if it is the default stream.
+#[pyfunction]
+#[pyo3(signature = (b, stream=StreamArg::Default))]
+pub(crate) fn to_device(
+    py: Python<'_>,
+    b: &Bound<'_, PyAny>,
+    stream: StreamArg<'_>,
+) -> PyResult<DeviceBuffer> {
+    let (host, stream) = (HostBytes::to_read(b)?, stream.object(py)?);
+    let waits = stream.get().is_default_stream();
+    DeviceBuffer::make(py, host.address(), host.len(), stream, None, waits)
+}
+
+/// Adds the class and the function.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<DeviceBuffer>()?;
+    module.add_function(wrap_pyfunction!(to_device, module)?)
+}

@@ -1,0 +1,190 @@
+//! Resources and adaptors that call Python functions.
+//!
+//! The functions are attached to a resource of the engine, which may outlive the Python object: a
+//! pool that was made over it, or C, may hold it. They are in an `Arc` that both share. The garbage
+//! collector sees them as the Python object's, so that it finds cycles; if it breaks one while the
+//! engine still calls the functions, they fail as any function does whose variables are gone.
+
+use std::sync::Arc;
+
+use pyo3::PyTraverseError;
+use pyo3::exceptions::PyMemoryError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use rmm_adaptors::{
+    CallbackMemoryResource as Engine, FailedAllocation,
+    FailureCallbackResourceAdaptor as FailureEngine,
+};
+use rmm_core::sys::CuResult;
+use rmm_core::{AnyResource, DevicePtr, Error, StreamRef};
+
+use crate::errors::note_raised;
+use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor};
+use crate::stream::Stream;
+
+/// What a call fails with while the interpreter ends.
+const ENDING: &str = "the Python interpreter is ending";
+
+/// Python objects that are released at once where the interpreter still runs.
+#[derive(Debug)]
+struct Functions<const N: usize>(Option<[Py<PyAny>; N]>);
+
+impl<const N: usize> Functions<N> {
+    fn get(&self, place: usize) -> Option<&Py<PyAny>> {
+        self.0.as_ref()?.get(place)
+    }
+
+    fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.iter().flatten().try_for_each(|function| visit.call(function))
+    }
+}
+
+impl<const N: usize> Drop for Functions<N> {
+    fn drop(&mut self) {
+        // The engine drops them on any thread.
+        let functions = self.0.take();
+        let _ended = Python::try_attach(move |_| drop(functions));
+    }
+}
+
+/// Memory from Python functions: to find faults of a program, since each call is slow.
+///
+/// Parameters
+/// ----------
+/// allocate_func : callable
+///     Called with the bytes and the `Stream`; returns the address.
+/// deallocate_func : callable
+///     Called with the address, the bytes and the `Stream`.
+#[derive(Debug)]
+#[pyclass(
+    subclass,
+    frozen,
+    extends = DeviceMemoryResource,
+    module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
+)]
+pub(crate) struct CallbackMemoryResource {
+    functions: Arc<Functions<2>>,
+}
+
+fn allocate(
+    py: Python<'_>,
+    functions: &Functions<2>,
+    stream: StreamRef<'_>,
+    bytes: usize,
+) -> PyResult<DevicePtr> {
+    let Some(function) = functions.get(0) else { return Ok(DevicePtr::NULL) };
+    let stream = Stream::of_engine(py, stream)?;
+    let address = function.bind(py).call1((bytes, stream))?;
+    Ok(DevicePtr::new(address.extract()?))
+}
+
+fn deallocate(
+    py: Python<'_>,
+    functions: &Functions<2>,
+    stream: StreamRef<'_>,
+    pointer: DevicePtr,
+    bytes: usize,
+) {
+    let Some(function) = functions.get(1) else { return };
+    let stream = Stream::of_engine(py, stream);
+    let freed = stream.and_then(|stream| function.bind(py).call1((pointer.addr(), bytes, stream)));
+    if let Err(raised) = freed {
+        raised.write_unraisable(py, Some(function.bind(py)));
+    }
+}
+
+/// The engine's error for an exception, which is noted for the call that fails by it.
+fn failed(py: Python<'_>, raised: PyErr) -> Error {
+    let text = raised.to_string();
+    let is_memory = raised.is_instance_of::<PyMemoryError>(py);
+    note_raised(Some(raised));
+    if is_memory {
+        Error::out_of_memory("callback").with_message(text)
+    } else {
+        Error::driver("callback", CuResult::UNKNOWN).with_message(text)
+    }
+}
+
+#[pymethods]
+impl CallbackMemoryResource {
+    #[new]
+    #[pyo3(signature = (allocate_func, deallocate_func))]
+    fn py_new(allocate_func: Py<PyAny>, deallocate_func: Py<PyAny>) -> PyClassInitializer<Self> {
+        let functions = Arc::new(Functions(Some([allocate_func, deallocate_func])));
+        let (for_allocate, for_free) = (Arc::clone(&functions), Arc::clone(&functions));
+        let on_allocate = move |stream: StreamRef<'_>, layout: std::alloc::Layout| {
+            let called = Python::try_attach(|py| {
+                allocate(py, &for_allocate, stream, layout.size())
+                    .map_err(|raised| failed(py, raised))
+            });
+            called.unwrap_or_else(|| Err(Error::unsupported("callback", ENDING)))
+        };
+        let on_free = move |stream: StreamRef<'_>, pointer, layout: std::alloc::Layout| {
+            // Where the interpreter ends, the memory stays allocated.
+            let _called = Python::try_attach(|py| {
+                deallocate(py, &for_free, stream, pointer, layout.size());
+            });
+        };
+        // SAFETY: the contract of the class, as of RMM's: the functions return memory of the device
+        // that nothing else uses, of the size that was asked for, and free it.
+        let engine: Engine = unsafe { Engine::new(on_allocate, on_free) };
+        let base = DeviceMemoryResource::over_engine(AnyResource::new(engine));
+        base.add_subclass(Self { functions })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.traverse(visit)
+    }
+}
+
+/// Calls a function when memory runs out, which may free some and have the request repeated.
+///
+/// Parameters
+/// ----------
+/// upstream_mr : DeviceMemoryResource
+/// callback : callable
+///     Called with the bytes of the request; returns whether to try again.
+#[derive(Debug)]
+#[pyclass(
+    subclass,
+    frozen,
+    extends = UpstreamResourceAdaptor,
+    module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
+)]
+pub(crate) struct FailureCallbackResourceAdaptor {
+    functions: Arc<Functions<1>>,
+}
+
+#[pymethods]
+impl FailureCallbackResourceAdaptor {
+    #[new]
+    #[pyo3(signature = (upstream_mr, callback))]
+    fn py_new(
+        upstream_mr: Upstream<'_>,
+        callback: Py<PyAny>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let functions = Arc::new(Functions(Some([callback])));
+        let called = Arc::clone(&functions);
+        let on_failure = move |failure: &FailedAllocation<'_>| {
+            let bytes = failure.layout.size();
+            let retries = Python::try_attach(|py| {
+                let Some(function) = called.get(0) else { return false };
+                // What an upstream callback raised was answered by asking this one.
+                note_raised(None);
+                let answer = function.bind(py).call1((bytes,));
+                answer.and_then(|answer| answer.is_truthy()).unwrap_or_else(|raised| {
+                    note_raised(Some(raised));
+                    false
+                })
+            });
+            retries.unwrap_or(false)
+        };
+        let builder = FailureEngine::builder(upstream_mr.engine()?).max_retries(u32::MAX);
+        let engine = AnyResource::new(builder.build(on_failure));
+        Ok(UpstreamResourceAdaptor::over(upstream_mr, engine).add_subclass(Self { functions }))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.traverse(visit)
+    }
+}

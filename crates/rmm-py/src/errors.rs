@@ -1,0 +1,88 @@
+//! Errors of the engine as Python exceptions.
+//!
+//! | engine | Python |
+//! |---|---|
+//! | any failed allocation | `MemoryError`, whose text begins as `std::bad_alloc` or, if there is too little memory, as `rmm::out_of_memory` |
+//! | invalid argument | `ValueError` |
+//! | out of range | `IndexError` |
+//! | everything else | `RuntimeError` |
+//! | an exception that a callback raised | itself, if it is a `MemoryError`; else a `RuntimeError` with its text, caused by it |
+
+use std::cell::RefCell;
+
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use rmm_core::{Error, ErrorKind};
+
+thread_local! {
+    /// What the last callback on this thread raised.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Notes the exception of a callback, for the call that it makes fail.
+pub(crate) fn note_raised(raised: Option<PyErr>) {
+    // The former one is dropped after the cell is free again: that may run Python code.
+    let _former = RAISED.try_with(|cell| cell.replace(raised)).ok().flatten();
+}
+
+fn take_raised() -> Option<PyErr> {
+    RAISED.try_with(RefCell::take).ok().flatten()
+}
+
+/// Forgets what callbacks of earlier calls raised, if they failed without consequence.
+#[inline]
+pub(crate) fn forget_raised() {
+    let is_clean = RAISED.try_with(|cell| cell.try_borrow().is_ok_and(|cell| cell.is_none()));
+    if !is_clean.unwrap_or(true) {
+        note_raised(None);
+    }
+}
+
+fn of_raised(py: Python<'_>, raised: PyErr) -> PyErr {
+    if raised.is_instance_of::<PyMemoryError>(py) {
+        return raised;
+    }
+    let text = raised.value(py).str().map_or_else(|_| String::new(), |text| text.to_string());
+    let error = PyRuntimeError::new_err(text);
+    error.set_cause(py, Some(raised));
+    error
+}
+
+/// The exception of a failed allocation.
+#[cold]
+pub(crate) fn of_allocation(py: Python<'_>, error: &Error) -> PyErr {
+    if let Some(raised) = take_raised() {
+        return of_raised(py, raised);
+    }
+    if error.is_out_of_memory() {
+        out_of_memory(error)
+    } else {
+        PyMemoryError::new_err(format!("std::bad_alloc: {error}"))
+    }
+}
+
+/// There is too little memory.
+#[cold]
+pub(crate) fn out_of_memory(why: impl std::fmt::Display) -> PyErr {
+    PyMemoryError::new_err(format!("std::bad_alloc: out_of_memory: {why}"))
+}
+
+/// The exception of any other failed call.
+#[cold]
+pub(crate) fn of_call(py: Python<'_>, error: &Error) -> PyErr {
+    if let Some(raised) = take_raised() {
+        return of_raised(py, raised);
+    }
+    match error.kind() {
+        ErrorKind::OutOfMemory => out_of_memory(error),
+        ErrorKind::InvalidArgument => PyValueError::new_err(error.to_string()),
+        ErrorKind::OutOfRange => PyIndexError::new_err(error.to_string()),
+        _ => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+/// A wrong type.
+#[cold]
+pub(crate) fn wrong_type(text: impl Into<String>) -> PyErr {
+    PyTypeError::new_err(text.into())
+}

@@ -1,0 +1,53 @@
+//! Objects of the engine that Python objects own.
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+use pyo3::prelude::*;
+
+use crate::fork;
+
+/// An object of the engine. It is dropped without the interpreter's lock, since that may call the
+/// driver, wait, or call back into Python; and never in the child of a fork, where the driver and
+/// the locks are the parent's.
+#[derive(Debug)]
+pub(crate) struct Kept<T: Send>(ManuallyDrop<T>);
+
+impl<T: Send> Kept<T> {
+    pub(crate) fn new(object: T) -> Self {
+        Self(ManuallyDrop::new(object))
+    }
+}
+
+impl<T: Send> Deref for Kept<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Send> Drop for Kept<T> {
+    fn drop(&mut self) {
+        if !fork::in_child() {
+            // SAFETY: nothing uses the field after `drop`.
+            let object = unsafe { ManuallyDrop::take(&mut self.0) };
+            without_the_lock(|| drop(object));
+        }
+    }
+}
+
+/// Runs `act` without the interpreter's lock, whether or not the thread has it.
+pub(crate) fn without_the_lock(act: impl FnOnce() + Send) {
+    let mut act = Some(act);
+    // `None` while the interpreter ends: then no other thread waits for its lock.
+    let _attached = Python::try_attach(|py| {
+        if let Some(act) = act.take() {
+            py.detach(act);
+        }
+    });
+    if let Some(act) = act {
+        act();
+    }
+}

@@ -1,0 +1,103 @@
+//! The extension module `rmm_rs._rmm`: RMM's Python classes over the engine of rmm-rs.
+//!
+//! The Python tree in `python/rmm_rs` gives them RMM's module layout.
+//!
+//! ```text
+//! mod lib ── registers ──> buffer   callbacks  adaptors  suballocators  base  registry  capsule
+//!                             \         \          |          /         /       /
+//!                              copies    \         |         /         /       /
+//!                                 \       └──── resource ───────────────── ┘
+//!                                  stream, foreign, host          sizes
+//!                                        errors, kept, fork
+//! ```
+//!
+//! # The interpreter's lock
+//!
+//! 1. It is kept where the engine needs no call of the driver and no wait (`try_allocate_now`), and
+//!    given up for everything else, in `Drop` too ([`kept`]).
+//! 2. No thread waits for a lock of this crate while it holds the interpreter's, but for locks that
+//!    are held only to read or write some fields; and none calls Python while it holds one.
+//! 3. Callbacks attach with `Python::try_attach`: while the interpreter ends, an allocation by them
+//!    fails, and a free leaves the memory allocated.
+//! 4. After a fork nothing of the driver is called ([`fork`]).
+#![expect(
+    clippy::doc_markdown,
+    clippy::needless_pass_by_value,
+    clippy::same_name_method,
+    reason = "Python's docstrings and signatures: PyO3 passes arguments by value, and an instance has \
+              a `__traverse__` of its own beside that of its base"
+)]
+
+mod adaptor;
+mod adaptors;
+mod base;
+mod bins;
+mod buffer;
+mod callbacks;
+
+mod copies;
+mod counting;
+mod device;
+mod errors;
+mod foreign;
+mod fork;
+mod host;
+mod kept;
+mod logging;
+mod registry;
+mod resource;
+mod shown;
+mod sizes;
+mod spec;
+mod stream;
+mod stream_pool;
+mod suballocators;
+mod tag;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pyo3::exceptions::PyImportError;
+use pyo3::prelude::*;
+
+/// The interpreter that imported the module first; -1 before.
+static INTERPRETER: AtomicI64 = AtomicI64::new(-1);
+
+/// Refuses the module to a second interpreter of the process: classes and the resources of devices
+/// are the process's.
+fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
+    // SAFETY: the thread is attached to an interpreter, as the argument shows.
+    let current = unsafe { pyo3::ffi::PyInterpreterState_Get() };
+    // SAFETY: it is the current interpreter.
+    let id = unsafe { pyo3::ffi::PyInterpreterState_GetID(current) };
+    match INTERPRETER.compare_exchange(-1, id, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => Ok(()),
+        Err(first) if first == id => Ok(()),
+        Err(_) => Err(PyImportError::new_err("rmm_rs does not support more than one interpreter")),
+    }
+}
+
+#[pymodule]
+fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    check_interpreter(module.py())?;
+    fork::watch();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    stream::add_to(module)?;
+    module.add_class::<stream_pool::CudaStreamPool>()?;
+    module.add_class::<resource::DeviceMemoryResource>()?;
+    module.add_class::<resource::UpstreamResourceAdaptor>()?;
+    base::add_to(module)?;
+    suballocators::add_to(module)?;
+    module.add_class::<callbacks::CallbackMemoryResource>()?;
+    module.add_class::<callbacks::FailureCallbackResourceAdaptor>()?;
+    adaptors::add_to(module)?;
+    logging::add_to(module)?;
+    module.add_class::<counting::StatisticsResourceAdaptor>()?;
+    module.add_class::<spec::SpecMemoryResource>()?;
+    module.add_class::<tag::TagContext>()?;
+    registry::add_to(module)?;
+    buffer::add_to(module)?;
+    copies::add_to(module)?;
+    device::add_to(module)?;
+    module.add_function(wrap_pyfunction!(sizes::parse_bytes, module)?)?;
+    Ok(())
+}

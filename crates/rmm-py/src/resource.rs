@@ -1,0 +1,234 @@
+//! The root of all resource classes.
+
+use pyo3::PyTraverseError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as _};
+
+use crate::errors::{self, of_allocation, of_call, wrong_type};
+use crate::kept::Kept;
+use crate::stream::{Stream, StreamArg};
+use crate::{fork, shown, sizes};
+
+/// The base of all memory resources. An instance of itself has no memory.
+#[derive(Debug)]
+#[pyclass(subclass, frozen, weakref, module = "rmm_rs.pylibrmm.memory_resource._memory_resource")]
+pub(crate) struct DeviceMemoryResource {
+    engine: Option<Kept<AnyResource>>,
+}
+
+impl DeviceMemoryResource {
+    /// What every class without an upstream begins with.
+    pub(crate) fn over_engine(engine: AnyResource) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(Self { engine: Some(Kept::new(engine)) })
+    }
+
+    /// The engine's resource.
+    ///
+    /// # Errors
+    /// `RuntimeError` if this is a bare instance of a base class.
+    #[inline]
+    pub(crate) fn engine(&self) -> PyResult<&AnyResource> {
+        self.engine.as_deref().ok_or_else(bare)
+    }
+
+    /// What the resource and those below it say of themselves, without the interpreter's lock.
+    pub(crate) fn description(&self, py: Python<'_>) -> Option<Description> {
+        let resource = self.engine.as_deref().filter(|_| !fork::in_child())?;
+        Some(py.detach(|| resource.describe()))
+    }
+
+    pub(crate) fn has_engine(&self) -> bool {
+        self.engine.is_some()
+    }
+}
+
+#[cold]
+fn bare() -> PyErr {
+    PyRuntimeError::new_err("an instance of a base class of resources has no memory")
+}
+
+/// Allocates memory: with the interpreter's lock if that takes no call of the driver and no wait,
+/// else without.
+#[inline]
+pub(crate) fn allocate(
+    py: Python<'_>,
+    resource: &AnyResource,
+    stream: &Stream,
+    bytes: usize,
+) -> PyResult<u64> {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    fork::check()?;
+    let layout = sizes::layout(bytes)?;
+    if let Some(known) = stream.known()
+        && let Some(pointer) = resource.try_allocate_now(known, layout)
+    {
+        return Ok(pointer.addr());
+    }
+    errors::forget_raised();
+    let allocated = py.detach(|| stream.with(|stream| resource.allocate(stream, layout)));
+    match allocated.and_then(|allocated| allocated) {
+        Ok(pointer) => Ok(pointer.addr()),
+        Err(error) => Err(of_allocation(py, &error)),
+    }
+}
+
+#[pymethods]
+impl DeviceMemoryResource {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn py_new(
+        _args: &Bound<'_, pyo3::types::PyTuple>,
+        _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>,
+    ) -> Self {
+        Self { engine: None }
+    }
+
+    /// Allocates memory that may be used in the order of the stream, and returns its address.
+    ///
+    /// Raises
+    /// ------
+    /// MemoryError
+    ///     If the memory cannot be allocated, for whatever reason.
+    #[pyo3(signature = (nbytes, stream=StreamArg::Default))]
+    fn allocate(&self, py: Python<'_>, nbytes: usize, stream: StreamArg<'_>) -> PyResult<u64> {
+        allocate(py, self.engine()?, stream.get(py)?, nbytes)
+    }
+
+    /// Frees memory in the order of the stream. The size is that of the allocation.
+    #[pyo3(signature = (ptr, nbytes, stream=StreamArg::Default))]
+    fn deallocate(
+        &self,
+        py: Python<'_>,
+        ptr: u64,
+        nbytes: usize,
+        stream: StreamArg<'_>,
+    ) -> PyResult<()> {
+        let (resource, stream) = (self.engine()?, stream.get(py)?);
+        if ptr == 0 || nbytes == 0 || fork::in_child() {
+            return Ok(());
+        }
+        let (pointer, layout) = (DevicePtr::new(ptr), sizes::layout(nbytes)?);
+        if let Some(known) = stream.known() {
+            // SAFETY: the contract of `deallocate`, as of RMM's: the memory is this resource's, of
+            // this size, and no work uses it that does not come before this place on the stream.
+            if unsafe { resource.try_deallocate_now(known, pointer, layout) } {
+                return Ok(());
+            }
+        }
+        let free = |stream: rmm_core::StreamRef<'_>| {
+            // SAFETY: as above, and the block is still allocated.
+            unsafe { resource.deallocate(stream, pointer, layout) };
+        };
+        py.detach(|| stream.with(free)).map_err(|error| of_call(py, &error))
+    }
+
+    /// The resource and those below it as a tree of text, with their sizes and counters.
+    fn describe(&self, py: Python<'_>) -> PyResult<String> {
+        let resource = self.engine()?;
+        fork::check()?;
+        Ok(py.detach(|| resource.describe().to_string()))
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let name = slf.get_type().name()?;
+        Ok(match shown::first_line(slf.py(), slf.get()) {
+            Some(line) => format!("<{name}: {line}>"),
+            None => format!("<{name}>"),
+        })
+    }
+
+    /// What a notebook shows.
+    fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let name = slf.get_type().name()?.to_string();
+        Ok(shown::html(slf.py(), slf.get(), &name))
+    }
+}
+
+/// The base of the resources that take their memory from another one.
+#[derive(Debug)]
+#[pyclass(
+    subclass,
+    frozen,
+    extends = DeviceMemoryResource,
+    module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
+)]
+pub(crate) struct UpstreamResourceAdaptor {
+    upstream: Py<DeviceMemoryResource>,
+}
+
+impl UpstreamResourceAdaptor {
+    /// What every class with an upstream begins with.
+    pub(crate) fn over(upstream: Upstream<'_>, engine: AnyResource) -> PyClassInitializer<Self> {
+        let upstream = upstream.0.unbind();
+        DeviceMemoryResource::over_engine(engine).add_subclass(Self { upstream })
+    }
+}
+
+#[pymethods]
+impl UpstreamResourceAdaptor {
+    #[new]
+    #[pyo3(signature = (upstream_mr, *_args, **_kwargs))]
+    fn py_new(
+        upstream_mr: Upstream<'_>,
+        _args: &Bound<'_, pyo3::types::PyTuple>,
+        _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>,
+    ) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(DeviceMemoryResource { engine: None })
+            .add_subclass(Self { upstream: upstream_mr.0.unbind() })
+    }
+
+    /// The resource that this one takes its memory from: the object that was given.
+    #[getter]
+    fn upstream_mr(&self, py: Python<'_>) -> Py<DeviceMemoryResource> {
+        self.upstream.clone_ref(py)
+    }
+
+    /// As the property `upstream_mr`.
+    fn get_upstream(&self, py: Python<'_>) -> Py<DeviceMemoryResource> {
+        self.upstream.clone_ref(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.upstream)
+    }
+}
+
+/// A resource argument.
+#[derive(Debug)]
+pub(crate) struct Upstream<'py>(pub(crate) Bound<'py, DeviceMemoryResource>);
+
+impl Upstream<'_> {
+    /// The engine's resource.
+    pub(crate) fn engine(&self) -> PyResult<AnyResource> {
+        self.0.get().engine().cloned()
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Upstream<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_none() {
+            return Err(wrong_type("Argument `upstream_mr` must not be None"));
+        }
+        if let Ok(resource) = object.cast::<DeviceMemoryResource>() {
+            return Ok(Self(resource.to_owned()));
+        }
+        let kind = object.get_type().name()?;
+        Err(wrong_type(format!("a resource must be a DeviceMemoryResource, not {kind}")))
+    }
+}
+
+/// Makes an object of the engine without the interpreter's lock.
+pub(crate) fn make<T: Send>(
+    py: Python<'_>,
+    build: impl FnOnce() -> Result<T, rmm_core::Error> + Send,
+) -> PyResult<T> {
+    fork::check()?;
+    errors::forget_raised();
+    py.detach(build).map_err(|error| of_call(py, &error))
+}

@@ -1,0 +1,66 @@
+"""GPU memory for Python: RMM's interface on the engine of rmm-rs.
+
+`import rmm_rs` needs no driver, no GPU and no CUDA package; asking for memory does.
+
+========================  =========================================================
+`rmm_rs.mr`               memory resources, and the current one of each device
+`rmm_rs.DeviceBuffer`     memory of the device
+`rmm_rs.statistics`       counters and a profiler
+`rmm_rs.allocators`       for CuPy, Numba and PyTorch
+`rmm_rs.as_rmm`           importing it makes `import rmm` mean this package
+========================  =========================================================
+
+Programs that were compiled against RMM, such as cuDF, need the real RMM: see `docs/python.md`.
+"""
+
+import atexit
+
+from rmm_rs import _rmm, mr
+from rmm_rs._version import __git_commit__, __version__
+from rmm_rs.mr import disable_logging, enable_logging, get_log_filenames
+from rmm_rs.pylibrmm.device_buffer import DeviceBuffer
+from rmm_rs.pylibrmm.logger import (
+    flush_logger,
+    get_flush_level,
+    get_logging_level,
+    level_enum,
+    set_flush_level,
+    set_logging_level,
+    should_log,
+)
+from rmm_rs.rmm import (
+    RMMError,
+    is_initialized,
+    register_reinitialize_hook,
+    reinitialize,
+    unregister_reinitialize_hook,
+)
+
+# RMM has these as attributes too once it is imported.
+from rmm_rs import _cuda, librmm, pylibrmm, rmm, statistics  # noqa: F401  isort: skip
+
+# Not in RMM.
+from rmm_rs._rmm import parse_bytes, tag, trim  # noqa: F401  isort: skip
+
+__all__ = [
+    "DeviceBuffer",
+    "RMMError",
+    "disable_logging",
+    "enable_logging",
+    "flush_logger",
+    "get_flush_level",
+    "get_log_filenames",
+    "get_logging_level",
+    "is_initialized",
+    "level_enum",
+    "mr",
+    "register_reinitialize_hook",
+    "reinitialize",
+    "set_flush_level",
+    "set_logging_level",
+    "should_log",
+    "unregister_reinitialize_hook",
+]
+
+# Logs are complete before the interpreter drops what modules hold.
+atexit.register(_rmm._flush_all_logs)

@@ -1,0 +1,1 @@
+"""Allocators for other libraries. Each module is imported without its library being usable."""

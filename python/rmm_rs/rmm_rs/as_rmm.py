@@ -1,0 +1,114 @@
+"""Makes `import rmm` mean this package, in this process, from now on.
+
+::
+
+    import rmm_rs.as_rmm     # first
+    import rmm               # rmm_rs
+
+or ``python -m rmm_rs program.py``, or ``pytest -p rmm_rs.as_rmm``. Nothing is installed under the name
+`rmm`, so a program without this line gets the real RMM, if that is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+#: Packages that were compiled against RMM: they need its C++ classes.
+_COMPILED_AGAINST_RMM = frozenset(
+    {"cudf", "cugraph", "cuml", "pylibcudf", "pylibcugraph", "pylibraft", "ucxx"}
+)
+
+
+def _own_name(name: str) -> str:
+    """The module of this package for one of RMM's."""
+    return "rmm_rs" + name.removeprefix("rmm")
+
+
+class _Alias(Loader):
+    """Loads a module of RMM as the module of this package: the same object."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, ModuleSpec | None] = {}
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(_own_name(spec.name))
+        self._specs[spec.name] = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has given it the alias's spec meanwhile.
+        name = module.__spec__.name if module.__spec__ else ""
+        module.__spec__ = self._specs.pop(name, module.__spec__)
+        if module.__spec__ is not None:
+            module.__loader__ = module.__spec__.loader
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self) -> None:
+        self._loader = _Alias()
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        package = fullname.partition(".")[0]
+        if package in _COMPILED_AGAINST_RMM:
+            raise ImportError(
+                f"{package} was compiled against RMM and can not use rmm_rs in its place. Use the "
+                "real RMM, and rmm_rs's pool by the package rmm-rs-plugin-cu13",
+                name=fullname,
+            )
+        if package != "rmm":
+            return None
+        own = _own_name(fullname)
+        try:
+            found = importlib.import_module(own)
+        except ModuleNotFoundError as error:
+            if error.name == own:
+                raise ModuleNotFoundError(
+                    f"No module named {fullname!r}: rmm_rs stands for rmm here, and has none",
+                    name=fullname,
+                ) from None
+            raise
+        is_package = hasattr(found, "__path__")
+        return ModuleSpec(fullname, self._loader, is_package=is_package)
+
+
+def install() -> None:
+    """Installs the alias. Without effect from the second call on.
+
+    Raises
+    ------
+    ImportError
+        If the real RMM is imported already; nothing is changed then.
+    """
+    import rmm_rs
+
+    known = sys.modules.get("rmm")
+    if known is rmm_rs:
+        return
+    if known is not None:
+        path = getattr(known, "__file__", None) or "an unknown file"
+        raise ImportError(
+            f"rmm is imported already, from {path}: import rmm_rs.as_rmm before it",
+            name="rmm",
+            path=path,
+        )
+    rmm_rs.__version__ = rmm_rs._version.ALIAS_VERSION
+    sys.meta_path.insert(0, _Finder())
+    importlib.import_module("rmm")
+    for name in [name for name in sys.modules if name.startswith("rmm_rs.")]:
+        own = sys.modules[name]
+        # Its own names are not RMM's: neither the extension module nor the alias.
+        if name not in ("rmm_rs._rmm", "rmm_rs.as_rmm"):
+            sys.modules["rmm" + name.removeprefix("rmm_rs")] = own
+
+
+install()

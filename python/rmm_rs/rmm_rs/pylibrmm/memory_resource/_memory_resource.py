@@ -1,0 +1,144 @@
+"""The classes of memory resources, and what is set for each device."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from rmm_rs import _rmm
+from rmm_rs._cuda.gpu import CUDARuntimeError, getDevice, setDevice
+from rmm_rs._rmm import (
+    AlignedResourceAdaptor,
+    ArenaMemoryResource,
+    BinningMemoryResource,
+    CallbackMemoryResource,
+    CudaAsyncMemoryResource,
+    CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource,
+    CudaMemoryResource,
+    DeviceMemoryResource,
+    FailureCallbackResourceAdaptor,
+    FallbackMemoryResource,
+    FixedSizeMemoryResource,
+    LimitingResourceAdaptor,
+    LoggingResourceAdaptor,
+    ManagedMemoryResource,
+    PinnedHostMemoryResource,
+    PoolMemoryResource,
+    PrefetchResourceAdaptor,
+    SamHeadroomMemoryResource,
+    SpecMemoryResource,
+    StatisticsResourceAdaptor,
+    SystemMemoryResource,
+    TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor,
+    UpstreamResourceAdaptor,
+    VirtualMemoryResource,
+    _append_id,
+    available_device_memory,
+    get_current_device_resource,
+    get_per_device_resource,
+    is_initialized,
+    set_current_device_resource,
+    set_per_device_resource,
+    parse_bytes,
+)
+
+_CUDA_ERROR_NO_DEVICE = 100
+
+
+def _initialize(
+    pool_allocator: bool = False,
+    managed_memory: bool = False,
+    initial_pool_size: int | str | None = None,
+    maximum_pool_size: int | str | None = None,
+    devices: int | Iterable[int] | None = 0,
+    logging: bool = False,
+    log_file_name: str | None = None,
+) -> None:
+    """Gives each device a new resource. See `rmm_rs.reinitialize`."""
+    upstream = ManagedMemoryResource if managed_memory else CudaMemoryResource
+    # Before anything changes: a wrong size leaves all as it was.
+    sizes: dict[str, Any] = {}
+    if pool_allocator:
+        sizes = {
+            name: None if size is None else parse_bytes(size)
+            for name, size in (
+                ("initial_pool_size", initial_pool_size),
+                ("maximum_pool_size", maximum_pool_size),
+            )
+        }
+    if devices is None:
+        devices = [0]
+    elif isinstance(devices, int):
+        devices = [devices]
+    try:
+        original = getDevice()
+    except CUDARuntimeError as error:
+        if error.status != _CUDA_ERROR_NO_DEVICE:
+            raise
+        warnings.warn(error.msg, stacklevel=3)
+        return
+    _rmm._forget_resources()
+    # One for all devices, as in RMM: it asks the driver for memory of the current device.
+    base = upstream()
+    try:
+        for device in devices:
+            setDevice(device)
+            resource: DeviceMemoryResource = base
+            if pool_allocator:
+                resource = PoolMemoryResource(base, **sizes)
+            if logging:
+                resource = LoggingResourceAdaptor(resource, log_file_name)
+            set_per_device_resource(device, resource)
+    finally:
+        setDevice(original)
+
+
+def _flush_logs() -> None:
+    """Flushes the logs of the devices' resources."""
+    for resource in _rmm._per_device_resources().values():
+        if isinstance(resource, LoggingResourceAdaptor):
+            resource.flush()
+
+
+def enable_logging(log_file_name: str | None = None) -> None:
+    """Logs what every device's resource does.
+
+    Parameters
+    ----------
+    log_file_name : str, optional
+        The file, into whose name each device's number goes; by default the one that the
+        environment variable ``RMM_LOG_FILE`` names.
+
+    Raises
+    ------
+    ValueError
+        If no file is named.
+    """
+    for device in list(_rmm._per_device_resources()) or [0]:
+        resource = get_per_device_resource(device)
+        if not isinstance(resource, LoggingResourceAdaptor):
+            logged = LoggingResourceAdaptor(resource, log_file_name)
+            set_per_device_resource(device, logged)
+
+
+def disable_logging() -> None:
+    """Ends what `enable_logging` or `reinitialize` began."""
+    for device, resource in _rmm._per_device_resources().items():
+        if isinstance(resource, LoggingResourceAdaptor):
+            resource.flush()
+            set_per_device_resource(device, resource.get_upstream())
+
+
+def get_log_filenames() -> dict[int, str | None]:
+    """The log file of each device that is in use; None for those that are not logged."""
+    return {
+        device: resource.get_file_name()
+        if isinstance(resource, LoggingResourceAdaptor)
+        else None
+        for device, resource in _rmm._per_device_resources().items()
+    }
+

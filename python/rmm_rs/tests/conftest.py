@@ -1,0 +1,54 @@
+"""All tests run on the software driver, unless `RMM_CUDA_LIBRARY` or `RMM_DRIVER` says otherwise.
+
+Before: ``cargo build -p rmm-sim-driver``, and the package installed, or built in place by
+``maturin develop -m crates/rmm-py/Cargo.toml``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+if "RMM_CUDA_LIBRARY" not in os.environ and os.environ.get("RMM_DRIVER") != "cuda":
+    # Before the extension module asks for the driver.
+    _driver = ROOT / "target" / "debug" / "librmm_sim_driver.so"
+    if not _driver.exists():
+        raise RuntimeError(f"{_driver} is missing: cargo build -p rmm-sim-driver")
+    os.environ["RMM_CUDA_LIBRARY"] = str(_driver)
+    os.environ.setdefault("RMM_SIM_DEVICES", "2")
+
+import pytest  # noqa: E402
+
+import rmm_rs  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh_resources() -> Iterator[None]:
+    """Every test begins and ends with the first resource of each device."""
+    rmm_rs.reinitialize()
+    yield
+    rmm_rs.reinitialize()
+
+
+@pytest.fixture
+def run() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs Python code, or arguments, in a process of its own."""
+
+    def run_python(
+        code: str, *, arguments: tuple[str, ...] = (), env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *(arguments or ("-c", code))]
+        environment = {**os.environ, **(env or {})}
+        package = str(Path(rmm_rs.__file__).resolve().parents[1])
+        path = [package, *filter(None, [environment.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env=environment, check=False
+        )
+
+    return run_python

@@ -1,0 +1,180 @@
+"""The end of a process, forks, and second interpreters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+HELD = {
+    "globals": "kept = [DeviceBuffer(size=100), DeviceBuffer(size=100, stream=Stream())]",
+    "cycle": """
+class Derived(DeviceBuffer):
+    pass
+kept = Derived(size=100)
+kept.itself = kept
+""",
+    "builtins": "import builtins; builtins.kept = DeviceBuffer(size=100, stream=Stream())",
+    "pool": """
+pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
+mr.set_current_device_resource(pool)
+kept = DeviceBuffer(size=100)
+""",
+    "callback": """
+base = mr.CudaMemoryResource()
+resource = mr.CallbackMemoryResource(
+    lambda size, stream: base.allocate(size, stream),
+    lambda address, size, stream: base.deallocate(address, size, stream),
+)
+mr.set_current_device_resource(mr.PoolMemoryResource(resource, "1MiB"))
+kept = DeviceBuffer(size=100)
+""",
+    "daemon": """
+import threading
+ready = threading.Event()
+def work():
+    stream = Stream()
+    while True:
+        kept = DeviceBuffer(size=100, stream=stream)
+        ready.set()
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+""",
+    "thread local": """
+import threading
+local = threading.local()
+local.kept = DeviceBuffer(size=100, mr=mr.StatisticsResourceAdaptor(mr.CudaMemoryResource()))
+""",
+}
+
+ENDS = {
+    "return": ("", 0),
+    "sys.exit": ("import sys; sys.exit(3)", 3),
+    "exception": ("raise SystemExit(4)", 4),
+    "os._exit": ("import os; os._exit(5)", 5),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("held", HELD)
+def test_a_process_ends_quietly(run: Run, held: str, end: str) -> None:
+    begin = "from rmm_rs import DeviceBuffer, mr\nfrom rmm_rs.pylibrmm.stream import Stream\n"
+    code, status = ENDS[end]
+    result = run(begin + HELD[held] + "\n" + code)
+    assert (result.returncode, result.stderr) == (status, "")
+
+
+def test_logs_are_complete_at_the_end(run: Run, tmp_path: Any) -> None:
+    code = f"""
+import rmm_rs
+rmm_rs.enable_logging({str(tmp_path / "log.csv")!r})
+kept = rmm_rs.DeviceBuffer(size=100)
+import os, atexit
+"""
+    result = run(code)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert ",allocate," in (tmp_path / "log.dev0.csv").read_text()
+
+
+FORK = """
+import gc, os, sys, rmm_rs
+from rmm_rs import mr
+from rmm_rs.pylibrmm.stream import Stream
+pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
+mr.set_current_device_resource(pool)
+stream = Stream()
+kept = [rmm_rs.DeviceBuffer(size=1000, stream=stream) for _ in range(10)]
+child = os.fork()
+if child == 0:
+    for call in (
+        lambda: rmm_rs.DeviceBuffer(size=10),
+        lambda: pool.allocate(10),
+        lambda: kept[0].copy(),
+        lambda: bytes(kept[0]),
+        lambda: Stream(),
+        lambda: stream.synchronize(),
+        lambda: mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB"),
+        lambda: mr.set_current_device_resource(pool),
+        lambda: mr.available_device_memory(),
+        lambda: rmm_rs._cuda.gpu.getDevice(),
+    ):
+        try:
+            call()
+        except RuntimeError as error:
+            if "start processes with spawn" not in str(error):
+                os._exit(1)
+        else:
+            os._exit(2)
+    kept.clear()
+    del pool, stream
+    gc.collect()
+    sys.exit(7)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 7, status
+assert len(bytes(kept[0])) == 1000
+kept.clear()
+assert pool.statistics()["live_bytes"] == 0
+"""
+
+
+def test_a_fork_leaves_the_parent_alone(run: Run) -> None:
+    result = run(FORK)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_importing_before_a_fork_is_fine(run: Run) -> None:
+    result = run("""
+import os, rmm_rs
+child = os.fork()
+size = rmm_rs.DeviceBuffer(size=10).size
+if child:
+    _, status = os.waitpid(child, 0)
+    assert status == 0, status
+assert size == 10
+""")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the module of 3.11 is `_xxsubinterpreters`")
+def test_a_second_interpreter_is_refused(run: Run) -> None:
+    result = run("""
+import rmm_rs
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+code = '''
+try:
+    import rmm_rs
+except ImportError:
+    pass
+else:
+    raise SystemError("it was imported")
+'''
+# An interpreter that shares the lock, as a web server's: it takes modules of every kind.
+try:
+    other = interpreters.create(isolated=False)
+except TypeError:
+    other = interpreters.create("legacy")
+failed = interpreters.run_string(other, code)
+assert failed is None, failed
+interpreters.destroy(other)
+""")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_import_is_fast(run: Run) -> None:
+    result = run("""
+import time
+before = time.perf_counter()
+import rmm_rs
+import sys
+assert "numpy" not in sys.modules
+print(time.perf_counter() - before)
+""")
+    # A bound that a loaded machine keeps too: a tenth of it is usual.
+    assert float(result.stdout) < 1.0

@@ -1,0 +1,276 @@
+"""What each resource class does, and which one is current."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rmm_rs
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs.pylibrmm.memory_resource._memory_resource import _append_id
+
+
+def test_the_current_resource_is_the_object_that_was_set() -> None:
+    first = mr.get_current_device_resource()
+    assert type(first) is mr.CudaMemoryResource
+    assert mr.get_current_device_resource() is first
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
+    assert mr.set_current_device_resource(pool) is None
+    assert mr.get_current_device_resource() is pool
+    assert mr.get_per_device_resource(0) is pool
+    other = mr.get_per_device_resource(1)
+    assert other is not pool and mr.get_per_device_resource(1) is other
+    assert mr.is_initialized()
+
+
+def test_each_device_has_a_resource() -> None:
+    from rmm_rs._cuda.gpu import getDevice, getDeviceCount, setDevice
+
+    assert getDeviceCount() == 2
+    resources = [mr.CudaMemoryResource(), mr.CudaMemoryResource()]
+    for device, resource in enumerate(resources):
+        mr.set_per_device_resource(device, resource)
+    try:
+        for device, resource in enumerate(resources):
+            setDevice(device)
+            assert getDevice() == device
+            assert mr.get_current_device_resource() is resource
+    finally:
+        setDevice(0)
+
+
+def test_an_adaptor_has_the_object_that_was_given() -> None:
+    base = mr.CudaMemoryResource()
+    pool = mr.PoolMemoryResource(base, "1MiB")
+    top = mr.StatisticsResourceAdaptor(upstream_mr=pool)
+    assert top.upstream_mr is pool and top.get_upstream() is pool
+    assert pool.upstream_mr is base
+    with pytest.raises(AttributeError):
+        top.upstream_mr = base  # type: ignore[misc]
+
+
+def test_a_pool_knows_its_size() -> None:
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB", "2MiB")
+    assert pool.pool_size() == 1 << 20
+    address = pool.allocate(1 << 20)
+    assert pool.statistics()["live_bytes"] == 1 << 20
+    with pytest.raises(MemoryError):
+        pool.allocate(2 << 20)
+    pool.deallocate(address, 1 << 20)
+    assert pool.trim() == pool.statistics()["peak_reserved_bytes"]
+    assert pool.pool_size() == 0
+    free, total = mr.available_device_memory()
+    half = mr.PoolMemoryResource(mr.CudaMemoryResource())
+    assert half.pool_size() == free // 2 - free // 2 % 256 and free <= total
+    assert mr.PoolMemoryResource(mr.CudaMemoryResource(), "0").pool_size() == 0
+
+
+def test_a_pool_has_presets_of_our_own() -> None:
+    for preset in ("throughput", "compact", "deterministic"):
+        pool = mr.PoolMemoryResource(
+            mr.VirtualMemoryResource(), 0, preset=preset, release="8MiB", soft_maximum_size="16MiB"
+        )
+        pool.deallocate(pool.allocate(1000), 1000)
+    assert rmm_rs.trim(mr.StatisticsResourceAdaptor(pool)) > 0
+
+
+def test_bins_serve_their_sizes() -> None:
+    def counting() -> mr.StatisticsResourceAdaptor:
+        return mr.StatisticsResourceAdaptor(mr.CudaMemoryResource())
+
+    upstream, small, large = counting(), counting(), counting()
+    binning = mr.BinningMemoryResource(upstream)
+    assert binning.bin_mrs == []
+    binning.add_bin(1024, small)
+    binning.add_bin(4096, large)
+    assert binning.bin_mrs == [small, large]
+    blocks = [(binning.allocate(size), size) for size in (1, 1024, 1025, 4096, 4097)]
+    counts = [resource.allocation_counts.current_count for resource in (small, large, upstream)]
+    assert counts == [2, 2, 1]
+    # Between 1,024 and 4,096 memory is allocated, above 4,096 too; below 1,024 it is freed first.
+    for size in (2048, 4096, 8192):
+        with pytest.raises(RuntimeError, match="while memory of its sizes is allocated"):
+            binning.add_bin(size)
+    for address, size in blocks[:2]:
+        binning.deallocate(address, size)
+    binning.add_bin(512)
+    for address, size in blocks[2:]:
+        binning.deallocate(address, size)
+    binning.add_bin(1024, large)
+    binning.deallocate(binning.allocate(1000), 1000)
+    counts = [resource.allocation_counts.current_count for resource in (small, large, upstream)]
+    assert counts == [0, 0, 1], "the upstream has the blocks of the bin of 512"
+    with pytest.raises(ValueError):
+        binning.add_bin(0)
+
+
+def test_a_limit_counts_rounded_sizes() -> None:
+    limited = mr.LimitingResourceAdaptor(mr.CudaMemoryResource(), allocation_limit=1024)
+    assert limited.get_allocation_limit() == 1024
+    buffers = [DeviceBuffer(size=1, mr=limited) for _ in range(4)]
+    assert limited.get_allocated_bytes() == 1024
+    with pytest.raises(MemoryError, match="out_of_memory"):
+        DeviceBuffer(size=1, mr=limited)
+    del buffers
+    assert limited.get_allocated_bytes() == 0
+
+
+def test_counters_have_levels() -> None:
+    counting = mr.StatisticsResourceAdaptor(mr.CudaMemoryResource())
+    outer = DeviceBuffer(size=10, mr=counting)
+    before = counting.push_counters()
+    assert (before.current_bytes, before.current_count) == (10, 1)
+    inner = DeviceBuffer(size=100, mr=counting)
+    del outer
+    now = counting.allocation_counts
+    assert (now.current_bytes, now.current_count, now.peak_bytes, now.total_bytes) == (90, 0, 100, 100)
+    assert now["peak_count"] == 1
+    assert counting.pop_counters() == now
+    below = counting.allocation_counts
+    assert (below.current_bytes, below.peak_bytes, below.total_count) == (100, 110, 2)
+    with pytest.raises(IndexError, match="cannot pop the last counter pair"):
+        counting.pop_counters()
+    del inner
+
+
+def test_a_tracker_names_what_is_left() -> None:
+    tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource(), capture_stacks=True)
+    assert tracking.get_outstanding_allocations_str() == ""
+    buffer = DeviceBuffer(size=100, mr=tracking)
+    assert tracking.get_allocated_bytes() == 100
+    assert f"{buffer.ptr:x}" in tracking.get_outstanding_allocations_str()
+    tracking.log_outstanding_allocations()
+    del buffer
+    assert tracking.get_allocated_bytes() == 0
+
+
+def test_a_log_has_a_line_for_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logging = mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), str(tmp_path / "log.csv"))
+    path = tmp_path / "log.dev0.csv"
+    assert logging.get_file_name() == str(path)
+    logging.deallocate(logging.allocate(1000), 1000)
+    logging.flush()
+    lines = path.read_text().splitlines()
+    assert lines[0] == "Thread,Time,Action,Pointer,Size,Stream"
+    assert [line.split(",")[2] for line in lines[1:]] == ["allocate", "free"]
+    with pytest.raises(ValueError, match="RMM_LOG_FILE"):
+        mr.LoggingResourceAdaptor(mr.CudaMemoryResource())
+    monkeypatch.setenv("RMM_LOG_FILE", str(tmp_path / "named"))
+    assert mr.LoggingResourceAdaptor(mr.CudaMemoryResource()).get_file_name() == str(
+        tmp_path / "named.dev0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("hello.txt", "hello.dev1.txt"), ("hello", "hello.dev1"), (".hidden", ".hidden.dev1"),
+     ("a.b/c", "a.b/c.dev1"), ("a.tar.gz", "a.tar.dev1.gz")],
+)
+def test_the_number_goes_before_the_extension(name: str, named: str) -> None:
+    assert _append_id(name, 1) == named
+
+
+def test_logging_is_turned_on_and_off(tmp_path: Path) -> None:
+    rmm_rs.reinitialize(
+        pool_allocator=True, initial_pool_size="1MiB", devices=[0, 1], logging=True,
+        log_file_name=str(tmp_path / "a.csv"),
+    )
+    names = {device: str(tmp_path / f"a.dev{device}.csv") for device in (0, 1)}
+    assert rmm_rs.get_log_filenames() == names
+    rmm_rs.disable_logging()
+    assert rmm_rs.get_log_filenames() == {0: None, 1: None}
+    pool = mr.get_current_device_resource()
+    assert type(pool) is mr.PoolMemoryResource
+    rmm_rs.enable_logging(str(tmp_path / "b.csv"))
+    assert mr.get_current_device_resource().upstream_mr is pool  # type: ignore[attr-defined]
+
+
+def test_hooks_run_backwards_before_anything_else() -> None:
+    calls: list[object] = []
+
+    def hook(*args: object, **kwargs: object) -> None:
+        calls.append((args, kwargs, mr.get_current_device_resource()))
+
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
+    mr.set_current_device_resource(pool)
+    assert rmm_rs.register_reinitialize_hook(hook, 1) is hook
+    rmm_rs.register_reinitialize_hook(hook, 2, key=3)
+    rmm_rs.reinitialize()
+    assert calls == [((2,), {"key": 3}, pool), ((1,), {}, pool)]
+    rmm_rs.unregister_reinitialize_hook(hook)
+    rmm_rs.unregister_reinitialize_hook(print)
+    rmm_rs.reinitialize()
+    assert len(calls) == 2
+
+
+def test_a_wrong_size_leaves_everything_as_it_was() -> None:
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
+    mr.set_current_device_resource(pool)
+    with pytest.raises(ValueError):
+        rmm_rs.reinitialize(pool_allocator=True, initial_pool_size="much")
+    assert mr.get_current_device_resource() is pool
+
+
+def test_managed_memory_is_initialized() -> None:
+    rmm_rs.reinitialize(managed_memory=True)
+    assert type(mr.get_current_device_resource()) is mr.ManagedMemoryResource
+    rmm_rs.reinitialize(managed_memory=True, pool_allocator=True, initial_pool_size=1 << 20)
+    pool = mr.get_current_device_resource()
+    assert type(pool.upstream_mr) is mr.ManagedMemoryResource  # type: ignore[attr-defined]
+
+
+def test_pools_of_the_driver_have_handles() -> None:
+    assert mr.CudaAsyncMemoryResource("1MiB", release_threshold=1 << 20).pool_handle() != 0
+    assert mr.experimental.CudaAsyncManagedMemoryResource().pool_handle() != 0
+
+    class CUmemoryPool(int):
+        """As `cuda.bindings` has it: the class is told by its name."""
+
+    owner = mr.CudaAsyncMemoryResource()
+    view = mr.CudaAsyncViewMemoryResource(CUmemoryPool(owner.pool_handle()))
+    assert view.pool_handle() == owner.pool_handle()
+    view.deallocate(view.allocate(100), 100)
+
+
+def test_tags_count_apart() -> None:
+    tagged = mr.TaggedResourceAdaptor(mr.CudaMemoryResource())
+    with rmm_rs.tag("input"):
+        one = DeviceBuffer(size=100, mr=tagged)
+        with rmm_rs.tag("model"):
+            two = DeviceBuffer(size=10, mr=tagged)
+        three = DeviceBuffer(size=1, mr=tagged)
+    usage = tagged.usage()
+    assert (usage["input"]["current_bytes"], usage["model"]["current_bytes"]) == (101, 10)
+    del one, two, three
+    assert tagged.usage()["input"]["current_bytes"] == 0
+
+
+def test_a_fallback_is_asked_second() -> None:
+    first = mr.LimitingResourceAdaptor(mr.CudaMemoryResource(), 256)
+    second = mr.StatisticsResourceAdaptor(mr.ManagedMemoryResource())
+    both = mr.FallbackMemoryResource(first, second)
+    assert (both.upstream_mr, both.fallback_mr) == (first, second)
+    buffers = [DeviceBuffer(size=256, mr=both) for _ in range(2)]
+    assert second.allocation_counts.current_count == both.get_fallbacks() == 1
+    assert both.get_fallback_bytes() == 256
+    del buffers
+
+
+def test_resources_are_shown() -> None:
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
+    top = mr.StatisticsResourceAdaptor(pool)
+    assert repr(pool).startswith("<PoolMemoryResource: pool: live 0 B")
+    assert "reserved 1.0 MiB" in repr(pool)
+    assert repr(mr.DeviceMemoryResource()) == "<DeviceMemoryResource>"
+    html = top._repr_html_()
+    assert "StatisticsResourceAdaptor" in html and "reserved: <b>1.0 MiB</b>" in html
+    assert "pool" in top.describe() and "cuda" in top.describe()
+
+
+def test_a_specification_makes_a_stack() -> None:
+    resource = mr.SpecMemoryResource("statistics(pool(cuda, initial=1MiB))")
+    assert resource.spec == "statistics(pool(cuda, initial=1MiB))"
+    assert "pool" in resource.describe()
+    with pytest.raises(ValueError):
+        mr.SpecMemoryResource("nothing(cuda)")
