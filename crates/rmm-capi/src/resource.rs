@@ -40,6 +40,20 @@ impl Resource {
         Self::new(any, Arc::new(AtomicU32::new(RMM_RS_STREAM_POLICY_CHECKED)))
     }
 
+    /// A new reference to a resource of Rust, for C: `rmm_rs_resource_release` releases it.
+    ///
+    /// ```
+    /// use rmm_core::{AnyResource, SyncResource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// let reference = rmm_rs::Resource::handle_of(AnyResource::of(&CudaMemoryResource::new()));
+    /// // SAFETY: the reference was not released yet.
+    /// unsafe { rmm_rs::resource::rmm_rs_resource_release(reference) };
+    /// ```
+    pub fn handle_of(any: AnyResource<()>) -> *const Self {
+        Arc::into_raw(Arc::new(Self::base(any)))
+    }
+
     /// A resource over this one.
     pub(crate) fn below(&self, any: AnyResource<()>) -> Self {
         Self::new(any, Arc::clone(&self.policy))

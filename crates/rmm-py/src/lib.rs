@@ -34,6 +34,7 @@ mod base;
 mod bins;
 mod buffer;
 mod callbacks;
+mod capsule;
 
 mod copies;
 mod counting;
@@ -99,5 +100,5 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     copies::add_to(module)?;
     device::add_to(module)?;
     module.add_function(wrap_pyfunction!(sizes::parse_bytes, module)?)?;
-    Ok(())
+    capsule::add_to(module)
 }

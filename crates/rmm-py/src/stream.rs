@@ -8,6 +8,7 @@ use pyo3::sync::PyOnceLock;
 use rmm_core::sys::CuStream;
 use rmm_core::{CudaStream, Error, StreamFlags, StreamRef};
 
+use crate::capsule::KnownToC;
 use crate::errors::{of_call, wrong_type};
 use crate::foreign::{self, Lifetime};
 use crate::fork;
@@ -31,13 +32,16 @@ pub(crate) struct Stream {
     known: Option<Kept<CudaStream>>,
     /// The Python object that the stream belongs to.
     owner: Option<Py<PyAny>>,
+    /// Of a stream that this made.
+    #[expect(dead_code, reason = "it ends with the stream")]
+    known_to_c: Option<Kept<KnownToC>>,
 }
 
 static DEFAULT: PyOnceLock<Py<Stream>> = PyOnceLock::new();
 
 impl Stream {
     pub(crate) fn new(handle: usize, known: Option<CudaStream>, owner: Option<Py<PyAny>>) -> Self {
-        Self { handle, known: known.map(Kept::new), owner }
+        Self { handle, known: known.map(Kept::new), owner, known_to_c: None }
     }
 
     /// The stream of a handle: the default streams are known.
@@ -74,7 +78,10 @@ impl Stream {
         if let Ok(stream) = object.cast::<Self>() {
             let stream = stream.get();
             let known = stream.known.as_ref().map(|known| CudaStream::clone(known));
-            let owner = stream.owner.as_ref().map(|owner| owner.clone_ref(py));
+            // A stream that this made is its own owner.
+            let given = || object.clone().unbind();
+            let owner = stream.owner.as_ref().map_or_else(given, |owner| owner.clone_ref(py));
+            let owner = Some(owner);
             return Ok(Self::new(stream.handle, known, owner));
         }
         let (handle, lifetime) = foreign::stream(object)?;
@@ -158,8 +165,11 @@ impl Stream {
     ) -> PyResult<Self> {
         let Some(object) = obj else {
             let stream = create(py, flags)?;
-            let handle = stream.as_raw().as_raw().addr();
-            return Ok(Self::new(handle, Some(stream), None));
+            let handle = stream.as_raw();
+            let known_to_c = py.detach(|| KnownToC::new(handle)).map(Kept::new);
+            let known = Some(Kept::new(stream));
+            let handle = handle.as_raw().addr();
+            return Ok(Self { handle, known, owner: None, known_to_c });
         };
         if flags.is_some() {
             let text =

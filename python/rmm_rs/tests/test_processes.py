@@ -81,7 +81,9 @@ import os, atexit
 
 
 FORK = """
-import gc, os, sys, rmm_rs
+import gc, os, sys, warnings, rmm_rs
+# A driver has threads, of which Python warns.
+warnings.simplefilter("ignore", DeprecationWarning)
 from rmm_rs import mr
 from rmm_rs.pylibrmm.stream import Stream
 pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
