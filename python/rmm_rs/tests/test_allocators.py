@@ -1,0 +1,141 @@
+"""The allocators for other libraries, with stand-ins that make the calls of the real ones."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs.pylibrmm.stream import Stream
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., types.ModuleType]]:
+    """Puts a module in the place of a library, for the import of an allocator."""
+
+    def install(name: str, **attributes: Any) -> types.ModuleType:
+        module = types.ModuleType(name)
+        module.__dict__.update(attributes)
+        module.__path__ = []
+        monkeypatch.setitem(sys.modules, name, module)
+        return module
+
+    yield install
+    for name in ("cupy", "numba", "torch"):
+        sys.modules.pop(f"rmm_rs.allocators.{name}", None)
+
+
+def _load(name: str) -> Any:
+    sys.modules.pop(f"rmm_rs.allocators.{name}", None)
+    return importlib.import_module(f"rmm_rs.allocators.{name}")
+
+
+@pytest.mark.parametrize("name", ["cupy", "numba", "torch"])
+def test_a_module_is_imported_without_its_library(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    module = _load(name)
+    if name == "torch":
+        assert module.rmm_torch_allocator is None
+    else:
+        call = module.rmm_cupy_allocator if name == "cupy" else module.RMMNumbaManager
+        with pytest.raises(ModuleNotFoundError):
+            call(10) if name == "cupy" else call()
+    sys.modules.pop(f"rmm_rs.allocators.{name}", None)
+
+
+def test_cupy_gets_memory_on_its_stream(fake: Callable[..., types.ModuleType]) -> None:
+    own = Stream()
+
+    class Foreign:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return own.__cuda_stream__()  # type: ignore[return-value]
+
+    memories: list[dict[str, Any]] = []
+
+    def unowned(**arguments: Any) -> dict[str, Any]:
+        memories.append(arguments)
+        return arguments
+
+    cuda = types.SimpleNamespace(
+        get_current_stream=Foreign,
+        UnownedMemory=unowned,
+        memory=types.SimpleNamespace(MemoryPointer=lambda memory, offset: (memory, offset)),
+        device=types.SimpleNamespace(get_device_id=lambda: 5),
+    )
+    fake("cupy", cuda=cuda)
+    allocate = _load("cupy").rmm_cupy_allocator
+    memory, offset = allocate(100)
+    assert offset == 0 and type(memory["owner"]) is DeviceBuffer
+    assert (memory["ptr"], memory["size"]) == (memory["owner"].ptr, 100)
+    assert memory["device_id"] == -1 and memory["owner"].stream == own
+    assert allocate(0)[0]["device_id"] == 5
+
+
+def test_numba_gets_memory_that_it_releases(fake: Callable[..., types.ModuleType]) -> None:
+    class Base:
+        def __init__(self) -> None:
+            self.allocations: dict[int, Any] = {}
+            self.context = "context"
+
+    pointers: list[Any] = []
+
+    def pointer(context: Any, address: Any, size: int, finalizer: Any) -> Any:
+        pointers.append((context, address.value, size, finalizer))
+        return pointers[-1]
+
+    cuda = fake(
+        "numba.cuda", HostOnlyCUDAMemoryManager=Base, IpcHandle=object, MemoryPointer=pointer
+    )
+    fake("numba", cuda=cuda)
+    fake("cuda")
+    module = _load("numba")
+    manager = module._numba_memory_manager()
+    assert manager.interface_version == 1 and manager.initialize() is None
+    tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+    mr.set_current_device_resource(tracking)
+    _, address, size, finalizer = manager.memalloc(100)
+    assert size == 100 and manager.allocations[address].ptr == address
+    finalizer()
+    assert tracking.get_allocated_bytes() == 0
+    finalizer()
+    with pytest.raises(NotImplementedError):
+        manager.get_memory_info()
+
+
+def test_torch_gets_the_loaded_library(fake: Callable[..., types.ModuleType]) -> None:
+    from rmm_rs import _rmm
+
+    made: list[Any] = []
+
+    class Allocator:
+        def __init__(self, path: str, alloc_fn_name: str, free_fn_name: str) -> None:
+            made.append((path, alloc_fn_name, free_fn_name))
+
+    memory = fake("torch.cuda.memory", CUDAPluggableAllocator=Allocator)
+    fake("torch", cuda=fake("torch.cuda", is_available=lambda: True, memory=memory))
+    assert isinstance(_load("torch").rmm_torch_allocator, Allocator)
+    assert made == [(_rmm.__file__, "rmm_rs_torch_allocate", "rmm_rs_torch_deallocate")]
+    fake("torch.cuda", is_available=lambda: False)
+    assert _load("torch").rmm_torch_allocator is None
+
+
+def test_torchs_functions_are_in_the_library() -> None:
+    import ctypes
+
+    from rmm_rs import _rmm
+
+    library: Any = ctypes.CDLL(_rmm.__file__)
+    allocate, deallocate = library.rmm_rs_torch_allocate, library.rmm_rs_torch_deallocate
+    allocate.restype = ctypes.c_void_p
+    allocate.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    deallocate.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    memory = allocate(1000, 0, None)
+    assert memory
+    deallocate(memory, 1000, 0, None)
