@@ -100,5 +100,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     copies::add_to(module)?;
     device::add_to(module)?;
     module.add_function(wrap_pyfunction!(sizes::parse_bytes, module)?)?;
-    capsule::add_to(module)
+    capsule::add_to(module)?;
+    // Programs import names from the modules of the tree, which say what is exported.
+    module.delattr("__all__")
 }

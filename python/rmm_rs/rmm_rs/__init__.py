@@ -16,7 +16,7 @@ Programs that were compiled against RMM, such as cuDF, need the real RMM: see `d
 import atexit
 
 from rmm_rs import _rmm, mr
-from rmm_rs._version import __git_commit__, __version__
+from rmm_rs._version import __git_commit__ as __git_commit__, __version__ as __version__
 from rmm_rs.mr import disable_logging, enable_logging, get_log_filenames
 from rmm_rs.pylibrmm.device_buffer import DeviceBuffer
 from rmm_rs.pylibrmm.logger import (
@@ -37,10 +37,16 @@ from rmm_rs.rmm import (
 )
 
 # RMM has these as attributes too once it is imported.
-from rmm_rs import _cuda, librmm, pylibrmm, rmm, statistics  # noqa: F401  isort: skip
+from rmm_rs import (  # isort: skip
+    _cuda as _cuda,
+    librmm as librmm,
+    pylibrmm as pylibrmm,
+    rmm as rmm,
+    statistics as statistics,
+)
 
 # Not in RMM.
-from rmm_rs._rmm import parse_bytes, tag, trim  # noqa: F401  isort: skip
+from rmm_rs._rmm import parse_bytes as parse_bytes, tag as tag, trim as trim  # isort: skip
 
 __all__ = [
     "DeviceBuffer",

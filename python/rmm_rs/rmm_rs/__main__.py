@@ -29,4 +29,5 @@ def main() -> None:
         runpy.run_path(first, run_name="__main__")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from rmm_rs import _rmm
 
@@ -92,7 +92,10 @@ class CUDADriverError(_CUDAError):
         super().__init__(f"{name}: {text}")
 
 
-def _checked(outcome: tuple[int, Any]) -> Any:
+T = TypeVar("T")
+
+
+def _checked(outcome: tuple[int, T]) -> T:
     status, value = outcome
     if status:
         raise CUDARuntimeError(status)

@@ -22,6 +22,7 @@ try:
 except ImportError:
     cuda = None
     HostOnlyCUDAMemoryManager = object
+    IpcHandle = MemoryPointer = None
 
 
 def _release(address: int, allocations: dict[int, Any]) -> Callable[[], None]:
@@ -34,7 +35,7 @@ def _release(address: int, allocations: dict[int, Any]) -> Callable[[], None]:
     return release
 
 
-class RMMNumbaManager(HostOnlyCUDAMemoryManager):  # type: ignore[misc, valid-type]
+class RMMNumbaManager(HostOnlyCUDAMemoryManager):  # type: ignore[misc]
     """Numba's device memory, of the current device's resource."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -34,14 +34,14 @@ from rmm_rs.pylibrmm.memory_resource import (
 )
 
 # Not in RMM, and so not in `__all__`.
-from rmm_rs.pylibrmm.memory_resource._memory_resource import (  # noqa: F401
-    AlignedResourceAdaptor,
-    CudaAsyncPinnedMemoryResource,
-    FallbackMemoryResource,
-    SpecMemoryResource,
-    TaggedResourceAdaptor,
-    ThreadSafeResourceAdaptor,
-    VirtualMemoryResource,
+from rmm_rs.pylibrmm.memory_resource._memory_resource import (
+    AlignedResourceAdaptor as AlignedResourceAdaptor,
+    CudaAsyncPinnedMemoryResource as CudaAsyncPinnedMemoryResource,
+    FallbackMemoryResource as FallbackMemoryResource,
+    SpecMemoryResource as SpecMemoryResource,
+    TaggedResourceAdaptor as TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor as ThreadSafeResourceAdaptor,
+    VirtualMemoryResource as VirtualMemoryResource,
 )
 
 __all__ = [

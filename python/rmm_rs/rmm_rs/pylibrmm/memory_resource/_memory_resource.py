@@ -46,6 +46,48 @@ from rmm_rs._rmm import (
     parse_bytes,
 )
 
+__all__ = [
+    "AlignedResourceAdaptor",
+    "ArenaMemoryResource",
+    "BinningMemoryResource",
+    "CallbackMemoryResource",
+    "CudaAsyncMemoryResource",
+    "CudaAsyncPinnedMemoryResource",
+    "CudaAsyncViewMemoryResource",
+    "CudaMemoryResource",
+    "DeviceMemoryResource",
+    "FailureCallbackResourceAdaptor",
+    "FallbackMemoryResource",
+    "FixedSizeMemoryResource",
+    "LimitingResourceAdaptor",
+    "LoggingResourceAdaptor",
+    "ManagedMemoryResource",
+    "PinnedHostMemoryResource",
+    "PoolMemoryResource",
+    "PrefetchResourceAdaptor",
+    "SamHeadroomMemoryResource",
+    "SpecMemoryResource",
+    "StatisticsResourceAdaptor",
+    "SystemMemoryResource",
+    "TaggedResourceAdaptor",
+    "ThreadSafeResourceAdaptor",
+    "TrackingResourceAdaptor",
+    "UpstreamResourceAdaptor",
+    "VirtualMemoryResource",
+    "_append_id",
+    "_flush_logs",
+    "_initialize",
+    "available_device_memory",
+    "disable_logging",
+    "enable_logging",
+    "get_current_device_resource",
+    "get_log_filenames",
+    "get_per_device_resource",
+    "is_initialized",
+    "set_current_device_resource",
+    "set_per_device_resource",
+]
+
 _CUDA_ERROR_NO_DEVICE = 100
 
 

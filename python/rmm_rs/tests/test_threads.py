@@ -1,0 +1,218 @@
+"""Threads and the interpreter's lock."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs.pylibrmm.device_buffer import to_device
+from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
+
+
+def in_threads(work: Callable[[int], None], count: int = 8) -> None:
+    """Runs the function in threads, under a watchdog."""
+    failures: list[BaseException] = []
+    begin = threading.Barrier(count)
+
+    def guarded(number: int) -> None:
+        try:
+            begin.wait(timeout=60)
+            work(number)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [
+        threading.Thread(target=guarded, args=(number,), daemon=True) for number in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert failures == [] and not any(thread.is_alive() for thread in threads)
+
+
+@pytest.fixture
+def eager() -> Any:
+    """Threads take turns as often as possible."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_threads_share_a_pool(eager: None) -> None:
+    pool = mr.PoolMemoryResource(
+        mr.TrackingResourceAdaptor(mr.CudaMemoryResource()), 0, "64MiB"
+    )
+    top = mr.StatisticsResourceAdaptor(mr.LimitingResourceAdaptor(pool, 1 << 30))
+
+    def work(number: int) -> None:
+        stream = [Stream(), DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM][number % 3]
+        for turn in range(100):
+            contents = bytes([number, turn]) * 500
+            buffer = DeviceBuffer(size=1000, stream=stream, mr=top)
+            buffer.copy_from_host(contents, stream)
+            buffer.resize(1000 + 300 * turn, stream)
+            assert buffer.tobytes(stream)[:1000] == contents
+
+    in_threads(work)
+    assert top.allocation_counts.current_bytes == 0
+    assert pool.statistics()["live_bytes"] == 0
+
+
+def test_threads_that_resize_one_buffer_get_an_error_or_succeed(eager: None) -> None:
+    tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+    mr.set_current_device_resource(tracking)
+    buffer = to_device(bytes(100))
+
+    def work(number: int) -> None:
+        for turn in range(100):
+            try:
+                if number % 2:
+                    buffer.resize(100 + 10 * turn)
+                else:
+                    assert len(bytes(buffer)) >= 100
+            except RuntimeError as error:
+                assert "another thread" in str(error)
+
+    in_threads(work)
+    assert tracking.get_allocated_bytes() == buffer.capacity()
+    del buffer
+    assert tracking.get_allocated_bytes() == 0
+
+
+def test_threads_set_and_get_the_current_resource(eager: None) -> None:
+    resources = [mr.StatisticsResourceAdaptor(mr.CudaMemoryResource()) for _ in range(4)]
+
+    def work(number: int) -> None:
+        for turn in range(50):
+            mr.set_current_device_resource(resources[(number + turn) % 4])
+            assert DeviceBuffer(size=10).mr in resources
+
+    in_threads(work)
+    assert sum(one.allocation_counts.total_count for one in resources) == 8 * 50
+    assert all(one.allocation_counts.current_count == 0 for one in resources)
+
+
+def test_the_collector_runs_while_threads_free(eager: None) -> None:
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), 0)
+
+    class Derived(DeviceBuffer):
+        pass
+
+    def work(number: int) -> None:
+        stream = Stream()
+        for _ in range(50):
+            buffer = Derived(size=2_000_000, stream=stream, mr=pool)
+            buffer.itself = buffer  # type: ignore[attr-defined]
+            del buffer
+            gc.collect(number % 3)
+
+    in_threads(work, count=4)
+    gc.collect()
+    assert pool.statistics()["live_bytes"] == 0
+
+
+# A host function that takes the interpreter's lock, on a driver's thread: whatever waits for it with
+# the lock waits for ever.
+HOST_FUNCTION = """
+import ctypes, os, threading
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs.pylibrmm.stream import Stream
+driver = ctypes.CDLL(os.environ["RMM_CUDA_LIBRARY"])
+ran = []
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ran.append(1))
+stream = Stream()
+base = mr.CudaMemoryResource()
+pool = mr.PoolMemoryResource(base, 0)
+managed = mr.ManagedMemoryResource()
+def launch():
+    ran.clear()
+    handle = ctypes.c_void_p(stream.__cuda_stream__()[1])
+    assert driver.cuLaunchHostFunc(handle, function, None) == 0
+{work}
+assert ran
+"""
+
+WAITING = {
+    "synchronize": "launch(); stream.synchronize()",
+    "tobytes": "b = DeviceBuffer(size=10, stream=stream); launch(); b.tobytes(stream)",
+    "copy": "b = DeviceBuffer(size=10, stream=stream); launch(); b.copy_to_host(stream=stream)",
+    "free": "b = DeviceBuffer(size=10, stream=stream, mr=base); launch(); del b; stream.synchronize()",
+    "collection": """
+class Derived(DeviceBuffer):
+    pass
+b = Derived(size=10, stream=stream, mr=base)
+b.itself = b
+launch()
+del b
+import gc
+gc.collect()
+stream.synchronize()
+""",
+    "trim": """
+b = DeviceBuffer(size=8 << 20, stream=stream, mr=pool)
+launch()
+del b
+pool.trim()
+stream.synchronize()
+""",
+    "end of a pool": """
+b = DeviceBuffer(size=8 << 20, stream=stream, mr=pool)
+launch()
+del b, pool
+stream.synchronize()
+""",
+    "end of a stream": """
+other = Stream()
+launch()
+stream.synchronize()
+del other
+""",
+    "prefetch": """
+b = DeviceBuffer(size=4096, stream=stream, mr=managed)
+launch()
+b.prefetch()
+stream.synchronize()
+""",
+}
+
+
+@pytest.mark.skipif(
+    "RMM_CUDA_LIBRARY" not in os.environ, reason="calls the driver's library by its path"
+)
+@pytest.mark.parametrize("work", WAITING)
+def test_the_lock_is_released_while_a_host_function_is_waited_for(
+    run: Callable[..., Any], work: str
+) -> None:
+    result = run(HOST_FUNCTION.replace("{work}", WAITING[work]))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("kind", ["default", "per thread", "own"])
+def test_a_steady_state_takes_no_driver_call_a_pair(kind: str) -> None:
+    streams = {"default": DEFAULT_STREAM, "per thread": PER_THREAD_DEFAULT_STREAM, "own": Stream()}
+    stream = streams[kind]
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "64MiB")
+    top = mr.StatisticsResourceAdaptor(pool)
+
+    def pairs(count: int) -> None:
+        for _ in range(count):
+            DeviceBuffer(size=1000, stream=stream, mr=top)
+
+    pairs(1000)
+    before = pool.statistics()
+    pairs(100)
+    after = pool.statistics()
+    changed = {name: after[name] - before[name] for name in before if after[name] != before[name]}
+    # The default stream takes one event for some hundred frees.
+    events = [changed.pop(name, 0) for name in ("events_recorded", "event_queries")]
+    assert max(events) <= (1 if kind == "default" else 0)
+    assert changed == {"allocations": 100, "cached_allocations": 100, "frees": 100}
