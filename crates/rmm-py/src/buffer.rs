@@ -1,5 +1,6 @@
 //! Buffers in device memory.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +8,7 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString, PyTuple};
 use rmm_core::{Device, DevicePtr, PrefetchTarget, Resource as _, StreamRef, prefetch};
 
 use crate::copies::between;
@@ -15,7 +16,7 @@ use crate::host::HostBytes;
 use crate::kept::without_the_lock;
 use crate::resource::{DeviceMemoryResource, allocate, make};
 use crate::stream::{Stream, StreamArg};
-use crate::{fork, registry, sizes};
+use crate::{dlpack, fork, registry, sizes};
 
 /// Memory of the device, which is freed in the order of its stream when the buffer ends.
 ///
@@ -131,9 +132,36 @@ impl DeviceBuffer {
     }
 
     /// Address and size.
-    fn range(&self) -> (u64, usize) {
+    pub(crate) fn range(&self) -> (u64, usize) {
         let block = self.block();
         (if block.size == 0 { 0 } else { block.pointer }, block.size)
+    }
+
+    pub(crate) fn resource(&self) -> &Py<DeviceMemoryResource> {
+        &self.resource
+    }
+
+    pub(crate) fn stream_object(&self, py: Python<'_>) -> Py<Stream> {
+        self.block().stream.clone_ref(py)
+    }
+
+    /// Keeps others from replacing the memory until [`end_export`](Self::end_export).
+    pub(crate) fn begin_export(&self) -> PyResult<()> {
+        let _lasts = ManuallyDrop::new(self.share()?);
+        Ok(())
+    }
+
+    /// Ends what [`begin_export`](Self::begin_export) began.
+    pub(crate) fn end_export(&self) {
+        drop(Use { uses: &self.uses, is_exclusive: false });
+    }
+
+    /// A buffer with the same contents, from the same resource on the same stream.
+    pub(crate) fn duplicate(&self, py: Python<'_>) -> PyResult<Self> {
+        let _use = self.share()?;
+        let ((pointer, size), stream) = (self.range(), self.stream_object(py));
+        let waits = stream.get().is_default_stream();
+        Self::make(py, pointer, size, &stream, Some(&self.resource), waits)
     }
 
     /// Keeps others from replacing the memory.
@@ -151,7 +179,9 @@ impl DeviceBuffer {
     fn exclude(&self) -> PyResult<Use<'_>> {
         match self.uses.compare_exchange(0, -1, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(Use { uses: &self.uses, is_exclusive: true }),
-            Err(_) => Err(PyRuntimeError::new_err("another thread uses the buffer")),
+            Err(_) => Err(PyRuntimeError::new_err(
+                "the buffer is used by another thread, or exported by DLPack",
+            )),
         }
     }
 
@@ -262,7 +292,7 @@ impl DeviceBuffer {
     /// The stream that the memory is freed on.
     #[getter]
     fn stream(&self, py: Python<'_>) -> Py<Stream> {
-        self.block().stream.clone_ref(py)
+        self.stream_object(py)
     }
 
     /// The bytes that the buffer has room for.
@@ -371,10 +401,7 @@ impl DeviceBuffer {
 
     /// A buffer with the same contents, from the same resource on the same stream.
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
-        let _use = self.share()?;
-        let ((pointer, size), stream) = (self.range(), self.stream(py));
-        let waits = stream.get().is_default_stream();
-        Self::make(py, pointer, size, &stream, Some(&self.resource), waits)
+        self.duplicate(py)
     }
 
     fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
@@ -425,6 +452,23 @@ impl DeviceBuffer {
         interface.set_item("typestr", "|u1")?;
         interface.set_item("version", 0)?;
         Ok(interface)
+    }
+
+    /// A tensor of DLPack over the memory, for which the consumer's stream waits.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        dlpack::export(slf, stream, max_version, dl_device, copy)
+    }
+
+    /// The kind of memory, by DLPack's numbers, and its device.
+    fn __dlpack_device__(&self, py: Python<'_>) -> PyResult<(u32, i32)> {
+        dlpack::device(py, self)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

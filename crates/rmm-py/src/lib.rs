@@ -39,6 +39,7 @@ mod capsule;
 mod copies;
 mod counting;
 mod device;
+mod dlpack;
 mod errors;
 mod foreign;
 mod fork;
