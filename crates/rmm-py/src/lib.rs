@@ -36,6 +36,7 @@ mod buffer;
 mod callbacks;
 mod capsule;
 
+mod collector;
 mod copies;
 mod counting;
 mod device;

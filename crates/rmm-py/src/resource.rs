@@ -6,6 +6,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as _};
 
+use crate::collector::distinct;
 use crate::errors::{self, of_allocation, of_call, wrong_type};
 use crate::kept::Kept;
 use crate::stream::{Stream, StreamArg};
@@ -146,6 +147,12 @@ impl DeviceMemoryResource {
         let name = slf.get_type().name()?.to_string();
         Ok(shown::html(slf.py(), slf.get(), &name))
     }
+
+    #[expect(clippy::unused_self, reason = "the signature is PyO3's")]
+    fn __traverse__(&self, _visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        distinct("DeviceMemoryResource");
+        Ok(())
+    }
 }
 
 /// The base of the resources that take their memory from another one.
@@ -193,6 +200,7 @@ impl UpstreamResourceAdaptor {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        distinct("UpstreamResourceAdaptor");
         visit.call(&self.upstream)
     }
 }
