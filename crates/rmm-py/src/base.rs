@@ -2,6 +2,7 @@
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use rmm_core::AnyResource;
 use rmm_core::sys::CuMemPool;
 use rmm_resources::{
@@ -31,11 +32,20 @@ macro_rules! plain {
 
         #[pymethods]
         impl $name {
+            // A class that is derived in Python may have arguments of its own.
             #[new]
-            fn py_new(py: Python<'_>) -> PyResult<PyClassInitializer<Self>> {
+            #[pyo3(signature = (*_args, **_kwargs), text_signature = "()")]
+            fn py_new(
+                py: Python<'_>,
+                _args: &Bound<'_, PyTuple>,
+                _kwargs: Option<&Bound<'_, PyDict>>,
+            ) -> PyResult<PyClassInitializer<Self>> {
                 let engine = make(py, || $build)?;
                 Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
             }
+
+            #[expect(clippy::unused_self, reason = "the signature is PyO3's")]
+            fn __init__(&self) {}
         }
     )* };
 }

@@ -5,12 +5,13 @@
 //! collector sees them as the Python object's, so that it finds cycles; if it breaks one while the
 //! engine still calls the functions, they fail as any function does whose variables are gone.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pyo3::PyTraverseError;
-use pyo3::exceptions::PyMemoryError;
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use rmm_adaptors::{
     CallbackMemoryResource as Engine, FailedAllocation,
     FailureCallbackResourceAdaptor as FailureEngine,
@@ -63,7 +64,8 @@ impl<const N: usize> Drop for Functions<N> {
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct CallbackMemoryResource {
-    functions: Arc<Functions<2>>,
+    /// Set by `__init__`, to which a class that is derived in Python may pass methods of its own.
+    functions: OnceLock<Arc<Functions<2>>>,
 }
 
 fn allocate(
@@ -108,8 +110,24 @@ fn failed(py: Python<'_>, raised: PyErr) -> Error {
 #[pymethods]
 impl CallbackMemoryResource {
     #[new]
+    #[pyo3(
+        signature = (*_args, **_kwargs),
+        text_signature = "(allocate_func, deallocate_func)"
+    )]
+    fn py_new(
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyClassInitializer<Self> {
+        let base = PyClassInitializer::from(DeviceMemoryResource::bare());
+        base.add_subclass(Self { functions: OnceLock::new() })
+    }
+
     #[pyo3(signature = (allocate_func, deallocate_func))]
-    fn py_new(allocate_func: Py<PyAny>, deallocate_func: Py<PyAny>) -> PyClassInitializer<Self> {
+    fn __init__(
+        slf: &Bound<'_, Self>,
+        allocate_func: Py<PyAny>,
+        deallocate_func: Py<PyAny>,
+    ) -> PyResult<()> {
         let functions = Arc::new(Functions(Some([allocate_func, deallocate_func])));
         let (for_allocate, for_free) = (Arc::clone(&functions), Arc::clone(&functions));
         let on_allocate = move |stream: StreamRef<'_>, layout: std::alloc::Layout| {
@@ -128,12 +146,15 @@ impl CallbackMemoryResource {
         // SAFETY: the contract of the class, as of RMM's: the functions return memory of the device
         // that nothing else uses, of the size that was asked for, and free it.
         let engine: Engine = unsafe { Engine::new(on_allocate, on_free) };
-        let base = DeviceMemoryResource::over_engine(AnyResource::new(engine));
-        base.add_subclass(Self { functions })
+        let is_first = slf.get().functions.set(functions).is_ok();
+        if is_first && slf.as_super().get().begin(AnyResource::new(engine)) {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err("the resource has its functions already"))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.functions.traverse(visit)
+        self.functions.get().map_or(Ok(()), |functions| functions.traverse(visit))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The root of all resource classes.
 
+use std::sync::OnceLock;
+
 use pyo3::PyTraverseError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
@@ -16,13 +18,24 @@ use crate::{fork, shown, sizes};
 #[derive(Debug)]
 #[pyclass(subclass, frozen, weakref, module = "rmm_rs.pylibrmm.memory_resource._memory_resource")]
 pub(crate) struct DeviceMemoryResource {
-    engine: Option<Kept<AnyResource>>,
+    /// Empty in a bare instance, and until `__init__` where that makes the resource.
+    engine: OnceLock<Kept<AnyResource>>,
 }
 
 impl DeviceMemoryResource {
     /// What every class without an upstream begins with.
     pub(crate) fn over_engine(engine: AnyResource) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(Self { engine: Some(Kept::new(engine)) })
+        PyClassInitializer::from(Self { engine: OnceLock::from(Kept::new(engine)) })
+    }
+
+    /// An instance without memory.
+    pub(crate) fn bare() -> Self {
+        Self { engine: OnceLock::new() }
+    }
+
+    /// Gives a bare instance its memory. Returns whether it had none.
+    pub(crate) fn begin(&self, engine: AnyResource) -> bool {
+        self.engine.set(Kept::new(engine)).is_ok()
     }
 
     /// The engine's resource.
@@ -31,17 +44,17 @@ impl DeviceMemoryResource {
     /// `RuntimeError` if this is a bare instance of a base class.
     #[inline]
     pub(crate) fn engine(&self) -> PyResult<&AnyResource> {
-        self.engine.as_deref().ok_or_else(bare)
+        self.engine.get().map(|engine| &**engine).ok_or_else(bare)
     }
 
     /// What the resource and those below it say of themselves, without the interpreter's lock.
     pub(crate) fn description(&self, py: Python<'_>) -> Option<Description> {
-        let resource = self.engine.as_deref().filter(|_| !fork::in_child())?;
+        let resource = self.engine.get().filter(|_| !fork::in_child())?;
         Some(py.detach(|| resource.describe()))
     }
 
     pub(crate) fn has_engine(&self) -> bool {
-        self.engine.is_some()
+        self.engine.get().is_some()
     }
 }
 
@@ -85,7 +98,17 @@ impl DeviceMemoryResource {
         _args: &Bound<'_, pyo3::types::PyTuple>,
         _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>,
     ) -> Self {
-        Self { engine: None }
+        Self::bare()
+    }
+
+    // Classes that are derived in Python pass on what they were called with, as to RMM's.
+    #[expect(clippy::unused_self, reason = "the signature is PyO3's")]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __init__(
+        &self,
+        _args: &Bound<'_, pyo3::types::PyTuple>,
+        _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>,
+    ) {
     }
 
     /// Allocates memory that may be used in the order of the stream, and returns its address.
@@ -184,7 +207,7 @@ impl UpstreamResourceAdaptor {
         _args: &Bound<'_, pyo3::types::PyTuple>,
         _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>,
     ) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(DeviceMemoryResource { engine: None })
+        PyClassInitializer::from(DeviceMemoryResource::bare())
             .add_subclass(Self { upstream: upstream_mr.0.unbind() })
     }
 

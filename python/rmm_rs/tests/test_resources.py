@@ -274,3 +274,48 @@ def test_a_specification_makes_a_stack() -> None:
     assert "pool" in resource.describe()
     with pytest.raises(ValueError):
         mr.SpecMemoryResource("nothing(cuda)")
+
+
+def test_derived_classes_have_arguments_of_their_own() -> None:
+    class Named(mr.CudaMemoryResource):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    class Pool(mr.PoolMemoryResource):
+        def __init__(self, upstream_mr: mr.DeviceMemoryResource, initial: str) -> None:
+            super().__init__(upstream_mr, initial)
+            self.initial = initial
+
+    class Methods(mr.CallbackMemoryResource):
+        def __init__(self, base: mr.DeviceMemoryResource) -> None:
+            super().__init__(self.take, self.give)
+            self.base = base
+
+        def take(self, size: int, stream: object) -> int:
+            return self.base.allocate(size)
+
+        def give(self, address: int, size: int, stream: object) -> None:
+            self.base.deallocate(address, size)
+
+    named = Named("name")
+    pool = Pool(named, "1MiB")
+    methods = Methods(pool)
+    assert (named.name, pool.initial, pool.upstream_mr) == ("name", "1MiB", named)
+    DeviceBuffer(size=10, mr=methods)
+    with pytest.raises(RuntimeError, match="already"):
+        mr.CallbackMemoryResource.__init__(methods, print, print)
+    for class_ in (mr.CudaMemoryResource, mr.ManagedMemoryResource):
+        with pytest.raises(TypeError):
+            class_(1)  # type: ignore[call-arg]
+
+
+def test_a_callback_resource_needs_its_init() -> None:
+    class Careless(mr.CallbackMemoryResource):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(RuntimeError):
+        Careless().allocate(10)
+    with pytest.raises(TypeError):
+        mr.CallbackMemoryResource()  # type: ignore[call-arg]
