@@ -40,7 +40,11 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python code, or arguments, in a process of its own."""
 
     def run_python(
-        code: str, *, arguments: tuple[str, ...] = (), env: dict[str, str] | None = None
+        code: str,
+        *,
+        arguments: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *(arguments or ("-c", code))]
         environment = {**os.environ, **(env or {})}
@@ -48,7 +52,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
         path = [package, *filter(None, [environment.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(path)
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=120, env=environment, check=False
+            command, capture_output=True, text=True, timeout=timeout, env=environment, check=False
         )
 
     return run_python

@@ -120,25 +120,39 @@ def test_the_collector_runs_while_threads_free(eager: None) -> None:
     assert pool.statistics()["live_bytes"] == 0
 
 
-# A host function that takes the interpreter's lock, on a driver's thread: whatever waits for it with
-# the lock waits for ever.
+# A host function that runs on another thread and waits for a third one, both of which need the
+# interpreter's lock: a call of the main thread that waits for the stream with the lock never returns.
 HOST_FUNCTION = """
-import ctypes, os, threading
+import ctypes, os, sys, threading
 from rmm_rs import DeviceBuffer, mr
 from rmm_rs.pylibrmm.stream import Stream
+sys.setswitchinterval(1000)  # no thread loses the lock but by a wait
 driver = ctypes.CDLL(os.environ["RMM_CUDA_LIBRARY"])
-ran = []
-function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ran.append(1))
+entered, waits, released = (threading.Event() for _ in range(3))
+def on_stream(_):
+    entered.set()
+    released.wait()
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(on_stream)
 stream = Stream()
+handle = ctypes.c_void_p(stream.__cuda_stream__()[1])
 base = mr.CudaMemoryResource()
 pool = mr.PoolMemoryResource(base, 0)
 managed = mr.ManagedMemoryResource()
+def poll():
+    # It makes calls of the driver until one of them runs the function.
+    while not entered.is_set():
+        driver.cuStreamQuery(handle)
+def release():
+    waits.wait()
+    released.set()
 def launch():
-    ran.clear()
-    handle = ctypes.c_void_p(stream.__cuda_stream__()[1])
     assert driver.cuLaunchHostFunc(handle, function, None) == 0
+    for work in (poll, release):
+        threading.Thread(target=work, daemon=True).start()
+    entered.wait()
+    waits.set()
 {work}
-assert ran
+assert released.is_set()
 """
 
 WAITING = {
@@ -192,7 +206,7 @@ stream.synchronize()
 def test_the_lock_is_released_while_a_host_function_is_waited_for(
     run: Callable[..., Any], work: str
 ) -> None:
-    result = run(HOST_FUNCTION.replace("{work}", WAITING[work]))
+    result = run(HOST_FUNCTION.replace("{work}", WAITING[work]), timeout=60)
     assert (result.returncode, result.stderr) == (0, "")
 
 
