@@ -44,7 +44,6 @@ macro_rules! plain {
                 Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
             }
 
-            #[expect(clippy::unused_self, reason = "the signature is PyO3's")]
             fn __init__(&self) {}
         }
     )* };

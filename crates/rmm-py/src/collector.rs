@@ -8,7 +8,7 @@ use std::hint::black_box;
 /// addresses along the chain of bases. The optimizer merges functions with equal code: where the
 /// first and the third class of a chain have one address, and the second another, each calls the
 /// other for ever. So the bases that others derive from have code of their own.
-#[inline(always)]
+#[inline]
 pub(crate) fn distinct(class: &'static str) {
     let _code = black_box(class);
 }

@@ -110,12 +110,12 @@ unsafe extern "C" fn end_capsule<T: Managed>(capsule: *mut ffi::PyObject) {
     unsafe { delete(tensor.cast::<T>()) };
 }
 
-fn capsule<'py, T: Managed>(
-    py: Python<'py>,
+fn capsule<T: Managed>(
+    py: Python<'_>,
     buffer: Py<DeviceBuffer>,
     device: DLDevice,
     flags: u64,
-) -> PyResult<Bound<'py, PyCapsule>> {
+) -> PyResult<Bound<'_, PyCapsule>> {
     // A resize from here on raises, until the tensor ends.
     buffer.get().begin_export()?;
     let (address, size) = buffer.get().range();

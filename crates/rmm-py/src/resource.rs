@@ -171,7 +171,7 @@ impl DeviceMemoryResource {
         Ok(shown::html(slf.py(), slf.get(), &name))
     }
 
-    #[expect(clippy::unused_self, reason = "the signature is PyO3's")]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the signature is PyO3's")]
     fn __traverse__(&self, _visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         distinct("DeviceMemoryResource");
         Ok(())

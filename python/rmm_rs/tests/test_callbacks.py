@@ -219,6 +219,7 @@ def test_the_engine_keeps_functions_that_python_dropped() -> None:
     del base
     gc.collect()
     DeviceBuffer(size=100, mr=pool)
+    DEFAULT_STREAM.synchronize()
     assert pool.trim() > 0
 
 
