@@ -56,3 +56,18 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run_python
+
+
+@pytest.fixture
+def trimmed() -> Callable[[Callable[[], int]], int]:
+    """Trims until memory is returned: a pool returns only what is known to be unused, and the event
+    that says so may be recorded by the first call."""
+
+    def until_something(trim: Callable[[], int]) -> int:
+        for _ in range(100):
+            rmm_rs.pylibrmm.stream.DEFAULT_STREAM.synchronize()
+            if released := trim():
+                return released
+        return 0
+
+    return until_something
