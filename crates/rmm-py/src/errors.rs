@@ -2,11 +2,11 @@
 //!
 //! | engine | Python |
 //! |---|---|
-//! | any failed allocation | `MemoryError`, whose text begins as `std::bad_alloc` or, if there is too little memory, as `rmm::out_of_memory` |
+//! | any failed allocation | `MemoryError`, whose text begins as that of RMM's exception |
 //! | invalid argument | `ValueError` |
 //! | out of range | `IndexError` |
 //! | everything else | `RuntimeError` |
-//! | an exception that a callback raised | itself, if it is a `MemoryError`; else a `RuntimeError` with its text, caused by it |
+//! | an exception that a callback raised | a `MemoryError` itself; others as the cause of a `RuntimeError` |
 
 use std::cell::RefCell;
 

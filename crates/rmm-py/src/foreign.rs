@@ -2,8 +2,8 @@
 //!
 //! | object | lifetime |
 //! |---|---|
-//! | CuPy's `Stream`, Numba's `Stream` that is not external | the object destroys the stream when it ends: the engine's stream keeps the object |
-//! | CuPy's `ExternalStream`, Numba's external ones, everything else with `__cuda_stream__` | unknown: the object may have no part in it, or may be closed |
+//! | CuPy's `Stream`, Numba's `Stream` that is not external | the engine's stream keeps the object, which owns it |
+//! | external ones of both, all else with `__cuda_stream__` | its end is unknown |
 //!
 //! Classes are told by their names: none of the libraries is imported.
 

@@ -6,9 +6,9 @@
 //!
 //! | tests | why not |
 //! |---|---|
-//! | 12 of `launch`, 6 of `nvrtc`, 3 of `unified_memory` (`global`, `host`, `single_stream`) | they compile a kernel by NVRTC, which is not part of a driver |
-//! | `test_pinned_copy_is_faster`, `test_default_pinned_host_reads_are_faster_than_write_combined` | they time kinds of host memory, which are the same here: they pass or fail by chance |
-//! | `test_event_try_is_complete` | a host function waits for what the thread does after `cuEventQuery`, and the device makes progress during that call |
+//! | 12 of `launch`, 6 of `nvrtc`, 3 of `unified_memory` | NVRTC is no part of a driver |
+//! | 2 of pinned memory | they time kinds of host memory, which are the same here |
+//! | `test_event_try_is_complete` | `cuEventQuery` runs a host function that waits for its caller |
 
 use cudarc::driver::{CudaContext, DriverError};
 use cudarc_0_19 as cudarc;
