@@ -46,7 +46,10 @@ const LEFT_OUT: [(&str, &str); 12] = [
     ),
     ("rmm-interop-cuda-core", "its build needs the headers of CUDA 13"),
     ("rmm-preload", "as for rmm-sim-driver"),
-    ("rmm-capi", "it is linked with C++ that is not built for AddressSanitizer, and programs load it"),
+    (
+        "rmm-capi",
+        "it is linked with C++ that is not built for AddressSanitizer, and programs load it",
+    ),
     ("rmm-py", "Python loads it, which is not built for AddressSanitizer"),
     (
         "rmm-sim-driver",

@@ -2,7 +2,7 @@
 //!
 //! | object | lifetime |
 //! |---|---|
-//! | CuPy's `Stream`, Numba's `Stream` that is not external | the engine's stream keeps the object, which owns it |
+//! | CuPy's `Stream`, Numba's `Stream` of its own | the engine's stream keeps the object, which owns it |
 //! | external ones of both, all else with `__cuda_stream__` | its end is unknown |
 //!
 //! Classes are told by their names: none of the libraries is imported.

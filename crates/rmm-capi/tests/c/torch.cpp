@@ -1,4 +1,5 @@
-// What PyTorch's CUDAPluggableAllocator does: it loads functions by name, and expects an exception when memory is out.
+// What PyTorch's CUDAPluggableAllocator does: it loads functions by name, and expects an
+// exception when memory is out.
 #include <dlfcn.h>
 
 #include <atomic>
