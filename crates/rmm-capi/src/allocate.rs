@@ -63,7 +63,7 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate(
         let (Some(resource), Ok(layout), false) = (known, layout, out.is_null()) else {
             return refused(known, bytes, alignment, "the place for the address is null");
         };
-        let allocate = |stream: StreamRef<'_>| resource.any.allocate(stream, layout);
+        let allocate = |stream: StreamRef<'_>| resource.allocate(stream, layout);
         // SAFETY: the crate's contract.
         match unsafe { streams::with(stream_of(stream), resource, allocate) } {
             Ok(Ok(pointer)) => {
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
         }
         let free = |stream: StreamRef<'_>| {
             // SAFETY: the crate's contract.
-            unsafe { resource.any.deallocate(stream, of_c(pointer), layout) };
+            unsafe { resource.deallocate(stream, of_c(pointer), layout) };
         };
         // SAFETY: the crate's contract.
         match unsafe { streams::with(stream_of(stream), resource, free) } {

@@ -46,6 +46,7 @@ pub mod adaptors;
 pub mod allocate;
 pub mod base;
 pub mod callbacks;
+mod direct;
 mod failure;
 mod find;
 mod guard;

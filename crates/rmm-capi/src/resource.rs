@@ -1,14 +1,18 @@
 //! Handles to resources.
 
+use std::alloc::Layout;
 use std::ffi::{CString, c_char};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rmm_core::{AnyResource, Introspect, MemoryCaps, SyncResource as _};
+use rmm_core::{
+    AnyResource, DevicePtr, Error, Introspect, MemoryCaps, StreamRef, SyncResource as _,
+};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 
 use crate::callbacks::Foreign;
+use crate::direct::Direct;
 use crate::failure::Failure;
 use crate::pool::RMM_RS_STREAM_POLICY_CHECKED;
 use crate::status::Status;
@@ -23,6 +27,8 @@ pub const RMM_RS_HOST_ACCESSIBLE: u32 = 2;
 #[derive(Debug)]
 pub struct Resource {
     pub(crate) any: AnyResource<()>,
+    /// The same resource, if it is a pool.
+    direct: Direct,
     name: CString,
     /// How raw stream handles are identified: one of the policies. All resources of a stack share
     /// it.
@@ -32,7 +38,8 @@ pub struct Resource {
 impl Resource {
     pub(crate) fn new(any: AnyResource<()>, policy: Arc<AtomicU32>) -> Self {
         let name = CString::new(any.name()).unwrap_or_default();
-        Self { any, name, policy }
+        let direct = Direct::of(&any);
+        Self { any, direct, name, policy }
     }
 
     /// A resource that is the first of its stack.
@@ -57,6 +64,28 @@ impl Resource {
     /// A resource over this one.
     pub(crate) fn below(&self, any: AnyResource<()>) -> Self {
         Self::new(any, Arc::clone(&self.policy))
+    }
+
+    #[inline]
+    pub(crate) fn allocate(
+        &self,
+        stream: StreamRef<'_>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        self.direct.allocate(&self.any, stream, layout)
+    }
+
+    /// # Safety
+    /// As for [`rmm_core::Resource::deallocate`].
+    #[inline]
+    pub(crate) unsafe fn deallocate(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.direct.deallocate(&self.any, stream, pointer, layout) }
     }
 
     pub(crate) fn keeps_streams(&self) -> bool {

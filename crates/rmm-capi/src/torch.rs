@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 
 use rmm_core::sys::CuStream;
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Resource as _};
+use rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 
 use crate::allocate::{layout, of_c, to_c};
 use crate::failure::Failure;
@@ -84,7 +84,7 @@ unsafe fn allocate(
     let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
     let charge = device.charge(size as u64)?;
     let _current = device.enter_for(CuStream::from_raw(stream))?;
-    let allocate = |stream: rmm_core::StreamRef<'_>| device.resource.any.allocate(stream, layout);
+    let allocate = |stream: rmm_core::StreamRef<'_>| device.resource.allocate(stream, layout);
     // SAFETY: the caller's contract.
     let allocated =
         unsafe { streams::with(CuStream::from_raw(stream), &device.resource, allocate) };
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
         let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
         let free = |stream: rmm_core::StreamRef<'_>| {
             // SAFETY: the crate's contract.
-            unsafe { device.resource.any.deallocate(stream, of_c(pointer), layout) };
+            unsafe { device.resource.deallocate(stream, of_c(pointer), layout) };
         };
         let last = CuStream::from_raw(stream);
         let mut others = recorded::take(pointer).unwrap_or_default();
