@@ -13,7 +13,7 @@ use crate::error::{Context as _, Result};
 use crate::metadata::{self, Workspace as _};
 use crate::steps::Steps;
 use crate::test::Extent;
-use crate::{deny, readme, rmm_tests, test, tidy};
+use crate::{deny, python, readme, rmm_tests, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: the first cannot
 /// be linked where there is no CUDA, the second consists of assertions that the compiler checks,
@@ -74,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     add_cuda_core(&mut steps);
+    add_python(&mut steps);
     let extent = if args.test.all { Extent::All } else { Extent::Ci };
     test::add_steps(&args.test, extent, &mut steps)?;
     // Every interleaving of a few threads, which a build for it alone explores.
@@ -100,6 +101,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         steps.run("publish, dry run", &mut publish);
     }
     steps.finish()
+}
+
+/// Checks the extension module, which needs no interpreter to compile, and tests the package where
+/// there is one.
+fn add_python(steps: &mut Steps) {
+    let mut clippy = cargo();
+    clippy.args(["clippy", "-p", "rmm-py", "--all-targets", "--", "-D", "warnings"]);
+    steps.run("clippy rmm-py", clippy.env("PYO3_NO_PYTHON", "1"));
+    match python::missing() {
+        Some(why) => steps.skip("python", why),
+        None => steps.check("python", || python::run(&python::Args::default())),
+    }
 }
 
 /// Checks the crate for NVIDIA's `cuda-core`, where it can be built.

@@ -24,6 +24,7 @@ mod error;
 mod execute;
 mod metadata;
 mod mutants;
+mod python;
 mod readme;
 mod rmm_tests;
 mod sanitize;
@@ -72,6 +73,9 @@ enum Command {
     Mutants(mutants::Args),
     /// Run RMM's own C++ tests on the software driver, over RMM's resources and over ours
     RmmTests(rmm_tests::Args),
+    /// Build the Python package as a wheel, install it into an environment of its own and test it
+    /// there
+    Python(python::Args),
     /// Run random programs over the pool, with every use of memory checked to be in order
     Soak(soak::Args),
     /// Run the tests under the address sanitizer, with a nightly compiler
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Command::Ci(args) => ci::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::RmmTests(args) => rmm_tests::run(&args),
+        Command::Python(args) => python::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Sanitize(args) => sanitize::run(&args),
         Command::Tidy(args) => tidy::run(&args),
