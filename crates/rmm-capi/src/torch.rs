@@ -15,8 +15,8 @@ mod recorded;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 
-use rmm_core::sys::CuStream;
 use rmm_core::CUDA_ALLOCATION_ALIGNMENT;
+use rmm_core::sys::CuStream;
 
 use crate::allocate::{layout, of_c, to_c};
 use crate::failure::Failure;

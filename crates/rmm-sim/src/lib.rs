@@ -54,7 +54,8 @@
 //!   not joined are not found.
 //! - Access of one device to the memory of another is checked for mapped memory and for kernels;
 //!   fills of another device's memory are always allowed.
-//! - Contexts are primary contexts; there is no `cuCtxCreate`.
+//! - Contexts are primary contexts; programs make others by `cuCtxCreate`, which `rmm-sim-cuda`
+//!   has.
 //! - Host functions and kernels run on a thread that makes a driver call, or [on one in the
 //!   background](Machine::run_in_background). One that waits for what that thread does next
 //!   deadlocks.

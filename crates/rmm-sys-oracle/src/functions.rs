@@ -6,7 +6,6 @@
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
-use cudarc::driver::sys;
 use rmm_sys::{
     CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuEvent,
     CuFunction, CuGraph, CuGraphExec, CuGraphMemAttribute, CuHostFn, CuIpcEventHandle,
@@ -16,9 +15,32 @@ use rmm_sys::{
     CuPointerAttribute, CuResult, CuStream, CuUuid,
 };
 
-use rmm_sim_cuda::shims::LaunchConfig;
+use rmm_sim_cuda::shims::{CreateParameters, LaunchConfig};
 
 use crate::signature::{Signature, agree, layouts_of};
+
+/// The oracle's declarations, and those of CUDA 12 that CUDA 13 has dropped from its header: the
+/// driver still exports the functions.
+#[expect(non_snake_case, reason = "the names are CUDA's")]
+mod sys {
+    use std::ffi::{c_int, c_uint};
+
+    pub(super) use cudarc::driver::sys::*;
+
+    pub(super) unsafe fn cuCtxCreate_v2(_: *mut CUcontext, _: c_uint, _: CUdevice) -> CUresult {
+        CUresult::CUDA_ERROR_NOT_SUPPORTED
+    }
+
+    pub(super) unsafe fn cuCtxCreate_v3(
+        _: *mut CUcontext,
+        _: *mut CUexecAffinityParam,
+        _: c_int,
+        _: c_uint,
+        _: CUdevice,
+    ) -> CUresult {
+        CUresult::CUDA_ERROR_NOT_SUPPORTED
+    }
+}
 
 /// An argument's type, left to the compiler to find.
 macro_rules! inferred {
@@ -63,4 +85,14 @@ const _: () = {
     assert!(offset_of!(LaunchConfig, stream) == offset_of!(Theirs, hStream));
     assert!(offset_of!(LaunchConfig, attributes) == offset_of!(Theirs, attrs));
     assert!(offset_of!(LaunchConfig, attribute_count) == offset_of!(Theirs, numAttrs));
+};
+
+const _: () = {
+    use std::mem::{offset_of, size_of};
+
+    type Theirs = sys::CUctxCreateParams;
+    assert!(size_of::<CreateParameters>() == size_of::<Theirs>());
+    assert!(offset_of!(CreateParameters, affinity) == offset_of!(Theirs, execAffinityParams));
+    assert!(offset_of!(CreateParameters, affinities) == offset_of!(Theirs, numExecAffinityParams));
+    assert!(offset_of!(CreateParameters, graphics) == offset_of!(Theirs, cigParams));
 };
