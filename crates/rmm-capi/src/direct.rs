@@ -5,9 +5,13 @@
 
 use std::alloc::Layout;
 
-use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{AnyResource, DevicePtr, Error, Resource as StreamOrdered, StreamRef};
+use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
+use rmm_core::{
+    AnyResource, DevicePtr, Error, Introspect as _, Resource as StreamOrdered, StreamRef,
+};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+
+use crate::library::RMM_RS_UNKNOWN;
 
 /// A pool of one of the types that this crate and specifications make.
 #[derive(Debug)]
@@ -34,17 +38,59 @@ macro_rules! call {
     };
 }
 
-impl Direct {
-    pub(crate) fn of(any: &AnyResource<()>) -> Self {
-        if let Some(pool) = any.downcast_ref::<PoolMemoryResource<AnyResource>>() {
-            Self::OverAny(pool.clone())
-        } else if let Some(pool) = any.downcast_ref::<PoolMemoryResource<CudaMemoryResource>>() {
-            Self::OverCuda(pool.clone())
-        } else if let Some(pool) = any.downcast_ref::<PoolMemoryResource<VirtualMemoryResource>>() {
-            Self::OverVirtual(pool.clone())
-        } else {
-            Self::Not
+/// Evaluates `$call` for the pool, if there is one.
+macro_rules! on_pool {
+    ($direct:expr, |$pool:ident| $call:expr) => {
+        match $direct {
+            Direct::OverAny($pool) => Some($call),
+            Direct::OverCuda($pool) => Some($call),
+            Direct::OverVirtual($pool) => Some($call),
+            Direct::Not => None,
         }
+    };
+}
+
+/// The first pool among the types that `$find` looks for.
+macro_rules! first_pool {
+    ($any:expr, $find:ident) => {
+        if let Some(pool) = $any.$find::<PoolMemoryResource<AnyResource>>() {
+            Direct::OverAny(pool.clone())
+        } else if let Some(pool) = $any.$find::<PoolMemoryResource<CudaMemoryResource>>() {
+            Direct::OverCuda(pool.clone())
+        } else if let Some(pool) = $any.$find::<PoolMemoryResource<VirtualMemoryResource>>() {
+            Direct::OverVirtual(pool.clone())
+        } else {
+            Direct::Not
+        }
+    };
+}
+
+impl Direct {
+    /// The resource itself.
+    pub(crate) fn of(any: &AnyResource<()>) -> Self {
+        first_pool!(any, downcast_ref)
+    }
+
+    /// The first pool of its stack.
+    pub(crate) fn in_stack(any: &AnyResource<()>) -> Self {
+        first_pool!(any, find)
+    }
+
+    pub(crate) fn statistics(&self) -> Option<PoolStatistics> {
+        on_pool!(self, |pool| pool.statistics())
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> Option<u64> {
+        on_pool!(self, |pool| pool.reserved_bytes())
+    }
+
+    /// The most bytes that the pool may reserve, [`RMM_RS_UNKNOWN`] without a limit.
+    pub(crate) fn maximum_size(&self) -> Option<u64> {
+        on_pool!(self, |pool| pool.maximum_size().unwrap_or(RMM_RS_UNKNOWN))
+    }
+
+    pub(crate) fn trim(&self, keep: u64) -> Option<u64> {
+        on_pool!(self, |pool| pool.trim(keep))
     }
 
     /// Allocates from the pool, or from `any`, which is the same resource.

@@ -8,7 +8,7 @@ use crate::resource::Resource;
 /// Calls `$act` with the first such adaptor of a stack, as a `Result`: over either type of
 /// upstream, which this crate's have and which those of specifications have.
 macro_rules! with_adaptor {
-    ($resource:expr, $adaptor:ident, $does:literal, |$this:ident| $act:expr) => {{
+    ($resource:expr, $adaptor:ident, $does:expr, |$this:ident| $act:expr) => {{
         use rmm_core::{AnyResource, Introspect as _};
         let resource: &crate::resource::Resource = $resource;
         if let Some($this) = resource.any.find::<$adaptor<AnyResource<()>>>() {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rmm_adaptors::{FixedSizeMemoryResource, PoolMemoryResource, PoolPreset, PoolStatistics};
+use rmm_adaptors::{FixedSizeMemoryResource, PoolMemoryResource, PoolPreset};
 use rmm_core::{AnyResource, Introspect as _};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
+use rmm_resources::CudaAsyncMemoryResource;
 
+use crate::direct::Direct;
 use crate::failure::Failure;
 use crate::guard;
-use crate::library::{RMM_RS_UNKNOWN, clear_number};
+use crate::library::clear_number;
 use crate::resource::{self, Resource, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
@@ -128,37 +129,15 @@ fn known_policy(number: u32) -> Result<u32, Failure> {
     }
 }
 
-/// What every pool can do, whatever its upstream.
-struct Pool<'a> {
-    statistics: Box<dyn Fn() -> PoolStatistics + 'a>,
-    maximum_size: Option<u64>,
-    trim: Box<dyn Fn(u64) -> u64 + 'a>,
-}
-
-/// The first pool of a stack.
-fn pool_in(any: &AnyResource<()>) -> Option<Pool<'_>> {
-    fn of<U: rmm_core::SyncResource + 'static>(any: &AnyResource<()>) -> Option<Pool<'_>> {
-        let pool = any.find::<PoolMemoryResource<U>>()?;
-        Some(Pool {
-            statistics: Box::new(|| pool.statistics()),
-            maximum_size: pool.maximum_size(),
-            trim: Box::new(|keep| pool.trim(keep)),
-        })
-    }
-    // This crate's are over the first type, those of specifications over any of the three.
-    let over_any = of::<AnyResource>(any);
-    let over_cuda = || of::<CudaMemoryResource>(any);
-    over_any.or_else(over_cuda).or_else(|| of::<VirtualMemoryResource>(any))
-}
-
-fn pool_of(resource: &Resource) -> Result<Pool<'_>, Failure> {
-    pool_in(&resource.any).ok_or_else(|| crate::find::none(resource, "is a pool"))
+/// What a question to the first pool of a stack gives.
+fn asked<R>(resource: &Resource, ask: impl FnOnce(&Direct) -> Option<R>) -> Result<R, Failure> {
+    ask(&Direct::in_stack(&resource.any)).ok_or_else(|| crate::find::none(resource, "is a pool"))
 }
 
 /// Returns unused memory of the first resource of a stack that holds any.
 pub(crate) fn trim(any: &AnyResource<()>, keep: u64) -> Result<u64, Failure> {
-    if let Some(pool) = pool_in(any) {
-        return Ok((pool.trim)(keep));
+    if let Some(bytes) = Direct::in_stack(any).trim(keep) {
+        return Ok(bytes);
     }
     if let Some(blocks) = any.find::<FixedSizeMemoryResource<AnyResource>>() {
         return Ok(blocks.trim(keep));
@@ -179,7 +158,7 @@ pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
 ) -> Status {
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let statistics = (pool_of(unsafe { borrow(resource) }?)?.statistics)();
+        let statistics = asked(unsafe { borrow(resource) }?, Direct::statistics)?;
         let figures = PoolFigures {
             size: 0,
             reserved_bytes: statistics.reserved_bytes,
@@ -218,9 +197,9 @@ pub unsafe extern "C" fn rmm_rs_pool_reserved_bytes(
     unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let pool = pool_of(unsafe { borrow(resource) }?)?;
+        let bytes = asked(unsafe { borrow(resource) }?, Direct::reserved_bytes)?;
         // SAFETY: the crate's contract.
-        unsafe { store(out, (pool.statistics)().reserved_bytes) }
+        unsafe { store(out, bytes) }
     })
 }
 
@@ -234,9 +213,9 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
     unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let pool = pool_of(unsafe { borrow(resource) }?)?;
+        let most = asked(unsafe { borrow(resource) }?, Direct::maximum_size)?;
         // SAFETY: the crate's contract.
-        unsafe { store(out, pool.maximum_size.unwrap_or(RMM_RS_UNKNOWN)) }
+        unsafe { store(out, most) }
     })
 }
 
@@ -251,8 +230,7 @@ pub unsafe extern "C" fn rmm_rs_pool_trim(
     unsafe { clear_number(released) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let pool = pool_of(unsafe { borrow(resource) }?)?;
-        let bytes = (pool.trim)(keep);
+        let bytes = asked(unsafe { borrow(resource) }?, |pool| pool.trim(keep))?;
         if !released.is_null() {
             // SAFETY: the crate's contract.
             unsafe { released.write(bytes) };

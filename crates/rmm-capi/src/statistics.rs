@@ -2,6 +2,7 @@
 
 use rmm_adaptors::{AllocationCounters, StatisticsResourceAdaptor};
 
+use crate::failure::Failure;
 use crate::find::with_adaptor;
 use crate::guard;
 use crate::resource::{Resource, borrow};
@@ -66,6 +67,30 @@ pub unsafe extern "C" fn rmm_rs_statistics_get(
     })
 }
 
+/// Changes what an adaptor counts, and writes what it counted, unless `out` is null. Nothing
+/// changes if that cannot be written.
+///
+/// # Safety
+/// The crate's contract.
+unsafe fn change(
+    resource: *const Resource,
+    out: *mut Figures,
+    change: impl FnOnce(&Resource) -> Result<AllocationCounters, Failure>,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the caller's contract.
+        let resource = unsafe { borrow(resource) }?;
+        if out.is_null() {
+            return change(resource).map(drop);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { sized::check("rmm_rs_statistics", out) }?;
+        let counters = change(resource)?;
+        // SAFETY: the caller's contract.
+        unsafe { sized::write("rmm_rs_statistics", out, &counters.into()) }
+    })
+}
+
 /// Begins to count anew, and writes what was counted before, unless `out` is null.
 ///
 /// Source: `statistics_resource_adaptor::push_counters`.
@@ -74,22 +99,12 @@ pub unsafe extern "C" fn rmm_rs_statistics_push(
     resource: *const Resource,
     out: *mut Figures,
 ) -> Status {
-    guard::status(|| {
-        // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        if !out.is_null() {
-            // SAFETY: the crate's contract.
-            unsafe { sized::check("rmm_rs_statistics", out) }?;
-        }
-        let counters =
-            with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
-                .push_counters())?;
-        if out.is_null() {
-            return Ok(());
-        }
-        // SAFETY: the crate's contract.
-        unsafe { sized::write("rmm_rs_statistics", out, &counters.into()) }
-    })
+    let push = |resource: &Resource| {
+        let does = "counts allocations";
+        with_adaptor!(resource, StatisticsResourceAdaptor, does, |this| this.push_counters())
+    };
+    // SAFETY: the crate's contract.
+    unsafe { change(resource, out, push) }
 }
 
 /// Ends the last push, adds what was counted since to what was counted before, and writes it,
@@ -101,20 +116,12 @@ pub unsafe extern "C" fn rmm_rs_statistics_pop(
     resource: *const Resource,
     out: *mut Figures,
 ) -> Status {
-    guard::status(|| {
-        // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        if !out.is_null() {
-            // SAFETY: the crate's contract.
-            unsafe { sized::check("rmm_rs_statistics", out) }?;
-        }
-        let counters =
-            with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
-                .pop_counters())??;
-        if out.is_null() {
-            return Ok(());
-        }
-        // SAFETY: the crate's contract.
-        unsafe { sized::write("rmm_rs_statistics", out, &counters.into()) }
-    })
+    let pop = |resource: &Resource| {
+        let does = "counts allocations";
+        let popped =
+            with_adaptor!(resource, StatisticsResourceAdaptor, does, |this| this.pop_counters())?;
+        Ok(popped?)
+    };
+    // SAFETY: the crate's contract.
+    unsafe { change(resource, out, pop) }
 }

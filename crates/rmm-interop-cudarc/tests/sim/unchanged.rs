@@ -2,13 +2,8 @@
 //!
 //! The largest is the test program of cudarc 0.19.10 itself (`--lib --features std,driver,nvrtc`),
 //! with `librmm_sim_driver.so` as `libcuda.so` in `LD_LIBRARY_PATH`. It is not run here, for it has
-//! to be built from cudarc's sources. Of its 47 tests, 23 pass. The others:
-//!
-//! | tests | why not |
-//! |---|---|
-//! | 12 of `launch`, 6 of `nvrtc`, 3 of `unified_memory` | NVRTC is no part of a driver |
-//! | 2 of pinned memory | they time kinds of host memory, which are the same here |
-//! | `test_event_try_is_complete` | `cuEventQuery` runs a host function that waits for its caller |
+//! to be built from cudarc's sources. Which of its tests pass, and why others do not, is in
+//! docs/decisions/0020-a-libcuda-of-the-software-device.md.
 
 use cudarc::driver::{CudaContext, DriverError};
 use cudarc_0_19 as cudarc;
