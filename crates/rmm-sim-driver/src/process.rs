@@ -1,5 +1,6 @@
 //! The machine of the process: made when the library is loaded, examined when the process ends.
 
+use std::io::Write as _;
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -36,6 +37,12 @@ extern "C" fn begin() {
         Some(bytes) => builder.memory(bytes).host_memory(bytes),
         None => builder,
     };
+    let attributes = std::env::var("RMM_SIM_ATTRIBUTES").unwrap_or_default();
+    let builder = builder.clone().attributes_from(&attributes).unwrap_or_else(|error| {
+        // There is no call that could return it.
+        let _unsaid = writeln!(std::io::stderr(), "RMM_SIM_ATTRIBUTES: {error}; all are ignored");
+        builder
+    });
     let machine = MACHINE.get_or_init(|| builder.build());
     for prototype in std::env::var("RMM_SIM_KERNELS").unwrap_or_default().lines() {
         // `rmm check` has checked them.

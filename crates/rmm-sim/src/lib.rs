@@ -82,6 +82,7 @@ pub use api::install::{InstallError, driver, install};
 pub use api::register::check_signature;
 pub use engine::builder::MachineBuilder;
 pub use engine::machine::Machine;
+pub use model::attributes::AttributeError;
 pub use model::costs::Costs;
 pub use model::fault::Fault;
 pub use model::kernel::{Kernel, KernelMemory};

@@ -1,6 +1,7 @@
 //! The parts of a simulated machine: memory, streams, events, graphs, clocks, and what the checks
 //! record. None of them knows the whole machine ([`State`](crate::engine::state::State)).
 
+pub(crate) mod attributes;
 pub(crate) mod call_site;
 pub(crate) mod captures;
 pub(crate) mod checks;

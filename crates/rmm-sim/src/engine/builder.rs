@@ -5,6 +5,7 @@ use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::engine::machine::{self, Machine};
 use crate::engine::state::State;
+use crate::model::attributes::{self, AttributeError};
 use crate::model::checks::Settings;
 use crate::model::costs::Costs;
 use crate::model::device::{Device, default_attributes};
@@ -105,6 +106,25 @@ impl MachineBuilder {
     pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
         self.attributes.push((attribute, value));
         self
+    }
+
+    /// Sets attributes of each device from text: pairs of a name (CUDA's without its prefix, as the
+    /// constants of [`CuDeviceAttribute`], or a number) and a value, as in `NAME=1 88=1`. Pairs
+    /// are separated by blanks or commas. The software device's `libcuda` reads the environment
+    /// variable `RMM_SIM_ATTRIBUTES` with it.
+    ///
+    /// # Errors
+    /// The first pair that is none.
+    ///
+    /// ```
+    /// use rmm_sim::Machine;
+    ///
+    /// assert!(Machine::builder().attributes_from("PAGEABLE_MEMORY_ACCESS=1, 134=0").is_ok());
+    /// assert!(Machine::builder().attributes_from("PAGEABLE=1").is_err());
+    /// ```
+    pub fn attributes_from(mut self, text: &str) -> Result<Self, AttributeError> {
+        self.attributes.extend(attributes::parse(text)?);
+        Ok(self)
     }
 
     /// Sets the name of the devices, to which a number is added; `Software device` by default.
