@@ -104,14 +104,21 @@ impl CudaAsyncMemoryResource {
         types.set(ExportHandleTypes::FABRIC, enable_fabric);
         let threshold = release_threshold.unwrap_or(u64::MAX);
         let build = || {
-            let mut builder = Async::builder().release_threshold(threshold);
+            let initial = initial_pool_size.map_or(0, |Bytes(initial)| initial);
+            // The builder refuses a first size that is released at once. RMM does not.
+            let first_threshold = threshold.max(initial);
+            let mut builder = Async::builder().release_threshold(first_threshold);
             if !types.is_empty() {
                 builder = builder.export_handle_types(types);
             }
-            if let Some(Bytes(initial)) = initial_pool_size.filter(|initial| initial.0 > 0) {
+            if initial > 0 {
                 builder = builder.initial_size(initial);
             }
-            builder.build()
+            let made = builder.build()?;
+            if first_threshold != threshold {
+                made.pool().set_release_threshold(threshold)?;
+            }
+            Ok(made)
         };
         let engine = make(py, build).map_err(|error| {
             let is_of_types =

@@ -226,6 +226,8 @@ def test_managed_memory_is_initialized() -> None:
 
 def test_pools_of_the_driver_have_handles() -> None:
     assert mr.CudaAsyncMemoryResource("1MiB", release_threshold=1 << 20).pool_handle() != 0
+    # The first size is released at the next synchronization.
+    assert mr.CudaAsyncMemoryResource("1MiB", release_threshold=0).pool_handle() != 0
     assert mr.experimental.CudaAsyncManagedMemoryResource().pool_handle() != 0
 
     class CUmemoryPool(int):
