@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     add_cuda_core(&mut steps);
-    add_python(&mut steps);
+    add_python(&mut steps, &root);
     let extent = if args.test.all { Extent::All } else { Extent::Ci };
     test::add_steps(&args.test, extent, &mut steps)?;
     // Every interleaving of a few threads, which a build for it alone explores.
@@ -105,14 +105,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Checks the extension module, which needs no interpreter to compile, and tests the package where
 /// there is one.
-fn add_python(steps: &mut Steps) {
+fn add_python(steps: &mut Steps, root: &Path) {
     let mut clippy = cargo();
     clippy.args(["clippy", "-p", "rmm-py", "--all-targets", "--", "-D", "warnings"]);
     steps.run("clippy rmm-py", clippy.env("PYO3_NO_PYTHON", "1"));
-    match python::missing() {
-        Some(why) => steps.skip("python", why),
-        None => steps.check("python", || python::run(&python::Args::default())),
+    if let Some(why) = python::missing() {
+        return steps.skip("python", why);
     }
+    steps.check("python", || python::run(&python::Args::default()));
+    // With the wheel that was built just now.
+    let args = rmm_tests::Args::default();
+    steps.check("rmm-tests, Python", || rmm_tests::run_python_sample(&args, root));
 }
 
 /// Checks the crate for NVIDIA's `cuda-core`, where it can be built.

@@ -22,6 +22,16 @@ pub(crate) struct Finished {
     pub(crate) took: Duration,
 }
 
+impl Finished {
+    /// How it ended, for a report.
+    pub(crate) fn end(&self) -> String {
+        match self.status {
+            None => format!("was killed after {:.0} s", self.took.as_secs_f64()),
+            Some(status) => format!("ended with {status}"),
+        }
+    }
+}
+
 /// Runs a program, and kills it if it takes longer than `limit`.
 ///
 /// # Errors

@@ -71,7 +71,8 @@ enum Command {
     /// Break the pool, the base resources, the adaptors and the containers one line at a time, and
     /// see that a test notices each (half an hour; see --resume, --changed)
     Mutants(mutants::Args),
-    /// Run RMM's own C++ tests on the software driver, over RMM's resources and over ours
+    /// Run RMM's own tests on the software driver: those in C++ over RMM's resources and over ours,
+    /// those in Python over our package
     RmmTests(rmm_tests::Args),
     /// Build the Python package as a wheel, install it into an environment of its own and test it
     /// there

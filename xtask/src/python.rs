@@ -48,46 +48,74 @@ pub(crate) fn missing() -> Option<String> {
 /// If a command fails.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    let (package, folder) = (root.join("python/rmm_rs"), root.join("target/python"));
-    let wheels = folder.join("wheels");
-    let interpreter = environment(&args.python, &folder.join("venv"))?;
-
     run_step(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
-    if wheels.exists() {
-        std::fs::remove_dir_all(&wheels).context(wheels.display())?;
-    }
-    let mut build = Command::new(&interpreter);
-    build.args(["-m", "maturin", "build", "--quiet", "--out"]).arg(&wheels);
-    run_step(build.current_dir(&package))?;
-    let mut entries = std::fs::read_dir(&wheels).context(wheels.display())?;
-    let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?;
-    run_step(pip(&interpreter).args(["--no-deps", "--force-reinstall"]).arg(wheel.path()))?;
-    println!("built {}", wheel.path().display());
+    let interpreter = build_environment(&root, &args.python)?;
+    let wheel = build_wheel(&root, &interpreter)?;
+    run_step(pip(&interpreter).args(["--no-deps", "--force-reinstall"]).arg(wheel))?;
 
     let mut test = Command::new(&interpreter);
-    test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(&package);
+    test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(root.join("python/rmm_rs"));
     // What is installed is tested, and on the software device.
     test.env_remove("PYTHONPATH").env_remove("RMM_CUDA_LIBRARY").env_remove("RMM_DRIVER");
     run_step(test.current_dir(&root))
 }
 
-/// The interpreter of an environment with all requirements.
-fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
-    let interpreter = folder.join("bin/python");
-    if !interpreter.exists() {
-        run_step(Command::new(python).args(["-m", "venv"]).arg(folder))?;
+/// Builds the wheel with the interpreter of that environment, and returns its path.
+///
+/// # Errors
+///
+/// If a command fails.
+pub(crate) fn build_wheel(root: &Path, interpreter: &Path) -> Result<PathBuf> {
+    let wheels = root.join("target/python/wheels");
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels).context(wheels.display())?;
     }
+    let mut build = Command::new(interpreter);
+    build.args(["-m", "maturin", "build", "--quiet", "--out"]).arg(&wheels);
+    run_step(build.current_dir(root.join("python/rmm_rs")))?;
+    let mut entries = std::fs::read_dir(&wheels).context(wheels.display())?;
+    let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?.path();
+    println!("built {}", wheel.display());
+    Ok(wheel)
+}
+
+/// The interpreter of the environment in which the wheel is built and tested.
+///
+/// # Errors
+///
+/// If a command fails.
+pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
+    let interpreter = environment(python, &root.join("target/python/venv"))?;
     run_step(pip(&interpreter).args(REQUIREMENTS))?;
     Ok(interpreter)
 }
 
-fn pip(interpreter: &Path) -> Command {
+/// The interpreter of an environment in a folder, which is made if it is not there.
+///
+/// # Errors
+///
+/// If it cannot be made.
+pub(crate) fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
+    let interpreter = folder.join("bin/python");
+    if !interpreter.exists() {
+        run_step(Command::new(python).args(["-m", "venv"]).arg(folder))?;
+    }
+    Ok(interpreter)
+}
+
+/// `pip install` in an environment.
+pub(crate) fn pip(interpreter: &Path) -> Command {
     let mut command = Command::new(interpreter);
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     command
 }
 
-fn run_step(command: &mut Command) -> Result<()> {
+/// Prints and runs a command.
+///
+/// # Errors
+///
+/// If it fails.
+pub(crate) fn run_step(command: &mut Command) -> Result<()> {
     println!("$ {}", describe(command));
     let status = command.stdin(Stdio::null()).status().with_command(command)?;
     if status.success() { Ok(()) } else { Err(status.to_string().into()) }

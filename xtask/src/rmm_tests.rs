@@ -1,14 +1,15 @@
-//! `cargo xtask rmm-tests`: RMM's own C++ tests on the software driver, over RMM's resources and
-//! over ours.
+//! `cargo xtask rmm-tests`: RMM's own tests on the software driver, those in C++ over RMM's
+//! resources and over ours, and those in Python over our package.
 //!
-//! A checkout of RMM is compiled by g++ alone: its library is host code. It calls the CUDA runtime,
-//! which asks a driver for private tables and so does not start on the software driver; a stand-in
-//! over the driver's functions takes its place (`xtask/rmm-tests/cudart`). Headers of RMM's
-//! dependencies come from wheels.
+//! For the former, a checkout of RMM is compiled by g++ alone: its library is host code. It calls
+//! the CUDA runtime, which asks a driver for private tables and so does not start on the software
+//! driver; a stand-in over the driver's functions takes its place (`xtask/rmm-tests/cudart`).
+//! Headers of RMM's dependencies come from wheels. For the latter, see [`python`].
 
 mod args;
 mod builder;
 mod cache;
+mod case;
 mod checkout;
 mod cmake;
 mod compile;
@@ -17,6 +18,7 @@ mod gtest;
 mod junit;
 mod libraries;
 mod ours;
+mod python;
 mod result;
 mod run_jobs;
 mod run_program;
@@ -24,11 +26,12 @@ mod session;
 mod table;
 mod test_program;
 mod typed;
+mod violations;
 mod wheels;
 
 use std::fs;
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -62,23 +65,35 @@ const BROKEN: [&str; 7] = [
 /// If something is missing that the tests need, or a failure is not expected.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    let Some(cpp) = &args.cpp else { return run_sample(args, &root) };
-    let unexpected = run_and_report(cpp, args, &root)?;
-    match unexpected.len() {
+    match (&args.cpp, args.python_checkout()) {
+        (None, None) if args.python.is_some() => run_python_sample(args, &root),
+        (None, None) => run_sample(args, &root),
+        _ => run_checkouts(args, &root),
+    }
+}
+
+fn run_checkouts(args: &Args, root: &Path) -> Result<()> {
+    match run_and_report(args, root)?.len() {
         0 => Ok(()),
         failed => Err(format!("{failed} failures that are not expected").into()),
     }
 }
 
 /// Runs everything, prints and writes the results, and returns the failures that are not expected.
-fn run_and_report(cpp: &Path, args: &Args, root: &Path) -> Result<Vec<String>> {
+fn run_and_report(args: &Args, root: &Path) -> Result<Vec<String>> {
     let expected = Expected::read(args.expected.as_deref())?;
-    let session = prepare(cpp, args, root)?;
-    let rows = build_and_run(args, &session)?;
+    let mut rows = Vec::new();
+    if let Some(cpp) = &args.cpp {
+        rows.extend(build_and_run(args, &prepare(cpp, args, root)?)?);
+    }
+    if let Some(checkout) = args.python_checkout() {
+        rows.extend(python::run(checkout, args, root)?);
+    }
 
     print!("\n{}", failures(&rows, &expected));
     println!("{}", table::table(&rows, &expected));
-    let junit = args.junit.clone().unwrap_or_else(|| root.join("target/rmm-tests.xml"));
+    let name = if args.cpp.is_some() { "rmm-tests.xml" } else { "rmm-tests-python.xml" };
+    let junit = args.junit.clone().unwrap_or_else(|| root.join("target").join(name));
     if let Some(folder) = junit.parent() {
         fs::create_dir_all(folder).context(folder.display())?;
     }
@@ -87,35 +102,65 @@ fn run_and_report(cpp: &Path, args: &Args, root: &Path) -> Result<Vec<String>> {
     Ok(unexpected(&rows, &expected))
 }
 
-/// Runs all of it over a small checkout of our own, which has the shape of RMM's: typed suites,
+/// Runs all C++ tests of a small checkout of our own, which has the shape of RMM's: typed suites,
 /// ordinary tests, a program without tests, a source that needs nvcc, and one that does not
 /// compile.
 ///
-/// Before that, over one in which each kind of failure has to be seen.
+/// Before that, of one in which each kind of failure has to be seen.
 ///
 /// # Errors
 ///
 /// As [`run`], and if a failure was not seen.
 pub(crate) fn run_sample(args: &Args, root: &Path) -> Result<()> {
-    let checkouts = root.join("xtask/rmm-tests");
-    let broken = Args {
+    run_broken(args, root, &BROKEN, |args, cpp| args.cpp = Some(cpp))?;
+    let sample = sample(root, "checkout");
+    let expected = args.expected.clone().or_else(|| Some(sample.join("expected.txt")));
+    run_checkouts(&Args { cpp: Some(sample), expected, ..args.clone() }, root)
+}
+
+/// As [`run_sample`], for the Python tests: of every area that RMM's have.
+///
+/// # Errors
+///
+/// As [`run`], and if a failure was not seen.
+pub(crate) fn run_python_sample(args: &Args, root: &Path) -> Result<()> {
+    let named = |args: &mut Args, folder| args.python = Some(vec![folder]);
+    run_broken(args, root, &python::BROKEN, named)?;
+    let mut args = args.clone();
+    named(&mut args, sample(root, "checkout"));
+    run_checkouts(&args, root)
+}
+
+/// The folder of a small checkout of our own.
+fn sample(root: &Path, name: &str) -> PathBuf {
+    root.join("xtask/rmm-tests").join(name)
+}
+
+/// Runs the tests of a checkout in which each kind of failure has to be seen.
+fn run_broken(
+    args: &Args,
+    root: &Path,
+    failures: &[&str],
+    name: impl Fn(&mut Args, PathBuf),
+) -> Result<()> {
+    let mut broken = Args {
         over: Some(Over::Rmm),
         program: None,
         limit: 10,
         junit: Some(root.join("target/rmm-tests-broken.xml")),
+        pytest: Vec::new(),
         ..args.clone()
     };
-    let seen = run_and_report(&checkouts.join("broken"), &broken, root)?;
-    if seen != BROKEN {
-        return Err(format!("of the broken checkout it saw {seen:?}, not {BROKEN:?}").into());
+    name(&mut broken, sample(root, "broken"));
+    let seen = run_and_report(&broken, root)?;
+    if seen != failures {
+        return Err(format!("of the broken checkout it saw {seen:?}, not {failures:?}").into());
     }
     println!("\nEach of these failures was to be seen. The checkout without faults:\n");
-    let sample = checkouts.join("checkout");
-    let expected = args.expected.clone().or_else(|| Some(sample.join("expected.txt")));
-    run(&Args { cpp: Some(sample), expected, ..args.clone() })
+    Ok(())
 }
 
-/// What is missing here that a run needs.
+/// What is missing here that a run of the C++ tests needs.
 pub(crate) fn missing(root: &Path) -> Option<String> {
     if !cfg!(target_os = "linux") {
         return Some("the software driver's library is one of Linux".to_owned());
@@ -151,7 +196,7 @@ fn build_and_run(args: &Args, session: &Session) -> Result<Vec<Row>> {
     let mut jobs = Vec::new();
     if args.over != Some(Over::Ours) {
         let mut programs = session.checkout.programs()?;
-        programs.retain(|program| args.wants(program));
+        programs.retain(|program| args.wants(&program.name));
         if programs.is_empty() {
             return Err("the checkout has no such test program".into());
         }

@@ -4,7 +4,6 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use super::expected::matches;
-use super::test_program::TestProgram;
 
 /// How many devices the software driver has: two, for the tests that need them.
 const DEVICES: u32 = 2;
@@ -28,10 +27,22 @@ pub(crate) struct Args {
     /// which test this command
     #[arg(long, value_name = "DIR")]
     pub(super) cpp: Option<PathBuf>,
-    /// Run over these alone; over both if left out
+    /// A checkout of RMM 26.10, whose Python tests run over the wheel of rmm-rs; that of --cpp if
+    /// none is named, and else small ones of this repository
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    pub(super) python: Option<Vec<PathBuf>>,
+    /// Run the Python tests on the GPU, not on the software driver
+    #[arg(long, requires = "python", conflicts_with = "cpp")]
+    pub(super) gpu: bool,
+    /// A Python that has rmm-rs and what the Python tests need; made below `target/rmm-tests` if
+    /// left out
+    #[arg(long, value_name = "PROGRAM", requires = "python")]
+    pub(super) interpreter: Option<PathBuf>,
+    /// Run the C++ tests over these alone; over both if left out
     #[arg(long)]
     pub(super) over: Option<Over>,
-    /// Only the test programs with such names, in which `*` stands for any text
+    /// Only the test programs, or files of Python tests, with such names, in which `*` stands for
+    /// any text
     #[arg(long, value_name = "PATTERN")]
     pub(super) program: Option<String>,
     /// How many compilers and tests run at a time; one for each core if left out
@@ -60,9 +71,13 @@ pub(crate) struct Args {
     /// pip if left out
     #[arg(long, value_name = "DIR")]
     pub(super) wheels: Option<PathBuf>,
-    /// Where to write the results as JUnit XML; `target/rmm-tests.xml` if left out
+    /// Where to write the results as JUnit XML; `target/rmm-tests.xml`, or
+    /// `target/rmm-tests-python.xml` for Python tests alone, if left out
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
+    /// Further arguments of pytest, such as `-k pool`
+    #[arg(last = true, requires = "python")]
+    pub(super) pytest: Vec<String>,
 }
 
 impl Default for Args {
@@ -70,6 +85,9 @@ impl Default for Args {
     fn default() -> Self {
         Self {
             cpp: None,
+            python: None,
+            gpu: false,
+            interpreter: None,
             over: None,
             program: None,
             jobs: None,
@@ -81,13 +99,19 @@ impl Default for Args {
             fixtures: None,
             wheels: None,
             junit: None,
+            pytest: Vec::new(),
         }
     }
 }
 
 impl Args {
-    /// Whether a program is one of those that the user wants.
-    pub(super) fn wants(&self, program: &TestProgram) -> bool {
-        self.program.as_ref().is_none_or(|pattern| matches(pattern, &program.name))
+    /// Whether a program, or a file of tests, is one of those that the user wants.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.program.as_ref().is_none_or(|pattern| matches(pattern, name))
+    }
+
+    /// The checkout of the Python tests, if they are asked for and it is named.
+    pub(super) fn python_checkout(&self) -> Option<&PathBuf> {
+        self.python.as_ref().and_then(|named| named.first().or(self.cpp.as_ref()))
     }
 }

@@ -2,24 +2,7 @@
 
 use std::time::Duration;
 
-/// How a test went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Passed,
-    Failed,
-    Skipped,
-}
-
-/// A test that has a result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Case {
-    /// `Suite.Test`.
-    pub(super) name: String,
-    pub(super) outcome: Outcome,
-    /// What it printed, if it did not pass.
-    pub(super) text: String,
-    pub(super) took: Duration,
-}
+use super::case::{Case, Outcome};
 
 /// What one run of a program said.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,10 +30,13 @@ pub(super) fn parse(output: &str) -> Printed {
         } else if let Some((name, text)) = printed.unfinished.take() {
             match ended(line, &name) {
                 Some((before, outcome, took)) => {
+                    let text = text + before;
                     let text = match outcome {
-                        Outcome::Passed => String::new(),
-                        _ => (text + before).trim().to_owned(),
-                    };
+                        Outcome::Passed => "",
+                        Outcome::Failed => text.trim(),
+                        Outcome::Skipped => skip_reason(&text),
+                    }
+                    .to_owned();
                     printed.cases.push(Case { name, outcome, text, took });
                 }
                 None => printed.unfinished = Some((name, text + line + "\n")),
@@ -94,7 +80,7 @@ pub(super) fn listed(output: &str) -> Vec<String> {
 }
 
 /// The reason that a skipped test printed: the line after `file:line: Skipped`.
-pub(super) fn skip_reason(text: &str) -> &str {
+fn skip_reason(text: &str) -> &str {
     let mut lines = text.lines().skip_while(|line| !line.ends_with(": Skipped"));
     lines.nth(1).map(str::trim).filter(|line| !line.is_empty()).unwrap_or("no reason given")
 }
@@ -137,12 +123,11 @@ needs two devices
         let expected = [
             case("A.Passes", Outcome::Passed, "", 12),
             case("A.Fails", Outcome::Failed, "a.cpp:3: Failure\nExpected equality\nlast words", 0),
-            case("A.Skips", Outcome::Skipped, "a.cpp:9: Skipped\nneeds two devices", 0),
+            case("A.Skips", Outcome::Skipped, "needs two devices", 0),
             case("P/B/0.Typed", Outcome::Failed, "", 3),
         ];
         assert_eq!(printed.cases, expected);
         assert!(printed.complete && printed.unfinished.is_none());
-        assert_eq!(skip_reason(&printed.cases[2].text), "needs two devices");
         assert_eq!(skip_reason("a.cpp:9: Skipped\n"), "no reason given");
     }
 

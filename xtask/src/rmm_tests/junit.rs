@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
+use super::case::{Case, Outcome};
 use super::expected::Expected;
-use super::gtest::{Case, Outcome, skip_reason};
 use super::result::{Row, State, first_line};
 use crate::error::Result;
 
@@ -51,7 +51,7 @@ pub(super) fn xml(rows: &[Row], expected: &Expected) -> Result<String> {
 fn status(case: &Case, expected: Option<&str>) -> TestCaseStatus {
     match (case.outcome, expected) {
         (Outcome::Passed, _) => TestCaseStatus::success(),
-        (Outcome::Skipped, _) => skipped(skip_reason(&case.text)),
+        (Outcome::Skipped, _) => skipped(&case.text),
         (Outcome::Failed, Some(reason)) => skipped(&format!("expected to fail: {reason}")),
         (Outcome::Failed, None) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);

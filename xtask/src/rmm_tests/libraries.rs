@@ -30,8 +30,7 @@ impl Libraries {
     /// If one does not build.
     pub(super) fn build(folder: &Path) -> Result<Self> {
         let metadata = metadata::read()?;
-        fs::create_dir_all(folder).context(folder.display())?;
-        install(DRIVER, "librmm_sim_driver.so", folder, "libcuda.so")?;
+        build_driver(folder)?;
         let headers = match metadata.member(C_INTERFACE) {
             None => None,
             Some(package) => {
@@ -42,6 +41,17 @@ impl Libraries {
         };
         Ok(Self { folder: folder.to_path_buf(), headers })
     }
+}
+
+/// Builds the software driver alone, and returns the folder that it is in.
+///
+/// # Errors
+///
+/// If it does not build.
+pub(super) fn build_driver(folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder).context(folder.display())?;
+    install(DRIVER, "librmm_sim_driver.so", folder, "libcuda.so")?;
+    Ok(folder.to_path_buf())
 }
 
 /// Builds the shared library of a package, and copies it as `<name>.1`, with a link `<name>`.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use super::case::{Case, Outcome};
 use super::expected::Expected;
-use super::gtest::{Case, Outcome, skip_reason};
 
 /// What tests run over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(super) enum Over {
     Rmm,
     /// A resource of ours, below what.
     Ours { stack: &'static str, resource: String },
+    /// The Python package.
+    Python,
 }
 
 impl fmt::Display for Over {
@@ -20,6 +22,7 @@ impl fmt::Display for Over {
         match self {
             Self::Rmm => f.write_str("rmm"),
             Self::Ours { stack, .. } => write!(f, "ours/{stack}"),
+            Self::Python => f.write_str("python"),
         }
     }
 }
@@ -72,8 +75,8 @@ impl Row {
     /// The name of a test in lists of expected failures.
     pub(super) fn id(&self, case: &str) -> String {
         match &self.over {
-            Over::Rmm => format!("rmm/{}/{case}", self.name),
-            Over::Ours { stack, resource } => format!("ours/{stack}/{resource}/{case}"),
+            Over::Ours { resource, .. } => format!("{}/{resource}/{case}", self.over),
+            Over::Rmm | Over::Python => format!("{}/{}/{case}", self.over, self.name),
         }
     }
 
@@ -108,8 +111,27 @@ impl Row {
         if let Some(reason) = failures.first().and_then(|failure| failure.reason) {
             return format!("expected: {reason}");
         }
-        let skipped = self.cases().iter().find(|case| case.outcome == Outcome::Skipped);
-        skipped.map(|case| format!("skipped: {}", skip_reason(&case.text))).unwrap_or_default()
+        match self.skip_reasons().as_slice() {
+            [] => String::new(),
+            [(reason, _)] => format!("skipped: {reason}"),
+            several => {
+                let words: Vec<String> =
+                    several.iter().map(|(reason, count)| format!("{count}: {reason}")).collect();
+                format!("skipped: {}", words.join("; "))
+            }
+        }
+    }
+
+    /// Why tests were skipped, and how many for each reason.
+    fn skip_reasons(&self) -> Vec<(&str, usize)> {
+        let mut reasons: Vec<(&str, usize)> = Vec::new();
+        for case in self.cases().iter().filter(|case| case.outcome == Outcome::Skipped) {
+            match reasons.iter_mut().find(|(reason, _)| *reason == case.text) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((&case.text, 1)),
+            }
+        }
+        reasons
     }
 }
 
@@ -164,10 +186,20 @@ pub(super) mod tests {
                 State::Ran(vec![
                     case("A.One", Outcome::Passed, ""),
                     case("A.Two", Outcome::Failed, "a.cpp:3: Failure\nvalue"),
-                    case("A.Three", Outcome::Skipped, "a.cpp:4: Skipped\none device\n"),
+                    case("A.Three", Outcome::Skipped, "one device"),
                 ]),
             ),
             row(ours, "arena", State::Ran(vec![case("S/0.T", Outcome::Passed, "")])),
+            row(
+                Over::Python,
+                "test_a.py",
+                State::Ran(vec![
+                    case("test_one", Outcome::Passed, ""),
+                    case("test_two[1]", Outcome::Skipped, "no GPU"),
+                    case("test_two[2]", Outcome::Skipped, "no GPU"),
+                    case("test_three", Outcome::Skipped, "no CuPy"),
+                ]),
+            ),
             row(Over::Rmm, "K_TEST", State::NotRun("k.cu needs nvcc".to_owned())),
             row(Over::Rmm, "x.cpp", State::Broken { first, text }),
         ]
@@ -188,6 +220,14 @@ pub(super) mod tests {
         assert_eq!(failures(&rows, &one), "FAILED build/x.cpp\nall\nof it\n\n");
         let both = expected("rmm/A_TEST/A.Two  known\nbuild/x.cpp  of a later version\n");
         assert!(unexpected(&rows, &both).is_empty());
+        let python = Case::failed("test_one", "");
+        let row = Row {
+            over: Over::Python,
+            name: "test_a.py".to_owned(),
+            state: State::Ran(vec![python]),
+            leaks: 0,
+        };
+        assert_eq!(unexpected(&[row], &one), ["python/test_a.py/test_one"]);
         // Another program's test of the name is another test.
         assert_eq!(unexpected(&rows, &expected("rmm/B_TEST/A.Two  known\n")).len(), 2);
     }

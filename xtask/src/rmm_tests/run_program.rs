@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 use std::{fs, io};
 
-use super::gtest::{Case, Outcome, listed, parse};
+use super::case::{Case, Outcome};
+use super::gtest::{listed, parse};
 use crate::execute::{self, Finished};
 
 /// The status with which a program says that what it tests cannot be made here. Automake's.
@@ -48,7 +49,7 @@ impl Program {
             let finished = match self.start(&arguments) {
                 Ok(finished) => finished,
                 Err(error) => {
-                    cases.push(program_failure(&error.to_string()));
+                    cases.push(Case::program_failed(&error.to_string()));
                     return Ran::Cases(cases);
                 }
             };
@@ -57,19 +58,19 @@ impl Program {
             }
             let printed = parse(&finished.stdout);
             cases.extend(printed.cases);
-            let end = describe_end(&finished);
+            let end = finished.end();
             if let Some((name, text)) = printed.unfinished {
                 let text = format!("{end}\n{text}{}", finished.stderr).trim().to_owned();
                 cases.push(Case { name, outcome: Outcome::Failed, text, took: finished.took });
             } else if !printed.complete {
-                cases.push(program_failure(&format!("{end}\n{}", finished.stderr.trim())));
+                cases.push(Case::program_failed(&format!("{end}\n{}", finished.stderr.trim())));
                 return Ran::Cases(cases);
             } else {
                 if !finished.status.is_some_and(|status| status.success())
                     && !cases.iter().any(|case| case.outcome == Outcome::Failed)
                 {
                     // All tests passed, and the end of the process did not.
-                    cases.push(program_failure(&format!("{end}\n{}", finished.stderr.trim())));
+                    cases.push(Case::program_failed(&format!("{end}\n{}", finished.stderr.trim())));
                 }
                 return Ran::Cases(cases);
             }
@@ -77,7 +78,7 @@ impl Program {
                 Ok(rest) if !rest.is_empty() && cases.len() > before => arguments = rest,
                 Ok(_) => return Ran::Cases(cases),
                 Err(error) => {
-                    cases.push(program_failure(&error.to_string()));
+                    cases.push(Case::program_failed(&error.to_string()));
                     return Ran::Cases(cases);
                 }
             }
@@ -93,9 +94,9 @@ impl Program {
                 took: finished.took,
             },
             Ok(finished) => {
-                program_failure(&format!("{}\n{}", describe_end(&finished), finished.stderr.trim()))
+                Case::program_failed(&format!("{}\n{}", finished.end(), finished.stderr.trim()))
             }
-            Err(error) => program_failure(&error.to_string()),
+            Err(error) => Case::program_failed(&error.to_string()),
         }
     }
 
@@ -125,19 +126,6 @@ impl Program {
         }
         execute::run(&mut command, self.limit)
     }
-}
-
-fn describe_end(finished: &Finished) -> String {
-    match finished.status {
-        None => format!("was killed after {:.0} s", finished.took.as_secs_f64()),
-        Some(status) => format!("ended with {status}"),
-    }
-}
-
-/// A failure of the program as a whole.
-fn program_failure(text: &str) -> Case {
-    let (name, outcome) = ("(program)".to_owned(), Outcome::Failed);
-    Case { name, outcome, text: text.trim().to_owned(), took: Duration::ZERO }
 }
 
 fn last_line(text: &str) -> String {

@@ -2,8 +2,8 @@
 
 use comfy_table::Table;
 
+use super::case::Outcome;
 use super::expected::Expected;
-use super::gtest::Outcome;
 use super::result::{Over, Row, State};
 use crate::steps::new_table;
 
@@ -17,7 +17,7 @@ pub(super) fn table(rows: &[Row], expected: &Expected) -> Table {
     for row in rows {
         let name = match &row.over {
             Over::Ours { resource, .. } => resource,
-            Over::Rmm => &row.name,
+            Over::Rmm | Over::Python => &row.name,
         };
         let mut counts = [Outcome::Passed, Outcome::Failed, Outcome::Skipped]
             .map(|outcome| row.count(outcome).to_string());
@@ -49,9 +49,10 @@ mod tests {
         for line in [
             "A_TEST 1 1 1 2 FAILED A.Two: a.cpp:3: Failure",
             "ours/pool arena 1 0 0 2",
+            "test_a.py 1 0 3 2 skipped: 2: no GPU; 1: no CuPy",
             "K_TEST - - - 2 not run: k.cu needs nvcc",
             "x.cpp - - - 2 expected: of a later version",
-            "all 2 1 1 8",
+            "all 3 1 4 10",
         ] {
             let has =
                 |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ").contains(line);

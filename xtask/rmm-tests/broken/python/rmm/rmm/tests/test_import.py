@@ -1,0 +1,3 @@
+"""A file that cannot be imported."""
+
+import rmm.no_such_module

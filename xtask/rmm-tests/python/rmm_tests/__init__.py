@@ -1,0 +1,1 @@
+"""What `cargo xtask rmm-tests --python` gives to pytest."""

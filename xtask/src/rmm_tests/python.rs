@@ -1,0 +1,155 @@
+//! RMM's own Python tests over the installed wheel of `rmm-rs`, which stands for `rmm`.
+//!
+//! Each file of tests runs in a process of its own under pytest, with two plug-ins: the package's
+//! alias (`-p rmm_rs.as_rmm`), and `xtask/rmm-tests/python`, which writes the results. On the
+//! software driver the latter also replaces the functions of the CUDA runtime that the tests call.
+
+mod checkout;
+mod environment;
+mod results;
+mod test_file;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use self::checkout::PythonCheckout;
+use self::test_file::TestFile;
+use super::args::Args;
+use super::cache::digest_of;
+use super::libraries::{self, take_reports};
+use super::result::{Over, Row, State};
+use super::run_jobs::in_parallel;
+use super::run_program::library_path;
+use super::violations;
+use crate::error::Result;
+
+/// The failures of `xtask/rmm-tests/broken/python`.
+pub(super) const BROKEN: [&str; 7] = [
+    "python/test_exit.py/(program)",
+    "python/test_fails.py/test_assertion",
+    "python/test_fails.py/test_crash",
+    "python/test_fails.py/test_teardown[a/b::c]",
+    "python/test_fails.py/test_no_end",
+    "python/test_import.py/(file)",
+    "python/test_order.py/(stream order)",
+];
+
+/// Variables that change what a test sees, of the package, Numba and pytest.
+const FORGOTTEN: [&str; 9] = [
+    "NUMBA_CUDA_MEMORY_MANAGER",
+    "NUMBA_ENABLE_CUDASIM",
+    "PYTEST_ADDOPTS",
+    "PYTEST_PLUGINS",
+    "PYTHONHOME",
+    "RMM_CUDA_LIBRARY",
+    "RMM_DEBUG_LOG_FILE",
+    "RMM_DRIVER",
+    "RMM_LOG_FILE",
+];
+
+/// The variable with attributes of the software device, and their values unless it is set: tests of
+/// system memory need access to pageable memory.
+const ATTRIBUTES: (&str, &str) = ("RMM_SIM_ATTRIBUTES", "PAGEABLE_MEMORY_ACCESS=1");
+
+/// Runs the tests of a checkout.
+///
+/// # Errors
+///
+/// If something is missing that the tests need, or the checkout has none.
+pub(super) fn run(path: &Path, args: &Args, root: &Path) -> Result<Vec<Row>> {
+    let checkout = PythonCheckout::open(path)?;
+    let mut files = checkout.test_files()?;
+    files.retain(|file| args.wants(file));
+    if files.is_empty() {
+        return Err("the checkout has no such file of Python tests".into());
+    }
+    let target = root.join("target/rmm-tests");
+    let interpreter = match &args.interpreter {
+        Some(given) => given.clone(),
+        None => environment::make(root, &target.join("python"))?,
+    };
+    let library = if args.gpu { None } else { Some(libraries::build_driver(&target.join("lib"))?) };
+    let folder = target.join(format!("python-{:016x}", digest_of(&checkout.package())));
+    let session = Session { checkout, interpreter, library, folder, args };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let jobs = args.jobs.map_or(cores, NonZero::get);
+    Ok(in_parallel(jobs, files.len(), |index| session.run_file(&files[index], index, root)))
+}
+
+/// One run of the command.
+#[derive(Debug)]
+struct Session<'a> {
+    checkout: PythonCheckout,
+    interpreter: PathBuf,
+    /// Where `libcuda.so.1` of the software device is; `None` for the driver of a GPU.
+    library: Option<PathBuf>,
+    folder: PathBuf,
+    args: &'a Args,
+}
+
+impl Session<'_> {
+    fn run_file(&self, name: &str, index: usize, root: &Path) -> Row {
+        let folder = self.folder.join(format!("runs/{index}"));
+        let reports = folder.join("reports");
+        // Of an earlier run.
+        let _stays = fs::remove_dir_all(&folder);
+        let _shows_later = fs::create_dir_all(&reports);
+        let file = TestFile {
+            interpreter: self.interpreter.clone(),
+            arguments: self.arguments(name),
+            environment: self.environment(&reports, root),
+            forgotten: &FORGOTTEN,
+            folder,
+            limit: Duration::from_secs(self.args.limit),
+        };
+        let mut cases = file.run();
+        let report = take_reports(&reports);
+        cases.extend(violations::cases(&report.violations));
+        let (over, name, state) = (Over::Python, name.to_owned(), State::Ran(cases));
+        Row { over, name, state, leaks: report.leaks }
+    }
+
+    /// The arguments of the interpreter.
+    fn arguments(&self, name: &str) -> Vec<String> {
+        let tests = self.checkout.tests();
+        let mut arguments: Vec<String> =
+            ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "rmm_rs.as_rmm"]
+                .map(str::to_owned)
+                .to_vec();
+        let package = format!("--rmm-package={}", self.checkout.package().display());
+        // Above it are the sources of the package, which must not be imported.
+        let top = format!("--confcutdir={}", tests.display());
+        arguments.extend(["-p".to_owned(), "rmm_tests.plugin".to_owned(), package, top]);
+        if self.library.is_some() {
+            arguments.push("--rmm-software".to_owned());
+        }
+        arguments.extend(self.args.pytest.iter().cloned());
+        arguments.push(tests.join(name).display().to_string());
+        arguments
+    }
+
+    fn environment(&self, reports: &Path, root: &Path) -> BTreeMap<&'static str, String> {
+        let plugin = root.join("xtask/rmm-tests/python").display().to_string();
+        let mut environment = BTreeMap::from([
+            // Nothing else: what is installed is tested.
+            ("PYTHONPATH", plugin),
+            // The checkout stays as it is.
+            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        ]);
+        if let Some(library) = &self.library {
+            let (attributes, default) = ATTRIBUTES;
+            let value = std::env::var(attributes).unwrap_or_else(|_| default.to_owned());
+            environment.extend([
+                library_path(&[library]),
+                ("RMM_SIM_REPORT", reports.display().to_string()),
+                ("RMM_SIM_DEVICES", self.args.devices.to_string()),
+                (attributes, value),
+            ]);
+        }
+        environment
+    }
+}
