@@ -115,3 +115,44 @@ impl Args {
         self.python.as_ref().and_then(|named| named.first().or(self.cpp.as_ref()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Command lines.
+
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Option<Args> {
+        let line = Line::try_parse_from(line.split_whitespace());
+        line.ok().map(|line| line.args)
+    }
+
+    #[test]
+    fn python_tests_are_of_the_checkout_that_is_named_last() {
+        let checkout = |line| parse(line).unwrap().python_checkout().cloned();
+        assert_eq!(checkout("x --python a").as_deref(), Some(Path::new("a")));
+        assert_eq!(checkout("x --cpp b --python a").as_deref(), Some(Path::new("a")));
+        assert_eq!(checkout("x --cpp b --python").as_deref(), Some(Path::new("b")));
+        assert_eq!(checkout("x --python"), None);
+        assert_eq!(checkout("x --cpp b"), None);
+        assert_eq!(parse("x --python a -- -k pool").unwrap().pytest, ["-k", "pool"]);
+    }
+
+    #[test]
+    fn a_gpu_runs_python_tests_only() {
+        assert!(parse("x --python a --gpu --interpreter p").unwrap().gpu);
+        for wrong in ["x --gpu", "x --cpp b --gpu", "x --interpreter p", "x -- -k pool"] {
+            assert!(parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -51,9 +51,10 @@ const FORGOTTEN: [&str; 9] = [
     "RMM_LOG_FILE",
 ];
 
-/// The variable with attributes of the software device, and their values unless it is set: tests of
-/// system memory need access to pageable memory.
-const ATTRIBUTES: (&str, &str) = ("RMM_SIM_ATTRIBUTES", "PAGEABLE_MEMORY_ACCESS=1");
+/// The variable with attributes of the software device, and their values unless it is set: access to
+/// pageable memory for the tests of system memory, and pools that can be exported.
+const ATTRIBUTES: (&str, &str) =
+    ("RMM_SIM_ATTRIBUTES", "PAGEABLE_MEMORY_ACCESS=1 MEMPOOL_SUPPORTED_HANDLE_TYPES=1");
 
 /// Runs the tests of a checkout.
 ///
@@ -151,5 +152,39 @@ impl Session<'_> {
             ]);
         }
         environment
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What pytest is called with.
+
+    use super::*;
+
+    #[test]
+    fn only_the_software_driver_needs_functions_of_the_runtime() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("python/rmm/rmm/tests")).unwrap();
+        let args = Args { pytest: vec!["-k".to_owned(), "pool".to_owned()], ..Args::default() };
+        for library in [None, Some(PathBuf::from("/lib"))] {
+            let session = Session {
+                checkout: PythonCheckout::open(folder.path()).unwrap(),
+                interpreter: PathBuf::from("python"),
+                library: library.clone(),
+                folder: folder.path().to_path_buf(),
+                args: &args,
+            };
+            let arguments = session.arguments("test_a.py");
+            let has = |argument: &str| arguments.iter().any(|known| known == argument);
+            assert!(has("rmm_rs.as_rmm") && has("rmm_tests.plugin"), "{arguments:?}");
+            assert_eq!(has("--rmm-software"), library.is_some());
+            assert!(arguments.last().unwrap().ends_with("rmm/rmm/tests/test_a.py"));
+            assert_eq!(arguments[arguments.len() - 3..][..2], ["-k", "pool"]);
+            let environment = session.environment(Path::new("/reports"), Path::new("/root"));
+            assert_eq!(environment["PYTHONPATH"], "/root/xtask/rmm-tests/python");
+            for name in ["LD_LIBRARY_PATH", "RMM_SIM_REPORT", ATTRIBUTES.0] {
+                assert_eq!(environment.contains_key(name), library.is_some(), "{name}");
+            }
+        }
     }
 }

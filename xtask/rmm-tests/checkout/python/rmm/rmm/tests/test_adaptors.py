@@ -99,7 +99,33 @@ def test_functions_are_a_resource():
     assert calls == [("allocate", 256, True), ("deallocate", 256, True)]
 
 
-@pytest.mark.parametrize("error", [MemoryError, RuntimeError, ValueError, TypeError])
+def test_functions_print(capsys):
+    base = rmm.mr.CudaMemoryResource()
+
+    def allocate(size, stream):
+        print(f"allocate {size}")
+        return base.allocate(size, stream)
+
+    def deallocate(pointer, size, stream):
+        print(f"deallocate {size}")
+        return base.deallocate(pointer, size, stream)
+
+    use(rmm.mr.CallbackMemoryResource(allocate_func=allocate, deallocate_func=deallocate))
+    rmm.DeviceBuffer(size=256)
+    assert capsys.readouterr().out == "allocate 256\ndeallocate 256\n"
+
+
+def test_memory_without_a_buffer():
+    resource = rmm.mr.TrackingResourceAdaptor(rmm.mr.get_current_device_resource())
+    pointer = resource.allocate(1 << 23)
+    assert resource.get_allocated_bytes() == 1 << 23
+    resource.deallocate(pointer, 1 << 23)
+    assert resource.get_allocated_bytes() == 0
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError, RuntimeError, ValueError, TypeError, Exception, BaseException]
+)
 def test_exceptions_of_functions(error):
     def allocate(size, stream):
         raise error("my alloc error")

@@ -5,7 +5,7 @@ import pytest
 from cuda.bindings import runtime
 
 import rmm
-import rmm.pylibrmm.stream
+from rmm.pylibrmm import stream as streams
 
 from .support import DTYPES, HAS_ASYNC_MANAGED, SIZES, round_trip, use
 
@@ -41,7 +41,6 @@ def test_handles_for_other_processes(handles):
 @pytest.mark.parametrize("kind", ["default", "per thread", "created"])
 @pytest.mark.parametrize("size", [1, 1 << 20])
 def test_allocations_on_streams(kind, size):
-    streams = rmm.pylibrmm.stream
     stream = {
         "default": lambda: streams.DEFAULT_STREAM,
         "per thread": lambda: streams.PER_THREAD_DEFAULT_STREAM,
@@ -52,6 +51,14 @@ def test_allocations_on_streams(kind, size):
     assert pointer
     resource.deallocate(pointer, size, stream=stream)
     stream.synchronize()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_default_stream_waits_for_created_ones(size):
+    use(rmm.mr.CudaAsyncMemoryResource())
+    before = np.full(size, 5, dtype="u1")
+    buffer = rmm.DeviceBuffer.to_device(before, stream=streams.Stream())
+    np.testing.assert_array_equal(buffer.copy_to_host(), before)
 
 
 def default_pool():

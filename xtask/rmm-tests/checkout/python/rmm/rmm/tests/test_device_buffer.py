@@ -198,6 +198,18 @@ def test_reserve_keeps_contents_and_size():
     assert buffer.capacity() >= 1000
 
 
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_memory_without_contents_is_read_and_resized(size):
+    buffer = DeviceBuffer(size=size)
+    described = buffer.__cuda_array_interface__
+    assert set(described) == {"data", "shape", "strides", "typestr", "version"}
+    host = buffer.tobytes()
+    assert isinstance(host, bytes) and len(host) == size
+    assert len(DeviceBuffer.to_device(host)) == size
+    buffer.resize(2)
+    assert buffer.size == 2 <= buffer.capacity()
+
+
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, DeviceBuffer.copy])
 def test_a_copy_has_memory_of_its_own(make):
     buffer = to_device(b"abc")

@@ -47,7 +47,15 @@ def test_default_streams():
         use_stream(stream)
 
 
-@pytest.mark.parametrize("make", [cuda.stream, cuda.default_stream])
+@pytest.mark.parametrize(
+    "make",
+    [
+        cuda.stream,
+        cuda.default_stream,
+        cuda.legacy_default_stream,
+        cuda.per_thread_default_stream,
+    ],
+)
 def test_streams_of_numba(make):
     use_stream(Stream(make()))
 
