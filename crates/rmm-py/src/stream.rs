@@ -291,7 +291,7 @@ pub(crate) fn as_stream<'py>(stream: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
 /// The exception for another version of the stream protocol.
 pub(crate) fn unknown_version(version: &Bound<'_, PyAny>) -> PyErr {
     PyNotImplementedError::new_err(format!(
-        "the CUDA stream protocol is not supported in version: '{version}'"
+        "rmm_rs does not support the CUDA Stream Protocol version: '{version}'"
     ))
 }
 
