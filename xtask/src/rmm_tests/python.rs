@@ -51,8 +51,8 @@ const FORGOTTEN: [&str; 9] = [
     "RMM_LOG_FILE",
 ];
 
-/// The variable with attributes of the software device, and their values unless it is set: access to
-/// pageable memory for the tests of system memory, and pools that can be exported.
+/// The variable with attributes of the software device, and their values unless it is set: access
+/// to pageable memory for the tests of system memory, and pools that can be exported.
 const ATTRIBUTES: (&str, &str) =
     ("RMM_SIM_ATTRIBUTES", "PAGEABLE_MEMORY_ACCESS=1 MEMPOOL_SUPPORTED_HANDLE_TYPES=1");
 
@@ -121,10 +121,16 @@ impl Session<'_> {
             ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "rmm_rs.as_rmm"]
                 .map(str::to_owned)
                 .to_vec();
-        let package = format!("--rmm-package={}", self.checkout.package().display());
-        // Above it are the sources of the package, which must not be imported.
-        let top = format!("--confcutdir={}", tests.display());
-        arguments.extend(["-p".to_owned(), "rmm_tests.plugin".to_owned(), package, top]);
+        let package = self.checkout.package();
+        arguments.extend([
+            "-p".to_owned(),
+            "rmm_tests.plugin".to_owned(),
+            format!("--rmm-package={}", package.display()),
+            // Names of modules begin with `rmm`, however the checkout imports its tests.
+            format!("--rootdir={}", package.parent().unwrap_or(package).display()),
+            // Above the tests are the sources of the package, which must not be imported.
+            format!("--confcutdir={}", tests.display()),
+        ]);
         if self.library.is_some() {
             arguments.push("--rmm-software".to_owned());
         }
