@@ -38,7 +38,9 @@ def pytest_load_initial_conftests(early_config):
 
 
 def pytest_configure(config):
-    if config.option.rmm_results is not None:
+    # Where the checkout's options ask for several processes, the first has all results.
+    is_worker = hasattr(config, "workerinput")
+    if config.option.rmm_results is not None and not is_worker:
         config.pluginmanager.register(_Results(config.option.rmm_results))
 
 
@@ -59,22 +61,23 @@ class _Results:
 
     def __init__(self, path):
         self._file = path.open("a", encoding="utf-8")
-        self._phases = []
+        self._phases = {}
 
     def _write(self, **line):
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
     def pytest_runtest_logstart(self, nodeid):
-        self._phases = []
         self._write(begin=_name(nodeid))
 
     def pytest_runtest_logreport(self, report):
-        self._phases.append(report)
+        # Several tests may be under way, if there are several processes.
+        self._phases.setdefault(report.nodeid, []).append(report)
 
     def pytest_runtest_logfinish(self, nodeid):
-        outcome, text = _verdict(self._phases)
-        seconds = sum(report.duration for report in self._phases)
+        phases = self._phases.pop(nodeid, [])
+        outcome, text = _verdict(phases)
+        seconds = sum(report.duration for report in phases)
         self._write(case=_name(nodeid), outcome=outcome, text=text, seconds=seconds)
 
     def pytest_collectreport(self, report):
@@ -93,6 +96,8 @@ class _Results:
 
 def _verdict(phases):
     """The outcome of a test, and why it did not pass."""
+    if not phases:
+        return "failed", "it has no result"
     failed = [report for report in phases if report.failed]
     if failed:
         return "failed", "\n\n".join(map(_failure, failed))
