@@ -51,8 +51,9 @@ type Variable = (&'static str, String);
 /// The stack that lies behind a table of C functions.
 const CALLBACK: &str = "callback";
 
-/// Those that need a device that reads the host's pageable memory.
+/// Those that need a device that accesses the host's pageable memory, and how it is asked for.
 const NEED_PAGEABLE_ACCESS: [&str; 2] = ["system", "sam-headroom"];
+const PAGEABLE_ACCESS: (&str, &str) = ("RMM_SIM_ATTRIBUTES", "PAGEABLE_MEMORY_ACCESS=1");
 
 /// The resources that are tested: a name and a specification.
 fn resources() -> impl Iterator<Item = (&'static str, String)> {
@@ -160,6 +161,10 @@ fn tested_in(place: &str) -> Vec<(&'static str, Vec<Variable>)> {
         if name == CALLBACK {
             variables.push(("RMM_RS_TESTED_CALLBACK", "1".to_owned()));
         }
+        if NEED_PAGEABLE_ACCESS.contains(&name) {
+            let (variable, value) = PAGEABLE_ACCESS;
+            variables.push((variable, value.to_owned()));
+        }
         (name, variables)
     };
     resources().map(variables).collect()
@@ -174,7 +179,6 @@ fn jobs_of(place: &'static str, tests: usize, program: &Path) -> impl Iterator<I
         is_plain: false,
         environment,
         tests,
-        may_be_unsupported: NEED_PAGEABLE_ACCESS.contains(&name),
     })
 }
 
@@ -222,13 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_is_told_by_the_environment() {
+    fn what_a_resource_needs_is_told_by_the_environment() {
         let jobs: Vec<Job> = jobs_of("alone", 29, Path::new("/p")).collect();
-        let has_callback =
-            |job: &&Job| job.environment.iter().any(|(name, _)| name.ends_with("CALLBACK"));
-        let with: Vec<&str> =
-            jobs.iter().filter(has_callback).map(|job| job.name.as_str()).collect();
-        assert_eq!(with, [CALLBACK]);
+        let with = |variable: &str| -> Vec<&str> {
+            let has = |job: &&Job| job.environment.iter().any(|(name, _)| *name == variable);
+            jobs.iter().filter(has).map(|job| job.name.as_str()).collect()
+        };
+        assert_eq!(with("RMM_RS_TESTED_CALLBACK"), [CALLBACK]);
+        assert_eq!(with("RMM_SIM_ATTRIBUTES"), NEED_PAGEABLE_ACCESS);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{fs, thread};
 use super::case::Case;
 use super::libraries::take_reports;
 use super::result::{Row, State};
-use super::run_program::{Program, Ran, library_path};
+use super::run_program::{Program, library_path};
 use super::session::{Job, Session};
 use super::violations;
 
@@ -64,20 +64,13 @@ fn run_job(session: &Session, job: &Job, index: usize) -> Row {
         limit: session.limit,
         is_plain: job.is_plain,
     };
-    let ran = program.run();
-    let report = take_reports(&reports);
-    let row =
-        |state| Row { over: job.over.clone(), name: job.name.clone(), state, leaks: report.leaks };
-    match ran {
-        Ran::Unsupported(why) if job.may_be_unsupported => row(State::NotRun(why)),
-        Ran::Unsupported(why) => row(State::Ran(vec![Case::program_failed(&why)])),
-        Ran::Cases(mut cases) => {
-            if cases.len() < job.tests {
-                let text = format!("{} of {} tests have a result", cases.len(), job.tests);
-                cases.push(Case::program_failed(&text));
-            }
-            cases.extend(violations::cases(&report.violations));
-            row(State::Ran(cases))
-        }
+    let mut cases = program.run();
+    if cases.len() < job.tests {
+        let text = format!("{} of {} tests have a result", cases.len(), job.tests);
+        cases.push(Case::program_failed(&text));
     }
+    let report = take_reports(&reports);
+    cases.extend(violations::cases(&report.violations));
+    let (over, name, state) = (job.over.clone(), job.name.clone(), State::Ran(cases));
+    Row { over, name, state, leaks: report.leaks }
 }

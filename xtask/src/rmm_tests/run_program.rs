@@ -10,9 +10,6 @@ use super::case::{Case, Outcome};
 use super::gtest::{listed, parse};
 use crate::execute::{self, Finished};
 
-/// The status with which a program says that what it tests cannot be made here. Automake's.
-const UNSUPPORTED: i32 = 77;
-
 /// A test program and where it runs.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -27,20 +24,12 @@ pub(super) struct Program {
     pub(super) is_plain: bool,
 }
 
-/// What came of a program.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ran {
-    Cases(Vec<Case>),
-    /// It says that what it tests cannot be made on this device, and why.
-    Unsupported(String),
-}
-
 impl Program {
     /// Runs all tests. A test that crashes or does not end fails, and the rest run in a new
     /// process.
-    pub(super) fn run(&self) -> Ran {
+    pub(super) fn run(&self) -> Vec<Case> {
         if self.is_plain {
-            return Ran::Cases(vec![self.run_plain()]);
+            return vec![self.run_plain()];
         }
         let mut cases = Vec::new();
         let mut arguments = Vec::new();
@@ -50,12 +39,9 @@ impl Program {
                 Ok(finished) => finished,
                 Err(error) => {
                     cases.push(Case::program_failed(&error.to_string()));
-                    return Ran::Cases(cases);
+                    return cases;
                 }
             };
-            if finished.status.and_then(|status| status.code()) == Some(UNSUPPORTED) {
-                return Ran::Unsupported(last_line(&finished.stderr));
-            }
             let printed = parse(&finished.stdout);
             cases.extend(printed.cases);
             let end = finished.end();
@@ -64,7 +50,7 @@ impl Program {
                 cases.push(Case { name, outcome: Outcome::Failed, text, took: finished.took });
             } else if !printed.complete {
                 cases.push(Case::program_failed(&format!("{end}\n{}", finished.stderr.trim())));
-                return Ran::Cases(cases);
+                return cases;
             } else {
                 if !finished.status.is_some_and(|status| status.success())
                     && !cases.iter().any(|case| case.outcome == Outcome::Failed)
@@ -72,14 +58,14 @@ impl Program {
                     // All tests passed, and the end of the process did not.
                     cases.push(Case::program_failed(&format!("{end}\n{}", finished.stderr.trim())));
                 }
-                return Ran::Cases(cases);
+                return cases;
             }
             match self.rest(&cases) {
                 Ok(rest) if !rest.is_empty() && cases.len() > before => arguments = rest,
-                Ok(_) => return Ran::Cases(cases),
+                Ok(_) => return cases,
                 Err(error) => {
                     cases.push(Case::program_failed(&error.to_string()));
-                    return Ran::Cases(cases);
+                    return cases;
                 }
             }
         }
@@ -128,10 +114,6 @@ impl Program {
     }
 }
 
-fn last_line(text: &str) -> String {
-    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given").to_owned()
-}
-
 /// The variables that let a program find libraries in these folders before all others.
 pub(super) fn library_path(folders: &[&Path]) -> (&'static str, String) {
     let others = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
@@ -151,7 +133,7 @@ mod tests {
     use super::*;
     use crate::scripts::Scripts;
 
-    fn run(body: &str, is_plain: bool) -> Ran {
+    fn run(body: &str, is_plain: bool) -> Vec<Case> {
         let scripts = Scripts::new();
         let (_, path) = scripts.write("tests", body);
         let folder = scripts.folder().join("run");
@@ -165,8 +147,7 @@ mod tests {
         .run()
     }
 
-    fn outcomes(ran: &Ran) -> Vec<(&str, Outcome)> {
-        let Ran::Cases(cases) = ran else { panic!("{ran:?}") };
+    fn outcomes(cases: &[Case]) -> Vec<(&str, Outcome)> {
         cases.iter().map(|case| (case.name.as_str(), case.outcome)).collect()
     }
 
@@ -186,11 +167,10 @@ esac"#;
 
     #[test]
     fn a_crash_fails_its_test_and_the_rest_still_runs() {
-        let ran = run(CRASHES, false);
+        let cases = run(CRASHES, false);
         let expected =
             [("A.One", Outcome::Passed), ("A.Two", Outcome::Failed), ("A.Three", Outcome::Passed)];
-        assert_eq!(outcomes(&ran), expected);
-        let Ran::Cases(cases) = ran else { unreachable!("outcomes looked") };
+        assert_eq!(outcomes(&cases), expected);
         assert!(cases[1].text.contains("signal: 11") && cases[1].text.contains("why"), "{cases:?}");
     }
 
@@ -221,8 +201,9 @@ esac"#;
     }
 
     #[test]
-    fn a_program_can_say_that_the_device_lacks_something() {
-        let ran = run("echo 'no pageable access' >&2; exit 77", false);
-        assert_eq!(ran, Ran::Unsupported("no pageable access".to_owned()));
+    fn a_program_that_runs_no_test_says_why() {
+        let [case] = run("echo 'no such resource' >&2; exit 1", false).try_into().unwrap();
+        assert_eq!((case.name.as_str(), case.outcome), ("(program)", Outcome::Failed));
+        assert!(case.text.contains("no such resource"), "{case:?}");
     }
 }

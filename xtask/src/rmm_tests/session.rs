@@ -49,8 +49,6 @@ pub(super) struct Job {
     pub(super) environment: Vec<(&'static str, String)>,
     /// How many tests must have a result, if that is known.
     pub(super) tests: usize,
-    /// Whether this device may lack what the resource needs.
-    pub(super) may_be_unsupported: bool,
 }
 
 impl Session {
@@ -179,7 +177,6 @@ impl Session {
                     is_plain: is_plain(&tests, program)?,
                     environment: Vec::new(),
                     tests: 0,
-                    may_be_unsupported: false,
                 }),
             }
         }
