@@ -32,8 +32,9 @@ static_assert(RMM_RS_ABI_VERSION >> 16 == 1, "rmm_rs.h and rmm_rs.hpp are of dif
 #endif
 
 // Named for the exceptions, so that objects compiled with RMM's headers and without are not mixed
-// up.
-#if RMM_RS_HAS_RMM
+// up. A header that has the functions called in another way than by linking names its own.
+#if defined(RMM_RS_NAMESPACE)
+#elif RMM_RS_HAS_RMM
 #define RMM_RS_NAMESPACE v1_rmm
 #else
 #define RMM_RS_NAMESPACE v1
