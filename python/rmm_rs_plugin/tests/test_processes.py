@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,8 +95,6 @@ stand_in.stand_in_allocate(ctypes.c_size_t(100))
 
 
 def test_another_release_of_rmm_is_refused(tmp_path: Path) -> None:
-    import subprocess
-
     (tmp_path / "rmm.py").write_text('__version__ = "26.12.01"\n')
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import rmm_rs_plugin"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -107,8 +107,6 @@ def test_another_release_of_rmm_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_alias_is_refused(run: Run) -> None:
-    import subprocess
-
     code = "import rmm_rs.as_rmm, rmm_rs_plugin"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 1
@@ -120,8 +118,6 @@ def test_the_alias_is_refused(run: Run) -> None:
 
 
 def test_an_import_asks_for_no_driver(tmp_path: Path) -> None:
-    import subprocess
-
     code = """
 import rmm_rs_plugin
 try:
@@ -136,7 +132,7 @@ except RuntimeError as error:
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": "", "RMM_CUDA_LIBRARY": str(tmp_path / "libcuda.so.1")},
+        env={**os.environ, "RMM_CUDA_LIBRARY": str(tmp_path / "libcuda.so.1")},
     )
     assert (result.returncode, result.stderr) == (0, "")
     assert "driver" in result.stdout or "libcuda" in result.stdout

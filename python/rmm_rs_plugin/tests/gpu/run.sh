@@ -1,0 +1,44 @@
+#!/bin/sh
+# The plug-in on a machine with a GPU: its tests, programs of CuPy and PyTorch on it, and prices.
+#
+#   run.sh WHEELS OUT
+#
+# WHEELS is a folder with the wheels of rmm-rs, rmm-rs-plugin-cu13, rmm-cu13, librmm-cu13, rapids-logger,
+# cuda-bindings, cuda-pathfinder, and of pytest, pluggy and iniconfig where the machine has none. CuPy and PyTorch
+# are the machine's; what needs one is skipped without it. In OUT: a log of each step, tests.xml, gpu.xml (JUnit),
+# prices.md and prices.json. The exit status is 1 if a step failed.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+wheels=$(cd "$1" && pwd)
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+python=${PYTHON:-python3}
+site=$(mktemp -d)
+trap 'rm -rf "$site"' EXIT
+"$python" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl || exit 1
+PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
+RMM_DRIVER=cuda
+PYTHONUNBUFFERED=1
+export PYTHONPATH RMM_DRIVER PYTHONUNBUFFERED
+unset RMM_CUDA_LIBRARY
+
+failed=0
+# step NAME SECONDS COMMAND...
+step() {
+    name=$1 limit=$2
+    shift 2
+    begin=$(date +%s)
+    timeout "$limit" "$@" >"$out/$name.log" 2>&1
+    status=$?
+    [ $status -eq 0 ] || failed=1
+    echo "== $name: exit $status, $(($(date +%s) - begin)) s"
+    tail -n "${lines:-6}" "$out/$name.log"
+}
+
+cd "$here/../.." || exit 1
+lines=30 step environment 60 "$python" tests/gpu/environment.py
+step tests 180 "$python" -m pytest -q -p no:cacheprovider --junitxml "$out/tests.xml" tests --ignore tests/gpu
+step gpu 120 "$python" -m pytest -q -rs -p no:cacheprovider --junitxml "$out/gpu.xml" tests/gpu/test_gpu.py
+lines=60 step prices 180 "$python" tests/gpu/prices.py "$out"
+exit $failed
