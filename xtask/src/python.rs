@@ -1,11 +1,13 @@
 //! `cargo xtask python`: the Python package, built as a wheel, installed into an environment of its
-//! own, and tested there on the software device.
+//! own, and tested there on the software device; then the plug-in for RMM.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::{WithCommand as _, cargo, describe, workspace_root};
 use crate::error::{Context as _, Result};
+
+mod plugin;
 
 /// What the build and the tests need beside the package itself.
 const REQUIREMENTS: [&str; 3] = ["maturin>=1.9,<2", "numpy>=2,<3", "pytest>=8"];
@@ -57,7 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(root.join("python/rmm_rs"));
     // What is installed is tested, and on the software device.
     test.env_remove("PYTHONPATH").env_remove("RMM_CUDA_LIBRARY").env_remove("RMM_DRIVER");
-    run_step(test.current_dir(&root))
+    run_step(test.current_dir(&root))?;
+    plugin::run(&root, &folder, &interpreter, &wheel.path())
 }
 
 /// Builds the wheel with the interpreter of that environment, and returns its path.

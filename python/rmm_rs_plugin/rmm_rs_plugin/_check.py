@@ -21,9 +21,10 @@ def refuse_other_rmm() -> None:
         raise ImportError(
             f"`rmm` is {rmm.__name__} in this process, which needs no plug-in: remove `import rmm_rs.as_rmm`"
         )
-    found = ".".join(str(int(part)) for part in rmm.__version__.split(".")[:2])
+    version: str = getattr(rmm, "__version__", "0.0")
+    found = ".".join(str(int(part)) for part in version.split(".")[:2])
     if found != RMM_VERSION:
         raise ImportError(
-            f"rmm_rs_plugin was built for RMM {RMM_VERSION}, and RMM {rmm.__version__} is installed: "
+            f"rmm_rs_plugin was built for RMM {RMM_VERSION}, and RMM {version} is installed: "
             f'pip install "rmm-rs-plugin-cu13=={found}.*"'
         )

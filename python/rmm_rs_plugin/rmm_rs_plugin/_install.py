@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import rmm
 from rmm._cuda.gpu import getDevice, setDevice
@@ -17,8 +18,8 @@ def install(
     maximum_pool_size: int | str | None = None,
     devices: int | Iterable[int] = 0,
     *,
-    preset: str = "throughput",
-    stream_policy: str = "checked",
+    preset: Literal["throughput", "compact", "deterministic"] = "throughput",
+    stream_policy: Literal["checked", "kept"] = "checked",
 ) -> list[PoolMemoryResource]:
     """Makes a pool for each device, over the driver's memory, and sets it as RMM's resource of that
     device. The current device is the same afterwards.

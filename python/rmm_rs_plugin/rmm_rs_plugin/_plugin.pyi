@@ -1,4 +1,4 @@
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import rmm_rs.mr
 from rmm.pylibrmm.memory_resource import DeviceMemoryResource
@@ -6,9 +6,10 @@ from rmm.pylibrmm.memory_resource import DeviceMemoryResource
 class _HasStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
-_Policy = Literal["checked", "kept"]
+_StreamPolicy = Literal["checked", "kept"]
 
 class RustMemoryResource(DeviceMemoryResource):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     @property
     def upstream_mr(self) -> DeviceMemoryResource: ...
     def get_upstream(self) -> DeviceMemoryResource: ...
@@ -17,30 +18,25 @@ class RustMemoryResource(DeviceMemoryResource):
     def describe(self) -> str: ...
 
 class WrappedMemoryResource(RustMemoryResource):
-    def __init__(self, mr: rmm_rs.mr.DeviceMemoryResource, *, stream_policy: class _HasStream(Protocol):
-    def __cuda_stream__(self) -> tuple[int, int]: ...
-
-_Policy = "checked") -> None: ...
+    def __new__(
+        cls, mr: rmm_rs.mr.DeviceMemoryResource, *, stream_policy: _StreamPolicy = "checked"
+    ) -> Self: ...
     @property
     def wrapped(self) -> rmm_rs.mr.DeviceMemoryResource: ...
 
 class PoolMemoryResource(RustMemoryResource):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         upstream_mr: DeviceMemoryResource | None = None,
         initial_pool_size: int | str | None = None,
         maximum_pool_size: int | str | None = None,
         *,
         preset: Literal["throughput", "compact", "deterministic"] = "throughput",
-        stream_policy: class _HasStream(Protocol):
-    def __cuda_stream__(self) -> tuple[int, int]: ...
+        stream_policy: _StreamPolicy = "checked",
+    ) -> Self: ...
 
-_Policy = "checked",
-    ) -> None: ...
-
-def wrap(mr: rmm_rs.mr.DeviceMemoryResource, *, stream_policy: class _HasStream(Protocol):
-    def __cuda_stream__(self) -> tuple[int, int]: ...
-
-_Policy = "checked") -> WrappedMemoryResource: ...
+def wrap(
+    mr: rmm_rs.mr.DeviceMemoryResource, *, stream_policy: _StreamPolicy = "checked"
+) -> WrappedMemoryResource: ...
 def unwrap(mr: DeviceMemoryResource) -> rmm_rs.mr.DeviceMemoryResource: ...
 def forget_stream(stream: _HasStream) -> None: ...

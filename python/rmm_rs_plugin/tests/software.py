@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -103,19 +104,17 @@ def use() -> ctypes.CDLL:
 
 def _replace_python(runtime: ctypes.CDLL) -> None:
     """The functions of CUDA's Python package that RMM's Python code calls."""
-    from cuda.bindings import runtime as bindings
+    bindings: Any = importlib.import_module("cuda.bindings.runtime")
+    status = bindings.cudaError_t
 
-    def status(code: int) -> bindings.cudaError_t:
-        return bindings.cudaError_t(code)
-
-    def get_device() -> tuple[bindings.cudaError_t, int]:
+    def get_device() -> tuple[Any, int]:
         device = ctypes.c_int()
         return status(runtime.cudaGetDevice(ctypes.byref(device))), device.value
 
-    def set_device(device: int) -> tuple[bindings.cudaError_t]:
+    def set_device(device: int) -> tuple[Any]:
         return (status(runtime.cudaSetDevice(device)),)
 
-    def get_device_count() -> tuple[bindings.cudaError_t, int]:
+    def get_device_count() -> tuple[Any, int]:
         count = ctypes.c_int()
         return status(runtime.cudaGetDeviceCount(ctypes.byref(count))), count.value
 

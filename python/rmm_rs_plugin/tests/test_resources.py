@@ -13,7 +13,7 @@ import pytest
 import rmm
 import rmm.mr
 import rmm_rs.mr
-from rmm.pylibrmm.stream import Stream
+from rmm.pylibrmm.stream import DEFAULT_STREAM, Stream
 from rmm_rs_plugin import PoolMemoryResource, RustMemoryResource, forget_stream, install, unwrap, wrap
 
 MIB = 1 << 20
@@ -83,7 +83,7 @@ def test_an_upstreams_bytes_are_those_that_the_pool_reserved() -> None:
     assert upstream.allocation_counts.current_bytes == pool.statistics()["reserved_bytes"]
     released = 0
     for _ in range(100):
-        rmm.pylibrmm.stream.DEFAULT_STREAM.synchronize()
+        DEFAULT_STREAM.synchronize()
         released += pool.trim()
     assert released >= 5 * MIB
     assert upstream.allocation_counts.current_bytes == pool.statistics()["reserved_bytes"] < 5 * MIB
@@ -243,13 +243,15 @@ def test_a_stack_is_walked_to_its_end() -> None:
 def test_unwrap_returns_what_was_wrapped() -> None:
     ours = rust_pool()
     assert unwrap(wrap(ours)) is ours
-    for other in (rmm.mr.CudaMemoryResource(), PoolMemoryResource(None, 0), ours):
+    others: list[Any] = [rmm.mr.CudaMemoryResource(), PoolMemoryResource(None, 0), ours, None]
+    for other in others:
         with pytest.raises(TypeError):
             unwrap(other)
 
 
 def test_memory_that_the_device_cannot_use_is_refused() -> None:
-    for wrong in (rmm.mr.CudaMemoryResource(), 3, None):
+    others: list[Any] = [rmm.mr.CudaMemoryResource(), 3, None]
+    for wrong in others:
         with pytest.raises(TypeError):
             wrap(wrong)
     with pytest.raises(RuntimeError):
@@ -326,6 +328,8 @@ def test_a_pool_describes_itself() -> None:
 
 def test_classes_are_derived_in_python() -> None:
     class Named(PoolMemoryResource):
+        itself: Named
+
         def __init__(self, *args: Any, name: str, **kwargs: Any) -> None:
             self.name = name
 

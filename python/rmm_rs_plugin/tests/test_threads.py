@@ -6,6 +6,7 @@ import ctypes
 import random
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import rmm
@@ -56,7 +57,7 @@ def churn(mr: rmm.mr.DeviceMemoryResource, rounds: int = 100) -> Callable[[int],
 
 
 @pytest.mark.parametrize("policy", ["checked", "kept"])
-def test_threads_share_a_pool(policy: str) -> None:
+def test_threads_share_a_pool(policy: Any) -> None:
     pool = PoolMemoryResource(rmm.mr.CudaMemoryResource(), "1MiB", stream_policy=policy)
     counting = rmm.mr.StatisticsResourceAdaptor(pool)
     in_threads(churn(counting))
@@ -104,7 +105,7 @@ def test_no_call_keeps_pythons_lock(runtime: ctypes.CDLL) -> None:
         resource.deallocate(resource.allocate(5 * MIB), 5 * MIB)
         buffer = rmm.DeviceBuffer(size=9 * MIB, mr=resource)
         del buffer
-        pool = resource if isinstance(resource, PoolMemoryResource) else resource.upstream_mr
+        pool: Any = resource if isinstance(resource, PoolMemoryResource) else resource.upstream_mr
         pool.trim()
         del pool, resource
     after = runtime.stand_in_calls(), runtime.stand_in_calls_with_lock()

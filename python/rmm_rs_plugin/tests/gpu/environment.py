@@ -27,8 +27,8 @@ def main() -> None:
     with contextlib.suppress(OSError):
         print(subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip())
     print("devices", getDeviceCount(), "driver", driverGetVersion())
-    rmm_rs_plugin.install("64MiB")
-    print(rmm.mr.get_current_device_resource().describe())
+    (pool,) = rmm_rs_plugin.install("64MiB")
+    print(pool.describe())
     print(rmm.DeviceBuffer.to_device(b"what was copied comes back").tobytes())
 
 

@@ -7,19 +7,22 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import rmm
 import rmm.mr
 import rmm_rs.mr
-from rmm.pylibrmm.stream import Stream
+from rmm.pylibrmm.stream import DEFAULT_STREAM, Stream
 from rmm_rs_plugin import PoolMemoryResource, install, wrap
+
+if os.environ.get("RMM_DRIVER") != "cuda":
+    pytest.skip("needs a GPU: run.sh", allow_module_level=True)
 
 MIB = 1 << 20
 
-STACKS = {
+STACKS: dict[str, Callable[[], Any]] = {
     "pool": lambda: PoolMemoryResource(None, "64MiB"),
     "pool, streams kept": lambda: PoolMemoryResource(None, "64MiB", stream_policy="kept"),
     "pool over rmm's cuda": lambda: PoolMemoryResource(rmm.mr.CudaMemoryResource(), "64MiB"),
@@ -182,7 +185,7 @@ def test_the_devices_memory_runs_out_and_comes_back() -> None:
     assert len(kept) * (4 << 30) > total // 2
     kept.clear()
     assert rmm.DeviceBuffer(size=8 << 30).size == 8 << 30
-    rmm.pylibrmm.stream.DEFAULT_STREAM.synchronize()
+    DEFAULT_STREAM.synchronize()
     while pool.trim():
         pass
     assert pool.statistics()["live_bytes"] == 0
