@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,14 +35,15 @@ class given_up {
     next->next_ = waiting_.load(std::memory_order_relaxed);
     while (!waiting_.compare_exchange_weak(
       next->next_, next, std::memory_order_release, std::memory_order_relaxed)) {}
-    // A full queue is no loss: the next call of drain finds the reference.
-    if (next->next_ == nullptr) { (void)Py_AddPendingCall(&drain, nullptr); }
+    // If the interpreter's queue is full, the next release or drain finds the reference.
+    if (!is_asked_for_.exchange(true) && Py_AddPendingCall(&drain, nullptr) != 0) { is_asked_for_ = false; }
   }
 
   /// Releases what waits. The thread has the interpreter's lock.
   static int drain(void* = nullptr) noexcept
   {
-    auto* first = waiting_.exchange(nullptr, std::memory_order_acquire);
+    is_asked_for_ = false;
+    auto* first   = waiting_.exchange(nullptr, std::memory_order_acquire);
     while (first != nullptr) {
       auto const owned = std::unique_ptr<given_up>{first};
       first = owned->next_;
@@ -54,6 +56,7 @@ class given_up {
   given_up(PyObject* object, given_up* next) noexcept : object_{object}, next_{next} {}
 
   static inline std::atomic<given_up*> waiting_{nullptr};
+  static inline std::atomic<bool> is_asked_for_{false};
   PyObject* object_;
   given_up* next_;
 };

@@ -7,11 +7,13 @@ import gc
 import os
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import rmm
 import rmm.mr
+import rmm.statistics
 import rmm_rs.mr
 from rmm.pylibrmm.stream import DEFAULT_STREAM, Stream
 from rmm_rs_plugin import PoolMemoryResource, RustMemoryResource, forget_stream, install, unwrap, wrap
@@ -185,6 +187,26 @@ def test_python_objects_go_before_the_buffers() -> None:
     gc.collect()
     while buffers:
         buffers.pop()
+
+
+def test_rmms_statistics_and_logs_go_over_ours(tmp_path: Path) -> None:
+    (pool,) = install("1MiB")
+    rmm.statistics.enable_statistics()
+    with rmm.statistics.statistics():
+        buffer = rmm.DeviceBuffer(size=5000)
+        counted = rmm.statistics.get_statistics()
+    assert counted is not None
+    assert counted.current_bytes == 5000
+    rmm.enable_logging(log_file_name=str(tmp_path / "rmm.csv"))
+    del buffer
+    buffer = rmm.DeviceBuffer(size=7000)
+    assert pool.statistics()["live_bytes"] >= 7000
+    del buffer
+    rmm.disable_logging()
+    rmm.mr.set_current_device_resource(pool)
+    gc.collect()
+    assert ",allocate," in (tmp_path / "rmm.dev0.csv").read_text()
+    assert pool.statistics()["live_bytes"] == 0
 
 
 def test_cpp_alone_keeps_the_upstreams_python_object(runtime: ctypes.CDLL) -> None:
