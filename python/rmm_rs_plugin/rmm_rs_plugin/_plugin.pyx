@@ -89,6 +89,7 @@ cdef class RustMemoryResource(DeviceMemoryResource):
     # `__cinit__`: other threads may be using it.
     cdef unique_ptr[device_resource] c_obj
     cdef object _upstream_mr
+    cdef object __weakref__
 
     def __cinit__(self, *args, **kwargs):
         self.c_obj.reset(null_resource())

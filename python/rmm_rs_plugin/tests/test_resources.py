@@ -265,6 +265,9 @@ def test_a_stack_is_walked_to_its_end() -> None:
 def test_unwrap_returns_what_was_wrapped() -> None:
     ours = rust_pool()
     assert unwrap(wrap(ours)) is ours
+    alive = weakref.ref(wrap(ours))
+    gc.collect()
+    assert alive() is None
     others: list[Any] = [rmm.mr.CudaMemoryResource(), PoolMemoryResource(None, 0), ours, None]
     for other in others:
         with pytest.raises(TypeError):
