@@ -32,9 +32,8 @@ class given_up {
     if (Py_IsInitialized() == 0) { return; }  // the object is gone
     auto* const next = new (std::nothrow) given_up{object, nullptr};
     if (next == nullptr) { return; }
-    next->next_ = waiting_.load(std::memory_order_relaxed);
-    while (!waiting_.compare_exchange_weak(
-      next->next_, next, std::memory_order_release, std::memory_order_relaxed)) {}
+    next->next_ = waiting_.load();
+    while (!waiting_.compare_exchange_weak(next->next_, next)) {}
     // If the interpreter's queue is full, the next release or drain finds the reference.
     if (!is_asked_for_.exchange(true) && Py_AddPendingCall(&drain, nullptr) != 0) { is_asked_for_ = false; }
   }
@@ -42,8 +41,9 @@ class given_up {
   /// Releases what waits. The thread has the interpreter's lock.
   static int drain(void* = nullptr) noexcept
   {
+    // Before the list is taken: what is added from now on asks again.
     is_asked_for_ = false;
-    auto* first   = waiting_.exchange(nullptr, std::memory_order_acquire);
+    auto* first   = waiting_.exchange(nullptr);
     while (first != nullptr) {
       auto const owned = std::unique_ptr<given_up>{first};
       first = owned->next_;

@@ -179,8 +179,12 @@ def main() -> None:
                     except Exception as error:
                         cells.setdefault(name, []).append(f"{type(error).__name__}: {error}"[:60])
             for _ in range(options.passes):
-                for row in rows:
-                    row.measure(options.milliseconds / 1e3)
+                for row in list(rows):
+                    try:
+                        row.measure(options.milliseconds / 1e3)
+                    except Exception as error:
+                        rows.remove(row)
+                        cells.setdefault(row.name, []).append(f"{type(error).__name__}: {error}"[:60])
             for row in rows:
                 least, median = min(row.times), statistics.median(row.times)
                 cells.setdefault(row.name, []).append(f"{least:,.0f} ({median:,.0f})")
