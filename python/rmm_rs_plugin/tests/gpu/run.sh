@@ -39,10 +39,10 @@ step() {
 # Not where the package's sources are, which would be imported in place of what is installed.
 cd "$out" || exit 1
 pytest="$python -m pytest -q -rs -p no:cacheprovider -c $here/../../pyproject.toml"
-lines=30 step environment 60 "$python" "$here/environment.py"
-step tests 180 $pytest --junitxml tests.xml \
+lines=30 step environment 40 "$python" "$here/environment.py"
+step tests 280 $pytest --junitxml tests.xml \
     "$here/../test_resources.py" "$here/../test_threads.py" "$here/../test_processes.py" "$here/../test_fallback.py"
 # Other packages warn of what is none of ours.
-step gpu 120 $pytest -W default --junitxml gpu.xml "$here/test_gpu.py"
-lines=60 step prices 180 "$python" "$here/prices.py" "$out"
+step gpu 110 $pytest -W default --junitxml gpu.xml "$here/test_gpu.py"
+lines=60 step prices 150 "$python" "$here/prices.py" "$out"
 exit $failed
