@@ -50,7 +50,9 @@ def _build() -> Path:
         checkout / "src" / "cuda_stream.cpp",
     ]
     library = FOLDER / "libstand_in.so"
-    newest = max(source.stat().st_mtime for source in sources)
+    rmm_version = _folder("librmm") / "include" / "rmm" / "version_config.hpp"
+    inputs = [*sources, *(tests / "cudart").glob("*.hpp"), rmm_version, Path(__file__)]
+    newest = max(source.stat().st_mtime for source in inputs)
     if library.exists() and library.stat().st_mtime > newest:
         return library
     compiler = os.environ.get("CXX") or shutil.which("g++")
@@ -89,7 +91,8 @@ def use() -> ctypes.CDLL:
         raise CannotRun(f"{DRIVER} is missing: cargo build -p rmm-sim-driver")
     FOLDER.mkdir(parents=True, exist_ok=True)
     link = FOLDER / "libcuda.so.1"
-    if not link.exists():
+    if not link.exists() or not link.samefile(DRIVER):
+        link.unlink(missing_ok=True)
         link.symlink_to(DRIVER)
     os.environ.setdefault("RMM_SIM_DEVICES", "2")
     os.environ.pop("RMM_CUDA_LIBRARY", None)
