@@ -199,8 +199,9 @@ cdef class PoolMemoryResource(RustMemoryResource):
     stream_policy : str
         "checked", if a stream may be destroyed at any time: the driver is asked for its id at each
         use. "kept", if every stream that the pool sees lives to the end of the process, or is given
-        to `forget_stream` before it is destroyed: nothing is asked. The default streams are known
-        in either case.
+        to `forget_stream` before it is destroyed: nothing is asked. The driver can crash the process
+        if one is not, at the latest when the pool ends; so it is wrong for streams that are
+        destroyed with their objects, as CuPy's are. The default streams are known in either case.
 
     Raises
     ------
