@@ -10,7 +10,7 @@ use rmm_benches::player::Player;
 use rmm_benches::program::Program;
 use rmm_benches::setup;
 use rmm_cli::device::OpenDevice;
-use rmm_cli::trace;
+use rmm_report::trace;
 use rmm_resources::CudaMemoryResource;
 
 fn main() -> ExitCode {

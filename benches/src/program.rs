@@ -5,7 +5,7 @@
 use std::alloc::Layout;
 use std::fmt;
 
-use rmm_cli::trace::{Action, Trace};
+use rmm_report::trace::{Action, Trace};
 
 use crate::protocol::{Op, RandomOps};
 
@@ -178,7 +178,7 @@ mod tests {
     fn a_trace_that_leaves_blocks_is_completed() {
         let log = "Thread,Time,Action,Pointer,Size,Stream\n1,0,allocate,0x10,64,a\n1,0,allocate,0x20,32,b\n\
                    1,0,allocate failure,(nil),99,b\n1,0,free,0x10,64,b\n";
-        let trace = rmm_cli::trace::read_from("log", log.as_bytes()).unwrap();
+        let trace = rmm_report::trace::read_from("log", log.as_bytes()).unwrap();
         let program = Program::recorded(&trace).unwrap();
         assert_eq!((program.calls(), program.slots(), program.streams()), (4, 2, 2));
         assert_eq!(program.peak_live(), 512);

@@ -4,7 +4,7 @@
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use rmm_cli::draw::{Canvas, Drawn, font, svg, text};
+use rmm_report::draw::{Canvas, Drawn, font, svg, text};
 
 use super::draw::{colour, title};
 use super::figures::{Figures, higher_is_better};

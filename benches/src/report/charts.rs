@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_cli::draw::Drawn;
+use rmm_report::draw::Drawn;
 
 use super::bars::{self, Panel};
 use super::figures::Figures;

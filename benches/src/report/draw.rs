@@ -4,7 +4,7 @@
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use rmm_cli::draw::{Canvas, Drawn, INK, PALETTE, text};
+use rmm_report::draw::{Canvas, Drawn, INK, PALETTE, text};
 
 use super::subject::{Runner, Subject};
 

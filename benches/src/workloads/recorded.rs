@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use rmm_cli::trace;
+use rmm_report::trace;
 
 use super::extent::Extent;
 use crate::outcome::Outcome;

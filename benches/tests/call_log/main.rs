@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{self, Options};
-use rmm_cli::trace;
+use rmm_report::trace;
 
 mod canonical;
 mod program;

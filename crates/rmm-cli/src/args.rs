@@ -4,14 +4,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Parser, Subcommand};
 use rmm_spec::RESOURCE_VARIABLE;
 
 mod memory_size;
 mod resource;
 
 pub use memory_size::MemorySize;
-pub use resource::{ReplayResource, ResourceList};
+pub use resource::ResourceList;
+pub use rmm_report::replay::ThreadMode;
+pub use rmm_report::resource::ReplayResource;
 
 /// GPU memory: inspect the machine, and replay allocation logs against memory resources.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
@@ -164,7 +167,7 @@ pub struct ReplayArgs {
 
     /// Replay each recorded thread on a thread of its own, in the recorded order; without this, one
     /// thread makes all the calls
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["as-recorded"]).map(|_| ThreadMode::AsRecorded))]
     pub threads: Option<ThreadMode>,
 
     /// How often to replay each log: the first time on a fresh resource (cold), then on the same
@@ -205,13 +208,6 @@ impl ReplayArgs {
         }
         distinct
     }
-}
-
-/// How recorded threads become threads of the replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ThreadMode {
-    /// One thread for each recorded thread, taking turns in the recorded order
-    AsRecorded,
 }
 
 /// Where to replay.

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use rmm_report::html;
+use rmm_report::results::Report;
+use rmm_report::trace::{self, Trace};
 
 use crate::args::{CheckArgs, DeviceChoice, DoctorArgs, ReplayArgs};
 #[cfg(target_os = "linux")]
@@ -11,9 +14,7 @@ use crate::check_program;
 use crate::device::{DRIVER_VARIABLE, OpenDevice};
 use crate::doctor::Doctor;
 use crate::replay::{self, Checked, Options};
-use crate::results::Report;
-use crate::trace::{self, Trace};
-use crate::{findings, html, output, table};
+use crate::{findings, output, table};
 
 pub use crate::exit::{BAD_INPUT, FAILURE, SUCCESS, VIOLATIONS};
 

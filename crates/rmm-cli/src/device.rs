@@ -2,7 +2,10 @@
 
 mod counting;
 
+use std::any::Any;
+
 use rmm_core::{Device, DeviceGuard, Error};
+use rmm_report::replay::ReplayDevice;
 use rmm_sim::{Machine, MachineGuard};
 use rmm_sys::{Driver, LoadError};
 
@@ -154,7 +157,7 @@ impl OpenDevice {
 
     /// Driver calls that this process has made so far.
     pub fn driver_calls(&self) -> u64 {
-        self.machine().map_or_else(counting::calls, Machine::calls)
+        self.handle.calls()
     }
 
     /// A handle for other threads.
@@ -181,6 +184,23 @@ impl DeviceHandle {
             Self::Software(machine) => Ok(Current::Software(machine.enter())),
             Self::Gpu(device) => device.make_current().map(Current::Gpu),
         }
+    }
+
+    fn calls(&self) -> u64 {
+        match self {
+            Self::Software(machine) => machine.calls(),
+            Self::Gpu(_) => counting::calls(),
+        }
+    }
+}
+
+impl ReplayDevice for DeviceHandle {
+    fn enter(&self) -> Result<Box<dyn Any>, Error> {
+        Ok(Box::new(self.make_current()?))
+    }
+
+    fn driver_calls(&self) -> Option<u64> {
+        Some(self.calls())
     }
 }
 

@@ -8,7 +8,7 @@ use rmm_core::{Device, Error};
 use rmm_sys::{CuMemHandleType, Driver};
 use serde::Serialize;
 
-use crate::format;
+use rmm_report::format;
 
 /// The report.
 #[derive(Clone, Debug, Serialize)]

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::exit::{FAILURE, SUCCESS, VIOLATIONS};
-use crate::format::count;
 use crate::replay::Checked;
+use rmm_report::format::count;
 
 /// Violations that are printed in full; the others are counted.
 const SHOWN: usize = 5;

@@ -1,39 +1,21 @@
-//! Replays a trace against a memory resource: once with observation after each event, then several
-//! times for time.
+//! Replays on the devices of this program: timed ones, and ones whose order is checked.
 
 mod check;
-mod observe;
-mod player;
-mod run;
-mod subject;
 
-use rmm_core::{Device, Error};
+use rmm_core::Error;
+use rmm_report::resource::ReplayResource;
+use rmm_report::results::ResourceResult;
+use rmm_report::trace::Trace;
 
-use crate::args::ReplayResource;
 use crate::device::OpenDevice;
-use crate::results::{ResourceResult, TraceResult};
-use crate::trace::Trace;
 pub use check::{Checked, check};
-use player::Player;
-pub use run::Options;
-use run::run;
-pub use subject::Subject;
+pub use rmm_report::replay::{Options, Subject, passes, trace_result};
 
-/// Passes over the trace's events that [`replay`] makes, for a progress bar: each of them takes all
-/// events.
-pub fn passes(options: Options) -> u64 {
-    u64::from(options.repeat) + 1
-}
-
-/// Replays a trace against one resource. `progress` is called with the number of events done since
-/// its last call.
-///
-/// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they
-/// were recorded are counted and not made again.
+/// Replays a trace against one resource: [`rmm_report::replay::replay`] on a device of this
+/// program.
 ///
 /// # Errors
-/// If the resource or its streams cannot be made. A request that fails is no error here: it is
-/// counted.
+/// If the resource or its streams cannot be made.
 pub fn replay(
     device: &OpenDevice,
     trace: &Trace,
@@ -41,92 +23,5 @@ pub fn replay(
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<ResourceResult, Error> {
-    let observed = {
-        let player = Player::new(trace)?;
-        observe::observe(trace, &player, &Subject::new(resource.build()?), progress)?
-    };
-
-    let player = Player::new(trace)?;
-    let subject = Subject::new(resource.build()?);
-    let calls = device.driver_calls();
-    let waits = subject.stream_waits();
-    let cold = run(device, &player, &subject, options, progress)?;
-    let driver_calls = device.driver_calls() - calls;
-    let stream_waits = subject.stream_waits() - waits;
-    let left = player.free_leftovers(&subject.resource);
-    // Their frees may be what the log lacks.
-    let (leaked_blocks, leaked_bytes) = if trace.ends_early { (0, 0) } else { left };
-    let mut warm = Vec::new();
-    for _ in 1..options.repeat {
-        Device::synchronize_current()?;
-        warm.push(run(device, &player, &subject, options, progress)?);
-        player.free_leftovers(&subject.resource);
-    }
-    Device::synchronize_current()?;
-
-    let failures = warm.iter().map(|outcome| outcome.failures).fold(cold.failures, u64::max);
-    let mut warm_nanos: Vec<f64> = warm.iter().map(|outcome| outcome.nanos_per_event).collect();
-    warm_nanos.sort_by(f64::total_cmp);
-    let first_failure =
-        std::iter::once(&cold).chain(&warm).find_map(|outcome| outcome.first_failure.clone());
-    Ok(ResourceResult {
-        resource: resource.to_string(),
-        events: trace.events.len() as u64,
-        cold_ns_per_op: cold.nanos_per_event,
-        warm_ns_per_op: median(&warm_nanos),
-        repeats: options.repeat,
-        peak_live_bytes: observed.peak_live,
-        peak_reserved_bytes: observed.peak_reserved,
-        initial_reserved_bytes: observed.initial_reserved,
-        reserved_over_live: ratio(observed.peak_reserved, observed.peak_live),
-        stream_waits,
-        driver_calls,
-        failures: failures.max(observed.failures),
-        first_failure: first_failure.or(observed.first_failure),
-        leaked_blocks,
-        leaked_bytes,
-        timeline: observed.timeline,
-        heap_map: observed.heap_map,
-    })
-}
-
-/// What a trace's results start from.
-pub fn trace_result(trace: &Trace) -> TraceResult {
-    TraceResult {
-        file: trace.path.display().to_string(),
-        events: trace.events.len() as u64,
-        threads: trace.threads.len() as u64,
-        streams: trace.streams.len() as u64,
-        peak_live_bytes: trace.peak_live_aligned,
-        ends_early: trace.ends_early,
-        resources: Vec::new(),
-    }
-}
-
-/// The middle of sorted values; the mean of the two middle ones if their number is even.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = *sorted.get(sorted.len() / 2 - 1)?;
-    Some(f64::midpoint(lower, upper))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-fn ratio(reserved: u64, live: u64) -> f64 {
-    if live == 0 { 1.0 } else { reserved as f64 / live as f64 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[1.0, 3.0]), Some(2.0));
-        assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
-    }
+    rmm_report::replay::replay(&device.handle(), trace, resource, options, progress)
 }

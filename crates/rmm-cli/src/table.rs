@@ -4,23 +4,9 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, Row, Table, TableStyle, presets};
 
-use crate::format::{bytes, count, float, mib, thousands};
-use crate::results::{ResourceResult, TraceResult};
-
-/// The columns, here and in the HTML report.
-pub(crate) const COLUMNS: [&str; 11] = [
-    "resource",
-    "events",
-    "cold ns/op",
-    "warm ns/op",
-    "peak live MiB",
-    "peak reserved MiB",
-    "reserved/live",
-    "waits",
-    "driver calls",
-    "failures",
-    "leaks",
-];
+use rmm_report::columns::{COLUMNS, describe, values};
+use rmm_report::format::{bytes, count, mib};
+use rmm_report::results::TraceResult;
 
 /// An empty table as wide as its content, with figures in all but the first columns.
 pub fn of_figures(style: TableStyle, header: impl Into<Row>, first_figure: usize) -> Table {
@@ -86,32 +72,4 @@ fn notes(trace: &TraceResult) -> String {
         }
     }
     text
-}
-
-/// What is in the trace, without its name.
-pub(crate) fn describe(trace: &TraceResult) -> String {
-    format!(
-        "{}, {}, {}, peak live {} MiB",
-        count(trace.events, "event"),
-        count(trace.threads, "thread"),
-        count(trace.streams, "stream"),
-        mib(trace.peak_live_bytes),
-    )
-}
-
-/// The values of one row, in the order of [`COLUMNS`].
-pub(crate) fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
-    [
-        resource.resource.clone(),
-        thousands(resource.events),
-        float(resource.cold_ns_per_op, 1),
-        resource.warm_ns_per_op.map_or_else(|| "-".to_owned(), |ns| float(ns, 1)),
-        mib(resource.peak_live_bytes),
-        mib(resource.peak_reserved_bytes),
-        float(resource.reserved_over_live, 3),
-        thousands(resource.stream_waits),
-        thousands(resource.driver_calls),
-        thousands(resource.failures),
-        thousands(resource.leaked_blocks),
-    ]
 }

@@ -3,7 +3,7 @@
 //! The Python tree in `python/rmm_rs` gives them RMM's module layout.
 //!
 //! ```text
-//! mod lib ── registers ──> buffer   callbacks  adaptors  suballocators  base  registry  capsule
+//! mod lib ── registers ──> buffer   callbacks  adaptors  suballocators  base  registry  capsule  report
 //!                             \         \          |          /         /       /
 //!                              copies    \         |         /         /       /
 //!                                 \       └──── resource ───────────────── ┘
@@ -48,6 +48,7 @@ mod host;
 mod kept;
 mod logging;
 mod registry;
+mod report;
 mod resource;
 mod shown;
 mod sizes;
@@ -102,6 +103,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     copies::add_to(module)?;
     device::add_to(module)?;
     module.add_function(wrap_pyfunction!(sizes::parse_bytes, module)?)?;
+    report::add_to(module)?;
     capsule::add_to(module)?;
     // Programs import names from the modules of the tree, which say what is exported.
     module.delattr("__all__")

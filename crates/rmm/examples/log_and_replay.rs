@@ -14,8 +14,9 @@ use rmm::prelude::*;
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{self, Options};
-use rmm_cli::results::TraceResult;
-use rmm_cli::{table, trace};
+use rmm_cli::table;
+use rmm_report::results::TraceResult;
+use rmm_report::trace;
 
 /// The program: vectors that grow, on two streams.
 fn a_program() -> Result<(), rmm::Error> {

@@ -46,6 +46,7 @@ from rmm_rs import (  # isort: skip
 )
 
 # Not in RMM.
+from rmm_rs._report import report as report  # isort: skip
 from rmm_rs._rmm import parse_bytes as parse_bytes, tag as tag, trim as trim  # isort: skip
 
 __all__ = [

@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 8] = [
     &["rmm-resources", "rmm-sim-cuda"],
     &["rmm-adaptors"],
     &["rmm-containers", "rmm-spec"],
-    &["rmm-async"],
+    &["rmm-async", "rmm-report"],
     &["rmm-rs"],
     &["rmm-cli", "rmm-preload", "rmm-capi"],
 ];

@@ -1,14 +1,13 @@
 //! Checked replay: every block is used, and the software device reports uses that are not ordered.
 
-use rmm_core::{AnyResource, Device, Error};
-use rmm_sim::Violation;
+use rmm_core::{AnyResource, CudaStream, DevicePtr, Error};
+use rmm_report::replay::{Options, Work, replay_with_work};
+use rmm_report::resource::ReplayResource;
+use rmm_report::trace::Trace;
+use rmm_sim::{Kernel, Machine, Violation};
+use rmm_sys::CuDevicePtr;
 
-use super::player::Player;
-use super::run::{Options, run};
-use super::subject::Subject;
-use crate::args::ReplayResource;
 use crate::device::OpenDevice;
-use crate::trace::Trace;
 
 /// The result of a checked replay.
 #[derive(Debug)]
@@ -56,28 +55,36 @@ fn check_on(
     let machine = device.machine().ok_or_else(|| {
         Error::invalid_argument("check", "only the software device checks the order of uses")
     })?;
-    let player = Player::new(trace)?.with_work(machine);
-    let subject = Subject::new(make()?);
-    let mut checked = Checked {
-        events: trace.events.len() as u64,
-        failures: 0,
-        first_failure: None,
-        stream_waits: 0,
-        violations: vec![],
-    };
-    for _ in 0..options.repeat {
-        let outcome = run(device, &player, &subject, options, progress)?;
-        player.free_leftovers(&subject.resource);
-        Device::synchronize_current()?;
-        checked.failures = checked.failures.max(outcome.failures);
-        checked.first_failure = checked.first_failure.or(outcome.first_failure);
-    }
-    checked.stream_waits = subject.stream_waits();
-    // Its memory goes back to the driver: that has to be in order, too.
-    drop(subject);
+    let work = Kernels(machine.clone());
+    // The resource is gone afterwards: its memory goes back to the driver, and that has to be in
+    // order, too.
+    let worked = replay_with_work(&device.handle(), trace, options, progress, &work, make)?;
     machine.run_all();
-    checked.violations = machine.violations();
-    Ok(checked)
+    Ok(Checked {
+        events: trace.events.len() as u64,
+        failures: worked.failures,
+        first_failure: worked.first_failure,
+        stream_waits: worked.stream_waits,
+        violations: machine.violations(),
+    })
+}
+
+/// Kernels that declare their accesses and touch no byte.
+#[derive(Debug)]
+struct Kernels(Machine);
+
+impl Work for Kernels {
+    fn enqueue(
+        &self,
+        name: &'static str,
+        stream: &CudaStream,
+        block: DevicePtr,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let kernel = Kernel::new(name, |_| ()).writes(CuDevicePtr(block.0), bytes);
+        let launched = self.0.launch(stream.as_raw(), kernel);
+        launched.map_err(|code| Error::driver("kernel launch", code))
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Output};
 
-use rmm_cli::trace::{self, Trace, TraceError};
+use rmm_report::trace::{self, Trace, TraceError};
 
 /// The first line of every log.
 pub(crate) const HEADER: &str = "Thread,Time,Action,Pointer,Size,Stream\n";

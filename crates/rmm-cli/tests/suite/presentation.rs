@@ -1,8 +1,8 @@
 //! The table, the JSON and the page of a report.
 
-use rmm_cli::html;
-use rmm_cli::results::{BlockState, HeapBlock, Report, ResourceResult, Sample, TraceResult};
 use rmm_cli::table;
+use rmm_report::html;
+use rmm_report::results::{BlockState, HeapBlock, Report, ResourceResult, Sample, TraceResult};
 
 use super::common::{OF_A_RESOURCE, keys};
 
@@ -20,7 +20,7 @@ fn pool() -> ResourceResult {
         initial_reserved_bytes: 0,
         reserved_over_live: 1.026_056,
         stream_waits: 0,
-        driver_calls: 5,
+        driver_calls: Some(5),
         failures: 0,
         first_failure: None,
         leaked_blocks: 0,
@@ -48,7 +48,7 @@ fn cuda() -> ResourceResult {
         cold_ns_per_op: 213_456.7,
         repeats: 1,
         stream_waits: 12_345,
-        driver_calls: 58_598,
+        driver_calls: Some(58_598),
         failures: 2,
         first_failure: Some("gpt2.csv:17: out of memory".to_owned()),
         leaked_blocks: 1,

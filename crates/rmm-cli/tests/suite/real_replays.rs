@@ -6,7 +6,7 @@ use std::path::Path;
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{Options, replay};
-use rmm_cli::trace;
+use rmm_report::trace;
 
 /// Replays a trace; `most` is what RMM's pool reserves on it, as a multiple of the peak of live
 /// bytes.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rmm_cli::trace;
+use rmm_report::trace;
 
 #[test]
 fn recorded_traces_have_their_known_figures() {

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use rmm_cli::args::ThreadMode;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{Options, replay};
-use rmm_cli::results::ResourceResult;
-use rmm_cli::trace::Trace;
 use rmm_core::Error;
+use rmm_report::results::ResourceResult;
+use rmm_report::trace::Trace;
 use rmm_sim::{Checker, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
 

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::Path;
 
-use rmm_cli::trace::{self, MAX_LINE};
+use rmm_report::trace::{self, MAX_LINE};
 
 use super::common::{HEADER, gzip, read, rows, zstd};
 

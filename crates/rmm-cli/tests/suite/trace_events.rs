@@ -1,6 +1,6 @@
 //! The events of valid logs.
 
-use rmm_cli::trace::{Action, Event};
+use rmm_report::trace::{Action, Event};
 
 use super::common::{HEADER, gzip, read, rows, zstd};
 

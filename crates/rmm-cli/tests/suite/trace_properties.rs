@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use rmm_cli::trace::{Action, Trace};
+use rmm_report::trace::{Action, Trace};
 
 use super::common::{HEADER, gzip, read, zstd};
 

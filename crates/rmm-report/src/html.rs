@@ -10,18 +10,20 @@ mod escape;
 mod figure;
 mod heap;
 mod layout;
+mod live;
 mod timeline;
 
 pub use checked::render_check;
+pub use live::render_live;
 
 use std::fmt::Write as _;
 
 use escape::escape;
 use figure::Figure;
 
+use crate::columns::{COLUMNS, describe, values};
 use crate::format::{bytes, count, thousands};
 use crate::results::{Report, ResourceResult, TraceResult};
-use crate::table::{COLUMNS, describe, values};
 
 const STYLE: &str = include_str!("html/report.css");
 
@@ -34,18 +36,12 @@ so that memory could change hands. Leaks: blocks still live at the end of the tr
 /// Renders a report as HTML. Deterministic: the same report gives the same bytes.
 pub fn render(report: &Report) -> String {
     let mut page = Page::default();
-    page.push(&format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>rmm replay: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        escape(&title(report))
-    ));
+    page.begin(&format!("rmm replay: {}", title(report)));
     header(&mut page, report);
     for trace in &report.traces {
         trace_section(&mut page, trace);
     }
-    page.push("</body>\n</html>\n");
-    page.html
+    page.end()
 }
 
 /// HTML under construction.
@@ -55,6 +51,22 @@ struct Page {
 }
 
 impl Page {
+    /// Begins the page: everything above its content.
+    fn begin(&mut self, title: &str) {
+        self.push(&format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+            escape(title)
+        ));
+    }
+
+    /// Ends the page, and returns its text.
+    fn end(mut self) -> String {
+        self.push("</body>\n</html>\n");
+        self.html
+    }
+
     /// Appends markup; text in it must be escaped already.
     fn push(&mut self, markup: &str) {
         self.html.push_str(markup);
@@ -140,7 +152,7 @@ fn resource_section(page: &mut Page, resource: &ResourceResult) {
         Some(figure) => page.figure("Memory over the replay", &figure),
         None => page.element("p", "No timeline was recorded."),
     }
-    match heap::figure(resource) {
+    match heap::figure(&resource.resource, &resource.heap_map, heap::Moment::Peak) {
         Some(figure) => page.figure("Heap at the peak", &figure),
         None => page.element("p", "No heap map was recorded."),
     }

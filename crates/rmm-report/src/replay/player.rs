@@ -7,10 +7,8 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
-use rmm_sim::{Kernel, Machine};
-use rmm_sys::CuDevicePtr;
 
-use crate::device::DeviceHandle;
+use super::device::{ReplayDevice, Work};
 use crate::trace::{ALIGNMENT, Action, Event, Trace};
 
 /// Events between two reports of progress, which are not part of the time.
@@ -25,8 +23,8 @@ pub(super) struct Player<'a> {
     trace: &'a Trace,
     streams: Vec<CudaStream>,
     slots: Vec<Slot>,
-    /// Where blocks are put to use, if they are.
-    machine: Option<Machine>,
+    /// What puts blocks to use, if they are.
+    work: Option<&'a dyn Work>,
 }
 
 #[derive(Debug)]
@@ -88,17 +86,16 @@ impl<'a> Player<'a> {
             size: AtomicU64::new(0),
             stream: AtomicUsize::new(0),
         };
-        Ok(Self { trace, streams, slots: (0..trace.blocks).map(slot).collect(), machine: None })
+        Ok(Self { trace, streams, slots: (0..trace.blocks).map(slot).collect(), work: None })
     }
 
     /// Puts every block to use: after it is allocated, and before it is freed.
-    pub(super) fn with_work(mut self, machine: &Machine) -> Self {
-        self.machine = Some(machine.clone());
+    pub(super) fn with_work(mut self, work: &'a dyn Work) -> Self {
+        self.work = Some(work);
         self
     }
 
-    /// A kernel that writes a block, if blocks are used. It declares its accesses and touches no
-    /// byte.
+    /// Puts a block to use, if blocks are.
     fn work(
         &self,
         name: &'static str,
@@ -106,12 +103,10 @@ impl<'a> Player<'a> {
         pointer: DevicePtr,
         size: u64,
     ) -> Result<(), Error> {
-        let (Some(machine), Ok(bytes @ 1..)) = (&self.machine, usize::try_from(size)) else {
+        let (Some(work), Ok(bytes @ 1..)) = (self.work, usize::try_from(size)) else {
             return Ok(());
         };
-        let kernel = Kernel::new(name, |_| ()).writes(CuDevicePtr(pointer.0), bytes);
-        let launched = machine.launch(stream.as_raw(), kernel);
-        launched.map_err(|code| Error::driver("kernel launch", code))
+        work.enqueue(name, stream, pointer, bytes)
     }
 
     pub(super) fn streams(&self) -> &[CudaStream] {
@@ -162,7 +157,7 @@ impl<'a> Player<'a> {
         pointer: DevicePtr,
         size: u64,
     ) -> Result<(), Error> {
-        if self.machine.is_none() {
+        if self.work.is_none() {
             return Ok(());
         }
         let allocated_on = &self.streams[slot.stream.load(Ordering::Relaxed)];
@@ -213,7 +208,7 @@ impl<'a> Player<'a> {
     pub(super) fn run_threads(
         &self,
         resource: &impl Resource,
-        device: &DeviceHandle,
+        device: &impl ReplayDevice,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Outcome, Error> {
         let turns = Turns {
@@ -228,7 +223,7 @@ impl<'a> Player<'a> {
             for index in 0..self.trace.threads.len() {
                 let (turns, failures, ready, refused) = (&turns, &failures, &ready, &refused);
                 let work = move || {
-                    let current = device.make_current();
+                    let current = device.enter();
                     turns.register(index, thread::current());
                     if let Err(error) = &current {
                         let text = format!("thread {index}: {error}");

@@ -2,10 +2,16 @@
 
 use rmm_core::Error;
 
+use super::device::ReplayDevice;
 use super::player::{Outcome, Player};
 use super::subject::Subject;
-use crate::args::ThreadMode;
-use crate::device::OpenDevice;
+
+/// How recorded threads become threads of the replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadMode {
+    /// One thread for each recorded thread, taking turns in the recorded order
+    AsRecorded,
+}
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +24,7 @@ pub struct Options {
 
 /// Makes all calls of the trace once.
 pub(super) fn run(
-    device: &OpenDevice,
+    device: &impl ReplayDevice,
     player: &Player<'_>,
     subject: &Subject,
     options: Options,
@@ -26,8 +32,6 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     match options.threads {
         None => Ok(player.run(&subject.resource, progress)),
-        Some(ThreadMode::AsRecorded) => {
-            player.run_threads(&subject.resource, &device.handle(), progress)
-        }
+        Some(ThreadMode::AsRecorded) => player.run_threads(&subject.resource, device, progress),
     }
 }

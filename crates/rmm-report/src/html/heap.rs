@@ -11,7 +11,7 @@ use super::figure::{Figure, legend};
 use super::layout::{Layout, Row, Span, layout};
 use crate::draw::{Canvas, Drawn, PALETTE, font, text};
 use crate::format::{bytes, count};
-use crate::results::{BlockState, HeapBlock, ResourceResult};
+use crate::results::{BlockState, HeapBlock};
 
 /// Where strips start: the labels are to the left.
 const LEFT: i32 = 150;
@@ -25,22 +25,27 @@ const TOP: i32 = 8;
 /// How many streams the legend names.
 const NAMED_STREAMS: usize = 12;
 
+/// When blocks were where they are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// In a replay, when most was live. It knows the stream of every block.
+    Peak,
+    /// Now. A pool does not keep the streams of live blocks.
+    Now,
+}
+
 /// The map, where there is one.
-pub(super) fn figure(resource: &ResourceResult) -> Option<Figure> {
-    let layout = layout(&resource.heap_map, u64::from(ROW_WIDTH.unsigned_abs()));
+pub(super) fn figure(resource: &str, blocks: &[HeapBlock], moment: Moment) -> Option<Figure> {
+    let layout = layout(blocks, u64::from(ROW_WIDTH.unsigned_abs()));
     let tops = tops(&layout.rows);
     let height = tops.last()? + ROW_STEP + TOP;
-    let usage = Usage::of(&resource.heap_map);
-    let label = format!(
-        "Heap map of {}: {} live, {} free",
-        resource.resource,
-        bytes(usage.live),
-        bytes(usage.free)
-    );
+    let usage = Usage::of(blocks);
+    let label =
+        format!("Heap map of {resource}: {} live, {} free", bytes(usage.live), bytes(usage.free));
     Some(Figure {
-        legend: stream_legend(&usage),
+        legend: stream_legend(&usage, moment),
         svg: svg(height, &label, |canvas| draw(canvas, &layout, &tops)),
-        caption: caption(&layout, &usage),
+        caption: caption(&layout, &usage, moment),
     })
 }
 
@@ -77,13 +82,17 @@ impl Usage {
     }
 }
 
-fn stream_legend(usage: &Usage) -> String {
+fn stream_legend(usage: &Usage, moment: Moment) -> String {
+    let name = |stream: u32| match moment {
+        Moment::Peak => format!("stream {stream}"),
+        Moment::Now => "live".to_owned(),
+    };
     let mut entries: Vec<(&str, String, String)> = usage
         .streams
         .iter()
         .take(NAMED_STREAMS)
         .map(|(&stream, &live)| {
-            ("", css(stream_colour(stream)), format!("stream {stream}: {}", bytes(live)))
+            ("", css(stream_colour(stream)), format!("{}: {}", name(stream), bytes(live)))
         })
         .collect();
     if usage.streams.len() > NAMED_STREAMS {
@@ -94,11 +103,15 @@ fn stream_legend(usage: &Usage) -> String {
     legend(entries)
 }
 
-fn caption(layout: &Layout, usage: &Usage) -> String {
+fn caption(layout: &Layout, usage: &Usage, moment: Moment) -> String {
+    let (when, by) = match moment {
+        Moment::Peak => ("when most is live", " by stream"),
+        Moment::Now => ("now", ""),
+    };
     let (hidden, hidden_bytes) = layout.hidden;
     let mut text = format!(
-        "The memory that the resource holds when most is live, by address: {} ({}). A segment is one allocation from the \
-         driver; a full row is {}, and a longer segment goes on in the next row. Coloured: {} by stream. Grey: {} free",
+        "The memory that the resource holds {when}, by address: {} ({}). A segment is one allocation from the \
+         driver; a full row is {}, and a longer segment goes on in the next row. Coloured: {}{by}. Grey: {} free",
         count(layout.segments as u64, "segment"),
         bytes(usage.live.saturating_add(usage.free)),
         bytes(layout.row_bytes),

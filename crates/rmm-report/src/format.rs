@@ -1,12 +1,12 @@
 //! Number formatting, the same in the terminal and in the HTML report.
 
 /// 2^20 bytes.
-pub(crate) const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 /// 2^30 bytes.
-pub(crate) const GIB: u64 = 1 << 30;
+pub const GIB: u64 = 1 << 30;
 
 /// `1234567` as `1,234,567`.
-pub(crate) fn thousands(number: u64) -> String {
+pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -19,17 +19,17 @@ pub(crate) fn thousands(number: u64) -> String {
 }
 
 /// `1 event`, `1,234 events`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
+pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
 /// A size without its unit: MiB with one decimal, rounded to nearest.
-pub(crate) fn mib(bytes: u64) -> String {
+pub fn mib(bytes: u64) -> String {
     decimal(bytes, MIB, 1)
 }
 
 /// A size with the unit that suits it, from bytes to GiB.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..MIB => format!("{} KiB", decimal(bytes, 1024, 1)),
@@ -48,7 +48,7 @@ fn decimal(bytes: u64, unit: u64, places: u32) -> String {
 }
 
 /// A float with thousands separators and `places` decimals; infinity and NaN as a dash.
-pub(crate) fn float(number: f64, places: usize) -> String {
+pub fn float(number: f64, places: usize) -> String {
     if !number.is_finite() {
         return "-".to_owned();
     }

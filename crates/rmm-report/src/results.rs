@@ -61,8 +61,8 @@ pub struct ResourceResult {
     pub reserved_over_live: f64,
     /// How often the resource made one stream wait for another, in one replay.
     pub stream_waits: u64,
-    /// How many calls of the driver one replay made.
-    pub driver_calls: u64,
+    /// How many calls of the driver one replay made, where they are counted.
+    pub driver_calls: Option<u64>,
     /// How many events failed in one replay: in the one in which the most did.
     pub failures: u64,
     /// What the first of them was, with its line in the trace.

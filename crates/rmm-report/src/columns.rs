@@ -1,0 +1,47 @@
+//! The columns of the table of results, in the terminal and on the page.
+
+use crate::format::{count, float, mib, thousands};
+use crate::results::{ResourceResult, TraceResult};
+
+/// The columns, here and in the HTML report.
+pub const COLUMNS: [&str; 11] = [
+    "resource",
+    "events",
+    "cold ns/op",
+    "warm ns/op",
+    "peak live MiB",
+    "peak reserved MiB",
+    "reserved/live",
+    "waits",
+    "driver calls",
+    "failures",
+    "leaks",
+];
+
+/// What is in the trace, without its name.
+pub fn describe(trace: &TraceResult) -> String {
+    format!(
+        "{}, {}, {}, peak live {} MiB",
+        count(trace.events, "event"),
+        count(trace.threads, "thread"),
+        count(trace.streams, "stream"),
+        mib(trace.peak_live_bytes),
+    )
+}
+
+/// The values of one row, in the order of [`COLUMNS`].
+pub fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
+    [
+        resource.resource.clone(),
+        thousands(resource.events),
+        float(resource.cold_ns_per_op, 1),
+        resource.warm_ns_per_op.map_or_else(|| "-".to_owned(), |ns| float(ns, 1)),
+        mib(resource.peak_live_bytes),
+        mib(resource.peak_reserved_bytes),
+        float(resource.reserved_over_live, 3),
+        thousands(resource.stream_waits),
+        resource.driver_calls.map_or_else(|| "-".to_owned(), thousands),
+        thousands(resource.failures),
+        thousands(resource.leaked_blocks),
+    ]
+}
