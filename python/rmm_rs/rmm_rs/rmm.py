@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -37,7 +38,7 @@ def reinitialize(
     maximum_pool_size: int | str | None = None,
     devices: int | Iterable[int] | None = 0,
     logging: bool = False,
-    log_file_name: str | None = None,
+    log_file_name: str | os.PathLike[str] | None = None,
 ) -> None:
     """Gives each device a new resource; those of all other devices are forgotten.
 
@@ -55,7 +56,7 @@ def reinitialize(
         Which devices get a resource.
     logging : bool
         Whether to log each allocation and free.
-    log_file_name : str, optional
+    log_file_name : str or path, optional
         Where to; by default to the file that ``RMM_LOG_FILE`` names.
     """
     with _hooks_lock:

@@ -55,7 +55,7 @@ def test_cupy_gets_memory_on_its_stream(fake: Callable[..., types.ModuleType]) -
 
     class Foreign:
         def __cuda_stream__(self) -> tuple[int, int]:
-            return own.__cuda_stream__()  # type: ignore[return-value]
+            return own.__cuda_stream__()
 
     memories: list[dict[str, Any]] = []
 

@@ -34,7 +34,7 @@ def test_a_buffer_has_a_size(size: int) -> None:
 
 def test_arguments_are_keywords() -> None:
     with pytest.raises(TypeError):
-        DeviceBuffer(0, 4)  # type: ignore[misc]
+        DeviceBuffer(0, 4)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_arrays_that_do_not_fit_are_refused(interface: dict[str, object], refuse
     with pytest.raises(ValueError, match=refused):
         buffer.copy_from_device(Array())
     with pytest.raises(ValueError):
-        buffer.copy_from_device(b"host")
+        buffer.copy_from_device(b"host")  # type: ignore[arg-type]
 
 
 def test_a_buffer_has_numbas_array_interface() -> None:

@@ -39,7 +39,7 @@ def test_the_capsules_have_their_names() -> None:
     assert is_valid(_rmm._C_API, b"rmm_rs._rmm.c_api_v1")
     assert is_valid(capsule, b"rmm_rs.resource_v1")
     with pytest.raises(TypeError):
-        _rmm._c_resource(3)
+        _rmm._c_resource(3)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError):
         _rmm._c_resource(mr.DeviceMemoryResource())
 

@@ -141,7 +141,11 @@ def test_other_errors_do_not_call_back() -> None:
 
     calls: list[int] = []
     callback = mr.CallbackMemoryResource(allocate, lambda *_: None)
-    resource = mr.FailureCallbackResourceAdaptor(callback, lambda size: bool(calls.append(size)))
+    def on_failure(size: int) -> bool:
+        calls.append(size)
+        return False
+
+    resource = mr.FailureCallbackResourceAdaptor(callback, on_failure)
     with pytest.raises(RuntimeError, match="^text$"):
         resource.allocate(10)
     assert calls == []
@@ -175,7 +179,7 @@ def test_cycles_are_collected_and_their_memory_returned() -> None:
     tracking = Owner.tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
     owner = Owner()
     assert tracking.get_allocated_bytes() == 1 << 20
-    gone = [weakref.ref(owner), weakref.ref(owner.resource), weakref.ref(owner.buffer)]
+    gone: list[weakref.ref[Any]] = [weakref.ref(owner), weakref.ref(owner.resource), weakref.ref(owner.buffer)]
     del owner
     gc.collect()
     assert [one() for one in gone] == [None] * 3

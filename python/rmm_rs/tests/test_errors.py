@@ -187,7 +187,7 @@ ADAPTORS: list[Callable[[Any], Any]] = [
     lambda up: mr.LoggingResourceAdaptor(up, "file"),
     lambda up: mr.StatisticsResourceAdaptor(up),
     lambda up: mr.TrackingResourceAdaptor(up),
-    lambda up: mr.FailureCallbackResourceAdaptor(up, print),
+    lambda up: mr.FailureCallbackResourceAdaptor(up, bool),
     lambda up: mr.PrefetchResourceAdaptor(up),
 ]
 

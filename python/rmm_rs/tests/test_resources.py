@@ -19,7 +19,8 @@ def test_the_current_resource_is_the_object_that_was_set() -> None:
     assert type(first) is mr.CudaMemoryResource
     assert mr.get_current_device_resource() is first
     pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
-    assert mr.set_current_device_resource(pool) is None
+    set_resource: Callable[..., object] = mr.set_current_device_resource
+    assert set_resource(pool) is None
     assert mr.get_current_device_resource() is pool
     assert mr.get_per_device_resource(0) is pool
     other = mr.get_per_device_resource(1)
@@ -310,7 +311,7 @@ def test_derived_classes_have_arguments_of_their_own() -> None:
     assert (named.name, pool.initial, pool.upstream_mr) == ("name", "1MiB", named)
     DeviceBuffer(size=10, mr=methods)
     with pytest.raises(RuntimeError, match="already"):
-        mr.CallbackMemoryResource.__init__(methods, print, print)
+        mr.CallbackMemoryResource.__init__(methods, lambda *_: 0, lambda *_: None)
     for class_ in (mr.CudaMemoryResource, mr.ManagedMemoryResource):
         with pytest.raises(TypeError):
             class_(1)  # type: ignore[call-arg]

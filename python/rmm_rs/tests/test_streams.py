@@ -100,7 +100,7 @@ def test_an_argument_may_be_of_another_library() -> None:
         buffer.resize(1000, stream=foreign)
         assert len(buffer.tobytes(foreign)) == 1000
     with pytest.raises(TypeError):
-        as_stream(None)
+        as_stream(None)  # type: ignore[arg-type]
 
 
 def _class_of(module: str, name: str) -> type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -98,7 +99,7 @@ def _initialize(
     maximum_pool_size: int | str | None = None,
     devices: int | Iterable[int] | None = 0,
     logging: bool = False,
-    log_file_name: str | None = None,
+    log_file_name: str | os.PathLike[str] | None = None,
 ) -> None:
     """Gives each device a new resource. See `rmm_rs.reinitialize`."""
     upstream = ManagedMemoryResource if managed_memory else CudaMemoryResource
@@ -146,12 +147,12 @@ def _flush_logs() -> None:
             resource.flush()
 
 
-def enable_logging(log_file_name: str | None = None) -> None:
+def enable_logging(log_file_name: str | os.PathLike[str] | None = None) -> None:
     """Logs what every device's resource does.
 
     Parameters
     ----------
-    log_file_name : str, optional
+    log_file_name : str or path, optional
         The file, into whose name each device's number goes; by default the one that the
         environment variable ``RMM_LOG_FILE`` names.
 
