@@ -12,15 +12,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+import software_driver
 
-if "RMM_CUDA_LIBRARY" not in os.environ and os.environ.get("RMM_DRIVER") != "cuda":
-    # Before the extension module asks for the driver.
-    _driver = ROOT / "target" / "debug" / "librmm_sim_driver.so"
-    if not _driver.exists():
-        raise RuntimeError(f"{_driver} is missing: cargo build -p rmm-sim-driver")
-    os.environ["RMM_CUDA_LIBRARY"] = str(_driver)
-    os.environ.setdefault("RMM_SIM_DEVICES", "2")
+# Before the extension module asks for the driver.
+software_driver.use()
 
 import pytest  # noqa: E402
 

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,6 +211,45 @@ def test_the_lock_is_released_while_a_host_function_is_waited_for(
     assert (result.returncode, result.stderr) == (0, "")
 
 
+PAIRS = """
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
+stream = {stream}
+pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "64MiB")
+top = mr.StatisticsResourceAdaptor(pool)
+mr.set_current_device_resource(top)
+for _ in range({count}):
+    DeviceBuffer(size=1000, stream=stream{more})
+    pool.deallocate(pool.allocate(3000, stream), 3000, stream)
+"""
+
+
+@pytest.mark.skipif(
+    "RMM_CUDA_LIBRARY" not in os.environ, reason="the software driver counts its calls"
+)
+@pytest.mark.parametrize("stream", ["DEFAULT_STREAM", "PER_THREAD_DEFAULT_STREAM", "Stream()"])
+@pytest.mark.parametrize("devices", [1, 2])
+def test_more_pairs_make_no_more_driver_calls(
+    run: Callable[..., Any], tmp_path: Path, stream: str, devices: int
+) -> None:
+    # Of several devices the driver has to say which one is current, where no resource is given.
+    more = ", mr=top" if devices > 1 else ""
+
+    def calls(count: int) -> int:
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        code = PAIRS.format(stream=stream, count=count, more=more)
+        env = {"RMM_SIM_REPORT": str(folder), "RMM_SIM_DEVICES": str(devices)}
+        result = run(code, env=env)
+        assert (result.returncode, result.stderr) == (0, "")
+        (report,) = folder.iterdir()
+        return int(report.read_text().split()[1])
+
+    made = calls(2000) - calls(1000)
+    # 2,000 pairs. The pool records an event of the default stream for 128 frees, in 8 calls.
+    assert 0 <= made <= ((2000 / 128 + 1) * 8 if stream == "DEFAULT_STREAM" else 0)
+
+
 @pytest.mark.parametrize("kind", ["default", "per thread", "own"])
 def test_a_steady_state_takes_no_driver_call_a_pair(kind: str) -> None:
     streams = {"default": DEFAULT_STREAM, "per thread": PER_THREAD_DEFAULT_STREAM, "own": Stream()}
@@ -230,3 +270,10 @@ def test_a_steady_state_takes_no_driver_call_a_pair(kind: str) -> None:
     events = [changed.pop(name, 0) for name in ("events_recorded", "event_queries")]
     assert max(events) <= (1 if kind == "default" else 0)
     assert changed == {"allocations": 100, "cached_allocations": 100, "frees": 100}
+
+
+def test_threads_that_fail_fork_and_collect_leave_no_memory(run: Callable[..., Any]) -> None:
+    """Some seconds of the stress, which runs for minutes by hand."""
+    stress = Path(__file__).parent / "stress.py"
+    result = run("", arguments=(str(stress), "--minutes", "0.1", "--seed", str(os.getpid())))
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
