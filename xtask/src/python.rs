@@ -1,5 +1,5 @@
-//! `cargo xtask python`: the Python package, built as a wheel, installed into an environment of its
-//! own, and tested there on the software device; then the plug-in for RMM.
+//! `cargo xtask python`: the Python package, built as a wheel that is audited, installed into an
+//! environment of its own, and tested there on the software device.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::cargo::{WithCommand as _, cargo, describe, workspace_root};
 use crate::error::{Context as _, Result};
 
-mod plugin;
+mod wheel;
 
 /// What the build and the tests need beside the package itself.
 const REQUIREMENTS: [&str; 3] = ["maturin>=1.9,<2", "numpy>=2,<3", "pytest>=8"];
@@ -15,12 +15,18 @@ const REQUIREMENTS: [&str; 3] = ["maturin>=1.9,<2", "numpy>=2,<3", "pytest>=8"];
 /// Exits with 1 where the interpreter is too old, or cannot make environments.
 const IS_USABLE: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
 
+/// Prints the tag of the interpreter, such as `cp311`, or `cp314t` if it is free-threaded.
+const TAG: &str = "import sys, sysconfig
+threaded = 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''
+print(f'cp{sys.version_info[0]}{sys.version_info[1]}{threaded}')";
+
 /// Options of `cargo xtask python`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The interpreter, of Python 3.11 or newer
+    /// The interpreter, of Python 3.11 or newer. The first one builds the wheel, and every one
+    /// that is named tests it
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    python: PathBuf,
+    python: Vec<PathBuf>,
     /// Further arguments of pytest, such as `-k buffers`
     #[arg(last = true)]
     pytest: Vec<String>,
@@ -28,7 +34,7 @@ pub(crate) struct Args {
 
 impl Default for Args {
     fn default() -> Self {
-        Self { python: "python3".into(), pytest: Vec::new() }
+        Self { python: vec!["python3".into()], pytest: Vec::new() }
     }
 }
 
@@ -43,83 +49,123 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
-/// Builds, installs and tests.
+/// Builds, audits, installs and tests.
 ///
 /// # Errors
 ///
 /// If a command fails.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
+    let (package, folder) = (root.join("python/rmm_rs"), root.join("target/python"));
+    let wheels = folder.join("wheels");
+    let interpreters: Result<Vec<PathBuf>> =
+        args.python.iter().map(|python| environment(python, &folder)).collect();
+    let interpreters = interpreters?;
+    let first = interpreters.first().context("an interpreter")?;
+
     run_step(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
-    let interpreter = build_environment(&root, &args.python)?;
-    let wheel = build_wheel(&root, &interpreter)?;
-    run_step(pip(&interpreter).args(["--no-deps", "--force-reinstall"]).arg(wheel))?;
-
-    let mut test = Command::new(&interpreter);
-    test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(root.join("python/rmm_rs"));
-    // What is installed is tested, and on the software device.
-    test.env_remove("PYTHONPATH").env_remove("RMM_CUDA_LIBRARY").env_remove("RMM_DRIVER");
-    run_step(test.current_dir(&root))?;
-    plugin::run(&root, &folder, &interpreter, &wheel.path())
-}
-
-/// Builds the wheel with the interpreter of that environment, and returns its path.
-///
-/// # Errors
-///
-/// If a command fails.
-pub(crate) fn build_wheel(root: &Path, interpreter: &Path) -> Result<PathBuf> {
-    let wheels = root.join("target/python/wheels");
-    if wheels.exists() {
-        std::fs::remove_dir_all(&wheels).context(wheels.display())?;
+    for old in [&wheels, &folder.join("audited")] {
+        empty(old)?;
     }
-    let mut build = Command::new(interpreter);
+    let mut build = Command::new(first);
     build.args(["-m", "maturin", "build", "--quiet", "--out"]).arg(&wheels);
-    run_step(build.current_dir(root.join("python/rmm_rs")))?;
+    run_step(build.current_dir(&package))?;
     let mut entries = std::fs::read_dir(&wheels).context(wheels.display())?;
-    let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?.path();
-    println!("built {}", wheel.display());
-    Ok(wheel)
+    let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?;
+    let wheel = wheel::check(first, &wheel.path(), &folder.join("audited"))?;
+
+    for interpreter in &interpreters {
+        run_step(pip(interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
+        let mut test = Command::new(interpreter);
+        test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(&package);
+        // What is installed is tested, and on the software device.
+        test.env_remove("PYTHONPATH").env_remove("RMM_CUDA_LIBRARY").env_remove("RMM_DRIVER");
+        let reports = folder.join("reports");
+        empty(&reports)?;
+        run_step(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
+        check_reports(&reports)?;
+    }
+    Ok(())
 }
 
-/// The interpreter of the environment in which the wheel is built and tested.
-///
-/// # Errors
-///
-/// If a command fails.
-pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
-    let interpreter = environment(python, &root.join("target/python/venv"))?;
-    run_step(pip(&interpreter).args(REQUIREMENTS))?;
-    Ok(interpreter)
+/// Makes the folder, or removes what it has.
+fn empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).context(folder.display())?;
+    }
+    std::fs::create_dir_all(folder).context(folder.display())
 }
 
-/// The interpreter of an environment in a folder, which is made if it is not there.
-///
-/// # Errors
-///
-/// If it cannot be made.
-pub(crate) fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
+/// Refuses what the software driver found in the order of streams. What a process still held as it
+/// ended is no fault: some tests are about that.
+fn check_reports(folder: &Path) -> Result<()> {
+    let mut reports = 0;
+    for entry in std::fs::read_dir(folder).context(folder.display())? {
+        let path = entry.context(folder.display())?.path();
+        let report = std::fs::read_to_string(&path).context(path.display())?;
+        if let Some(violation) = report.lines().find(|line| line.starts_with("violation")) {
+            return Err(violation.to_owned().into());
+        }
+        reports += 1;
+    }
+    println!("the software driver reports no violation in {reports} processes");
+    if reports == 0 { Err("no process has written a report".into()) } else { Ok(()) }
+}
+
+/// The interpreter of an environment with all requirements, in a folder named by its tag. The tests
+/// of types run where pip can fetch mypy.
+fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
+    let tag = output(Command::new(python).args(["-c", TAG]))?;
+    let folder = folder.join(tag);
     let interpreter = folder.join("bin/python");
     if !interpreter.exists() {
-        run_step(Command::new(python).args(["-m", "venv"]).arg(folder))?;
+        run_step(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
+    }
+    run_step(pip(&interpreter).args(REQUIREMENTS))?;
+    if let Err(error) = run_step(pip(&interpreter).arg("mypy>=1.18")) {
+        println!("skipped: the tests of types: pip cannot fetch mypy ({error})");
     }
     Ok(interpreter)
 }
 
-/// `pip install` in an environment.
-pub(crate) fn pip(interpreter: &Path) -> Command {
+fn pip(interpreter: &Path) -> Command {
     let mut command = Command::new(interpreter);
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     command
 }
 
-/// Prints and runs a command.
-///
-/// # Errors
-///
-/// If it fails.
-pub(crate) fn run_step(command: &mut Command) -> Result<()> {
+fn run_step(command: &mut Command) -> Result<()> {
     println!("$ {}", describe(command));
     let status = command.stdin(Stdio::null()).status().with_command(command)?;
     if status.success() { Ok(()) } else { Err(status.to_string().into()) }
+}
+
+/// What the command prints.
+fn output(command: &mut Command) -> Result<String> {
+    println!("$ {}", describe(command));
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.with_command(command)?;
+    if !output.status.success() {
+        return Err(output.status.to_string().into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_in_a_report_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(check_reports(folder.path()).is_err());
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        };
+        write("1.txt", "calls 3\nleak 10 bytes\nend\n");
+        assert!(check_reports(folder.path()).is_ok());
+        write("2.txt", "calls 3\nviolation use after free\nend\n");
+        let error = check_reports(folder.path()).expect_err("a violation");
+        assert_eq!(error.to_string(), "violation use after free");
+    }
 }
