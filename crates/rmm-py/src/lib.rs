@@ -85,6 +85,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     check_interpreter(module.py())?;
     fork::watch();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;
     stream::add_to(module)?;
     module.add_class::<stream_pool::CudaStreamPool>()?;
     module.add_class::<resource::DeviceMemoryResource>()?;

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -55,6 +53,10 @@ def report(
         written = Path(path)
         written.write_text(page, encoding="utf-8")
         return written.resolve()
+    # A quarter of the time of the package's import, which few programs need.
+    import tempfile
+    import webbrowser
+
     handle, name = tempfile.mkstemp(prefix="rmm-report-", suffix=".html")
     with open(handle, "w", encoding="utf-8") as file:
         file.write(page)

@@ -12,6 +12,7 @@ from rmm_rs.statistics import Statistics
 
 __version__: str
 _C_API: CapsuleType
+_IS_OPTIMIZED: bool
 
 # NumPy's arrays say that they are buffers from Python 3.12 on.
 _HostBytes = Buffer | NDArray[Any]

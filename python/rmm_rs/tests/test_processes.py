@@ -167,14 +167,14 @@ interpreters.destroy(other)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_the_import_is_fast(run: Run) -> None:
-    result = run("""
+def test_the_import_takes_less_than_a_tenth_of_a_second(run: Run) -> None:
+    code = """
 import time
-before = time.perf_counter()
+before = time.process_time()
 import rmm_rs
 import sys
 assert "numpy" not in sys.modules
-print(time.perf_counter() - before)
-""")
-    # A bound that a loaded machine keeps too: a tenth of it is usual.
-    assert float(result.stdout) < 1.0
+print(time.process_time() - before)
+"""
+    # The processor's time, the least of some: a loaded machine keeps the bound too.
+    assert min(float(run(code).stdout) for _ in range(5)) < 0.1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rmm_rs import DeviceBuffer, mr
+from rmm_rs import DeviceBuffer, _rmm, mr
 from rmm_rs.pylibrmm.device_buffer import to_device
 from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
 
@@ -208,6 +208,47 @@ def test_the_lock_is_released_while_a_host_function_is_waited_for(
     run: Callable[..., Any], work: str
 ) -> None:
     result = run(HOST_FUNCTION.replace("{work}", WAITING[work]), timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+# With this switch interval another thread runs only if this one releases the interpreter's lock.
+TURNS = """
+import sys, threading, time
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
+sys.setswitchinterval(1000)
+base = mr.CudaMemoryResource()
+top = mr.StatisticsResourceAdaptor(mr.PoolMemoryResource(base, "64MiB"))
+turns = 0
+def other():
+    global turns
+    while True:
+        turns += 1
+        time.sleep(0)
+def pairs(resource, count):
+    for _ in range(count):
+        resource.deallocate(resource.allocate(1000, stream), 1000, stream)
+        DeviceBuffer(size=1000, stream=stream, mr=resource)
+threading.Thread(target=other, daemon=True).start()
+time.sleep(0.01)
+for stream in (Stream(), PER_THREAD_DEFAULT_STREAM, DEFAULT_STREAM):
+    pairs(top, 1000)
+    before = turns
+    # Fewer than lead to an event of the default stream.
+    pairs(top, 50 if stream is DEFAULT_STREAM else 1000)
+    assert turns - before <= (1 if stream is DEFAULT_STREAM else 0), (stream, turns - before)
+    # A free that reaches the driver releases it.
+    while turns == before:
+        pairs(base, 1)
+"""
+
+
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock to keep"
+)
+@pytest.mark.skipif(not _rmm._IS_OPTIMIZED, reason="a pool checks frees, under its lock")
+def test_pairs_keep_the_lock_in_a_steady_state(run: Callable[..., Any]) -> None:
+    result = run(TURNS)
     assert (result.returncode, result.stderr) == (0, "")
 
 
