@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rmm_core::sys::{CuDevice, Driver};
 use rmm_core::{Device, per_device};
 
 use crate::fork;
@@ -34,8 +35,21 @@ fn current(py: Python<'_>) -> PyResult<i32> {
     if DEVICES.load(Ordering::Relaxed) == 1 {
         return Ok(0);
     }
+    if let Some(device) = of_context() {
+        return Ok(device);
+    }
     let device = make(py, Device::current)?;
     Ok(i32::try_from(device.ordinal()).unwrap_or(i32::MAX))
+}
+
+/// The device of the thread's context, if it has one. The call reads what the driver keeps for the
+/// thread and waits for nothing, so that the interpreter's lock is kept.
+fn of_context() -> Option<i32> {
+    let driver = Driver::get().ok().filter(|_| !fork::in_child())?;
+    let mut device = CuDevice(0);
+    // SAFETY: `device` may be written to.
+    let code = unsafe { driver.cuCtxGetDevice(&raw mut device) };
+    code.is_success().then_some(device.0)
 }
 
 /// The resource of a device: the object that was set, or a new one over `cudaMalloc`.

@@ -219,6 +219,7 @@ from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, St
 sys.setswitchinterval(1000)
 base = mr.CudaMemoryResource()
 top = mr.StatisticsResourceAdaptor(mr.PoolMemoryResource(base, "64MiB"))
+mr.set_current_device_resource(top)
 turns = 0
 def other():
     global turns
@@ -229,13 +230,14 @@ def pairs(resource, count):
     for _ in range(count):
         resource.deallocate(resource.allocate(1000, stream), 1000, stream)
         DeviceBuffer(size=1000, stream=stream, mr=resource)
+        DeviceBuffer(size=1000, stream=stream)
 threading.Thread(target=other, daemon=True).start()
 time.sleep(0.01)
 for stream in (Stream(), PER_THREAD_DEFAULT_STREAM, DEFAULT_STREAM):
     pairs(top, 1000)
     before = turns
     # Fewer than lead to an event of the default stream.
-    pairs(top, 50 if stream is DEFAULT_STREAM else 1000)
+    pairs(top, 30 if stream is DEFAULT_STREAM else 1000)
     assert turns - before <= (1 if stream is DEFAULT_STREAM else 0), (stream, turns - before)
     # A free that reaches the driver releases it.
     while turns == before:
