@@ -32,8 +32,12 @@ use copy::Workspace;
 use digest::Digests;
 use judge::Judge;
 use killer::Killers;
+use list::python;
 use mutant::Mutant;
 use results::Results;
+
+/// The interpreter for the tests of the Python package.
+const PYTHON: &str = "RMM_PYTHON";
 
 /// Options of `cargo xtask mutants`.
 #[derive(Debug, clap::Args)]
@@ -146,6 +150,17 @@ fn choose(args: &Args, root: &Path) -> Result<Vec<&'static Mutant>> {
         is_named && changes.as_ref().is_none_or(|changes| changes.touch(mutant))
     };
     let mut chosen: Vec<&Mutant> = mutants().filter(is_chosen).collect();
+    if env::var_os(PYTHON).is_none() && !args.list {
+        let all = chosen.len();
+        chosen.retain(|mutant| mutant.package() != python::PACKAGE);
+        if chosen.len() < all {
+            println!(
+                "skipped: {} mutants of {}: {PYTHON} names no interpreter with pytest and NumPy",
+                all - chosen.len(),
+                python::PACKAGE
+            );
+        }
+    }
     chosen.sort_by_key(|mutant| mutant.package());
     Ok(chosen)
 }

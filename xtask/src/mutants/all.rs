@@ -2,7 +2,7 @@
 
 use super::list::{
     self, adaptors, beside, caches, capi, containers, core, cudarc, default_streams, device, end,
-    foreign, fresh, heap, lost, streams,
+    foreign, fresh, heap, lost, python, streams,
 };
 use super::mutant::Mutant;
 
@@ -29,6 +29,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         foreign::MUTANTS,
         fresh::MUTANTS,
         lost::MUTANTS,
+        python::MUTANTS,
         streams::MUTANTS,
     ]
     .into_iter()

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use super::all::is_modelled;
 use super::copy::Workspace;
 use super::killer::{Killer, Killers};
+use super::list::python;
 use super::mutant::Mutant;
 use super::verdict::Verdict;
 use crate::cargo::{WithCommand as _, cargo};
@@ -125,6 +126,8 @@ impl<'a> Judge<'a> {
         match scope {
             Scope::Models => command.args(["--lib", "-E", "test(models::)"]),
             Scope::Package(package) if RUN_EXAMPLES.contains(&package) => &mut command,
+            // It has no unit tests: its library is linked to no program.
+            Scope::Package(python::PACKAGE) => command.arg("--tests"),
             Scope::Package(_) => command.args(["--lib", "--tests"]),
         };
         command

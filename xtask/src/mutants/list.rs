@@ -14,6 +14,7 @@ pub(super) mod foreign;
 pub(super) mod fresh;
 pub(super) mod heap;
 pub(super) mod lost;
+pub(super) mod python;
 pub(super) mod streams;
 
 use super::mutant::Mutant;
