@@ -10,7 +10,7 @@ use crate::error::{Context as _, Result};
 use crate::steps::{Steps, new_table};
 
 /// The packages whose tests run.
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 14] = [
     "rmm-sys",
     "rmm-sim",
     "rmm-sim-cuda",
@@ -23,6 +23,7 @@ const PACKAGES: [&str; 13] = [
     "rmm-spec",
     "rmm-rs",
     "rmm-cli",
+    "rmm-report",
     "rmm-conformance",
 ];
 
