@@ -56,28 +56,20 @@ pub(crate) fn missing() -> Option<String> {
 /// If a command fails.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    let (package, folder) = (root.join("python/rmm_rs"), root.join("target/python"));
-    let wheels = folder.join("wheels");
+    let folder = root.join("target/python");
+    run_step(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
     let interpreters: Result<Vec<PathBuf>> =
-        args.python.iter().map(|python| environment(python, &folder)).collect();
+        args.python.iter().map(|python| build_environment(&root, python)).collect();
     let interpreters = interpreters?;
     let first = interpreters.first().context("an interpreter")?;
-
-    run_step(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
-    for old in [&wheels, &folder.join("audited")] {
-        empty(old)?;
-    }
-    let mut build = Command::new(first);
-    build.args(["-m", "maturin", "build", "--quiet", "--out"]).arg(&wheels);
-    run_step(build.current_dir(&package))?;
-    let mut entries = std::fs::read_dir(&wheels).context(wheels.display())?;
-    let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?;
-    let wheel = wheel::check(first, &wheel.path(), &folder.join("audited"))?;
+    let audited = folder.join("audited");
+    empty(&audited)?;
+    let wheel = wheel::check(first, &build_wheel(&root, first)?, &audited)?;
 
     for interpreter in &interpreters {
         run_step(pip(interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
         let mut test = Command::new(interpreter);
-        test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(&package);
+        test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(root.join("python/rmm_rs"));
         // What is installed is tested, and on the software device.
         test.env_remove("PYTHONPATH").env_remove("RMM_CUDA_LIBRARY").env_remove("RMM_DRIVER");
         let reports = folder.join("reports");
@@ -86,6 +78,52 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         check_reports(&reports)?;
     }
     Ok(())
+}
+
+/// Builds the wheel with the interpreter of that environment, and returns its path.
+///
+/// # Errors
+///
+/// If a command fails.
+pub(crate) fn build_wheel(root: &Path, interpreter: &Path) -> Result<PathBuf> {
+    let wheels = root.join("target/python/wheels");
+    empty(&wheels)?;
+    let mut build = Command::new(interpreter);
+    build.args(["-m", "maturin", "build", "--quiet", "--out"]).arg(&wheels);
+    run_step(build.current_dir(root.join("python/rmm_rs")))?;
+    let mut entries = std::fs::read_dir(&wheels).context(wheels.display())?;
+    let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?.path();
+    println!("built {}", wheel.display());
+    Ok(wheel)
+}
+
+/// The interpreter of the environment in which the wheel is built and tested, in a folder named by
+/// its tag. The tests of types run where pip can fetch mypy.
+///
+/// # Errors
+///
+/// If a command fails.
+pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
+    let tag = output(Command::new(python).args(["-c", TAG]))?;
+    let interpreter = environment(python, &root.join("target/python").join(tag))?;
+    run_step(pip(&interpreter).args(REQUIREMENTS))?;
+    if let Err(error) = run_step(pip(&interpreter).arg("mypy>=1.18")) {
+        println!("skipped: the tests of types: pip cannot fetch mypy ({error})");
+    }
+    Ok(interpreter)
+}
+
+/// The interpreter of an environment in a folder, which is made if it is not there.
+///
+/// # Errors
+///
+/// If it cannot be made.
+pub(crate) fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
+    let interpreter = folder.join("bin/python");
+    if !interpreter.exists() {
+        run_step(Command::new(python).args(["-m", "venv"]).arg(folder))?;
+    }
+    Ok(interpreter)
 }
 
 /// Makes the folder, or removes what it has.
@@ -112,29 +150,19 @@ fn check_reports(folder: &Path) -> Result<()> {
     if reports == 0 { Err("no process has written a report".into()) } else { Ok(()) }
 }
 
-/// The interpreter of an environment with all requirements, in a folder named by its tag. The tests
-/// of types run where pip can fetch mypy.
-fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
-    let tag = output(Command::new(python).args(["-c", TAG]))?;
-    let folder = folder.join(tag);
-    let interpreter = folder.join("bin/python");
-    if !interpreter.exists() {
-        run_step(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
-    }
-    run_step(pip(&interpreter).args(REQUIREMENTS))?;
-    if let Err(error) = run_step(pip(&interpreter).arg("mypy>=1.18")) {
-        println!("skipped: the tests of types: pip cannot fetch mypy ({error})");
-    }
-    Ok(interpreter)
-}
-
-fn pip(interpreter: &Path) -> Command {
+/// `pip install` in an environment.
+pub(crate) fn pip(interpreter: &Path) -> Command {
     let mut command = Command::new(interpreter);
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     command
 }
 
-fn run_step(command: &mut Command) -> Result<()> {
+/// Prints and runs a command.
+///
+/// # Errors
+///
+/// If it fails.
+pub(crate) fn run_step(command: &mut Command) -> Result<()> {
     println!("$ {}", describe(command));
     let status = command.stdin(Stdio::null()).status().with_command(command)?;
     if status.success() { Ok(()) } else { Err(status.to_string().into()) }
