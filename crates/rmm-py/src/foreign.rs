@@ -3,7 +3,7 @@
 //! | object | lifetime |
 //! |---|---|
 //! | CuPy's `Stream`, Numba's `Stream` of its own | the engine's stream keeps the object, which owns it |
-//! | external ones of both, all else with `__cuda_stream__` | its end is unknown |
+//! | external ones of both (also CuPy's `Stream.from_external`), all else | its end is unknown |
 //!
 //! Classes are told by their names: none of the libraries is imported.
 
@@ -55,7 +55,10 @@ fn lifetime_of(object: &Bound<'_, PyAny>) -> Lifetime {
         let external = object.getattr("external").and_then(|external| external.is_truthy());
         external.unwrap_or(true)
     };
-    let is_owner = is_of(object, "cupy", &["Stream"])
+    // CuPy's `Stream.from_external` is of the same class, and keeps an object that may be closed.
+    let is_borrowed =
+        || object.getattr("_foreign_stream_ref").is_ok_and(|foreign| !foreign.is_none());
+    let is_owner = (is_of(object, "cupy", &["Stream"]) && !is_borrowed())
         || (is_of(object, "numba", &["Stream"]) && !is_external());
     if is_owner { Lifetime::Owned } else { Lifetime::Unknown }
 }

@@ -6,6 +6,7 @@ Before: ``cargo build -p rmm-sim-driver``, and the package installed, or built i
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -31,6 +32,15 @@ def fresh_resources() -> Iterator[None]:
 
 
 @pytest.fixture
+def two_devices() -> None:
+    """Skips the test on a machine with one GPU."""
+    from rmm_rs._cuda.gpu import getDeviceCount
+
+    if getDeviceCount() < 2:
+        pytest.skip("needs two devices")
+
+
+@pytest.fixture
 def run() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python code, or arguments, in a process of its own."""
 
@@ -44,13 +54,53 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
         command = [sys.executable, *(arguments or ("-c", code))]
         environment = {**os.environ, **(env or {})}
         package = str(Path(rmm_rs.__file__).resolve().parents[1])
-        path = [package, *filter(None, [environment.get("PYTHONPATH")])]
+        path = [*filter(None, [environment.get("PYTHONPATH")]), package]
         environment["PYTHONPATH"] = os.pathsep.join(path)
         return subprocess.run(
             command, capture_output=True, text=True, timeout=timeout, env=environment, check=False
         )
 
     return run_python
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> dict[str, str]:
+    """An environment in which other libraries find the software driver, as ``libcuda.so.1``, and its NVML."""
+    library = os.environ.get("RMM_CUDA_LIBRARY")
+    if library is None:
+        return {}
+    (tmp_path / "libcuda.so.1").symlink_to(library)
+    software = str(Path(__file__).resolve().parent / "software")
+    path = [software, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(path)}
+
+
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails the test if the software driver found a violation of stream order in a process that the test ran."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    monkeypatch.setenv("RMM_SIM_REPORT", str(folder))
+    yield
+    lines = [line for report in folder.iterdir() for line in report.read_text().splitlines()]
+    found = [line.replace("\\n", "\n") for line in lines if line.startswith("violation")]
+    assert found == [], "\n".join(found)
+
+
+@pytest.fixture
+def needs() -> Callable[..., None]:
+    """Skips the test where a package is not installed."""
+
+    def skip_without(*packages: str) -> None:
+        for package in packages:
+            try:
+                found = importlib.util.find_spec(package)
+            except ModuleNotFoundError:
+                found = None
+            if found is None:
+                pytest.skip(f"needs {package}")
+
+    return skip_without
 
 
 @pytest.fixture
