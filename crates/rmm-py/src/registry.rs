@@ -127,8 +127,10 @@ pub(crate) fn _forget_resources(py: Python<'_>) -> PyResult<()> {
     let all = std::mem::take(&mut *lock());
     for &device in all.keys() {
         let Ok(ordinal) = usize::try_from(device) else { continue };
+        // A device that is not there was only asked for: the engine has nothing of it.
+        let Ok(device) = make(py, || Device::new(ordinal)) else { continue };
         let first = || rmm_core::AnyResource::new(rmm_resources::CudaMemoryResource::new());
-        let before = make(py, || per_device::replace(Device::new(ordinal)?, first()))?;
+        let before = make(py, || per_device::replace(device, first()))?;
         drop(crate::kept::Kept::new(before));
     }
     drop(all);

@@ -28,10 +28,10 @@ def test_the_current_resource_is_the_object_that_was_set() -> None:
     assert mr.is_initialized()
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_each_device_has_a_resource() -> None:
-    from rmm_rs._cuda.gpu import getDevice, getDeviceCount, setDevice
+    from rmm_rs._cuda.gpu import getDevice, setDevice
 
-    assert getDeviceCount() == 2
     resources = [mr.CudaMemoryResource(), mr.CudaMemoryResource()]
     for device, resource in enumerate(resources):
         mr.set_per_device_resource(device, resource)
@@ -176,6 +176,14 @@ def test_the_number_goes_before_the_extension(name: str, named: str) -> None:
     assert _append_id(name, 1) == named
 
 
+def test_a_device_that_is_not_there_does_no_harm() -> None:
+    made = mr.get_per_device_resource(99)
+    assert mr.get_per_device_resource(99) is made
+    rmm_rs.reinitialize()
+    assert mr.get_per_device_resource(99) is not made
+
+
+@pytest.mark.usefixtures("two_devices")
 def test_logging_is_turned_on_and_off(tmp_path: Path) -> None:
     rmm_rs.reinitialize(
         pool_allocator=True, initial_pool_size="1MiB", devices=[0, 1], logging=True,
