@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +52,27 @@ def test_a_module_is_imported_without_its_library(
     sys.modules.pop(f"rmm_rs.allocators.{name}", None)
 
 
+@pytest.mark.parametrize(
+    ("library", "error"), [("cupy", ImportError), ("numba", RuntimeError), ("torch", OSError)]
+)
+def test_a_module_is_imported_where_its_library_lacks_another(
+    library: str, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CuPy raises ImportError, cuda-bindings below Numba RuntimeError, and PyTorch OSError."""
+    (tmp_path / f"{library}.py").write_text(f"raise {error.__name__}('libcudart.so.13')\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = _load(library)
+    if library == "torch":
+        assert module.rmm_torch_allocator is None
+    else:
+        with pytest.raises(ModuleNotFoundError):
+            module.rmm_cupy_allocator(10) if library == "cupy" else module.RMMNumbaManager()
+    sys.modules.pop(f"rmm_rs.allocators.{library}", None)
+    sys.modules.pop(library, None)
+
+
 def test_cupy_gets_memory_on_its_stream(fake: Callable[..., types.ModuleType]) -> None:
     own = Stream()
 
@@ -78,7 +101,48 @@ def test_cupy_gets_memory_on_its_stream(fake: Callable[..., types.ModuleType]) -
     assert allocate(0)[0]["device_id"] == 5
 
 
-def test_numba_gets_memory_that_it_releases(fake: Callable[..., types.ModuleType]) -> None:
+def test_cupys_stream_is_looked_up_when_it_changes(fake: Callable[..., types.ModuleType]) -> None:
+    """A thread keeps the last one: to ask the driver for it costs more than the memory."""
+    asked: list[int] = []
+
+    class Foreign:
+        def __init__(self, stream: Stream) -> None:
+            self.handle = stream.__cuda_stream__()[1]
+
+        def __cuda_stream__(self) -> tuple[int, int]:
+            asked.append(self.handle)
+            return (0, self.handle)
+
+    owners = [Stream(), Stream()]
+    first, second = map(Foreign, owners)
+    current = [first]
+    cuda = types.SimpleNamespace(
+        get_current_stream=lambda: current[0],
+        UnownedMemory=lambda **arguments: arguments["owner"],
+        memory=types.SimpleNamespace(MemoryPointer=lambda memory, offset: memory),
+    )
+    fake("cupy", cuda=cuda)
+    allocate = _load("cupy").rmm_cupy_allocator
+    buffers = [allocate(100) for _ in range(10)]
+    assert asked == [first.handle]
+    current[0] = second
+    buffers += [allocate(100) for _ in range(10)]
+    assert asked == [first.handle, second.handle]
+    current[0] = Foreign(owners[0])
+    buffers.append(allocate(100))
+    assert asked == [first.handle, second.handle, first.handle]
+    handles = [buffer.stream.__cuda_stream__()[1] for buffer in buffers]
+    assert handles == [first.handle] * 10 + [second.handle] * 10 + [first.handle]
+    other: list[Any] = []
+    thread = threading.Thread(target=lambda: other.append(allocate(100)))
+    thread.start()
+    thread.join()
+    assert len(asked) == 4, "a thread has its own"
+
+
+def test_numba_gets_memory_that_it_releases(
+    fake: Callable[..., types.ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Base:
         def __init__(self) -> None:
             self.allocations: dict[int, Any] = {}
@@ -94,7 +158,8 @@ def test_numba_gets_memory_that_it_releases(fake: Callable[..., types.ModuleType
         "numba.cuda", HostOnlyCUDAMemoryManager=Base, IpcHandle=object, MemoryPointer=pointer
     )
     fake("numba", cuda=cuda)
-    fake("cuda")
+    # Then an address is one of ctypes.
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
     module = _load("numba")
     manager = module._numba_memory_manager()
     assert manager.interface_version == 1 and manager.initialize() is None

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from rmm_rs.pylibrmm.device_buffer import DeviceBuffer
@@ -20,8 +21,24 @@ except ImportError:
     cupy = None
 
 
+class _Last(threading.local):
+    """The stream of CuPy that a thread used last, and ours for it.
+
+    Making one asks the driver whether it knows the stream, which costs more than an allocation.
+    CuPy's object is kept, so that no other can be at its address.
+    """
+
+    cupys: Any = None
+    own: Any = None
+
+
+_last = _Last()
+
+
 def rmm_cupy_allocator(nbytes: int) -> Any:
     """Memory for CuPy, of the current device's resource on CuPy's current stream.
+
+    The last stream of each thread is kept until the thread allocates on another one.
 
     Raises
     ------
@@ -30,11 +47,14 @@ def rmm_cupy_allocator(nbytes: int) -> Any:
     """
     if cupy is None:
         raise ModuleNotFoundError("No module named 'cupy'")
-    stream = Stream(cupy.cuda.get_current_stream())
-    buffer = DeviceBuffer(size=nbytes, stream=stream)
+    cuda, last = cupy.cuda, _last
+    current = cuda.get_current_stream()
+    if last.cupys is not current:
+        last.own = Stream(current)
+        last.cupys = current
+    buffer = DeviceBuffer(size=nbytes, stream=last.own)
+    address = buffer.ptr
     # CuPy asks the driver for the device of an address, which an empty buffer has not.
-    device = -1 if buffer.ptr else cupy.cuda.device.get_device_id()
-    memory = cupy.cuda.UnownedMemory(
-        ptr=buffer.ptr, size=buffer.size, owner=buffer, device_id=device
-    )
-    return cupy.cuda.memory.MemoryPointer(memory, 0)
+    device = -1 if address else cuda.device.get_device_id()
+    memory = cuda.UnownedMemory(ptr=address, size=nbytes, owner=buffer, device_id=device)
+    return cuda.memory.MemoryPointer(memory, 0)

@@ -16,13 +16,22 @@ from typing import Any
 
 from rmm_rs.pylibrmm.device_buffer import DeviceBuffer
 
+_missing: Exception | None = None
 try:
     from numba import cuda
     from numba.cuda import HostOnlyCUDAMemoryManager, IpcHandle, MemoryPointer
-except ImportError:
+except (ImportError, RuntimeError) as error:
+    # `RuntimeError`: cuda-bindings finds no library of the CUDA runtime.
+    _missing = error
     cuda = None
     HostOnlyCUDAMemoryManager = object
     IpcHandle = MemoryPointer = None
+
+_address_type: Any = None
+try:
+    from cuda.bindings.driver import CUdeviceptr as _address_type
+except ImportError:
+    from ctypes import c_uint64 as _address_type
 
 
 def _release(address: int, allocations: dict[int, Any]) -> Callable[[], None]:
@@ -40,7 +49,7 @@ class RMMNumbaManager(HostOnlyCUDAMemoryManager):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if cuda is None:
-            raise ModuleNotFoundError("No module named 'numba.cuda'")
+            raise ModuleNotFoundError("No module named 'numba.cuda'") from _missing
         super().__init__(*args, **kwargs)
 
     def initialize(self) -> None:
@@ -51,14 +60,7 @@ class RMMNumbaManager(HostOnlyCUDAMemoryManager):  # type: ignore[misc]
         buffer = DeviceBuffer(size=size)
         address = buffer.ptr
         self.allocations[address] = buffer
-        try:
-            from cuda.bindings.driver import CUdeviceptr
-
-            pointer: Any = CUdeviceptr(address)
-        except ImportError:
-            from ctypes import c_uint64
-
-            pointer = c_uint64(address)
+        pointer = _address_type(address)
         finalizer = _release(address, self.allocations)
         return MemoryPointer(self.context, pointer, size, finalizer=finalizer)
 

@@ -17,7 +17,8 @@ def _make() -> Any:
     try:
         from torch.cuda import is_available
         from torch.cuda.memory import CUDAPluggableAllocator
-    except ImportError:
+    except (ImportError, OSError):
+        # `OSError`: PyTorch finds no library of the CUDA toolkit.
         return None
     if not is_available():
         return None
