@@ -1,4 +1,7 @@
-"""Runs a program under the alias: ``python -m rmm_rs [-m module | -c command | program.py] ...``."""
+"""Runs a program under the alias: ``python -m rmm_rs [-m module | -c command | program.py] ...``.
+
+The processes that it starts have the alias too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ import sys
 def main() -> None:
     """Runs what the arguments say, as Python would, with `rmm` meaning this package."""
     import rmm_rs.as_rmm  # noqa: F401
+    from rmm_rs.integrations import processes
+
+    processes.reach()
 
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):

@@ -18,6 +18,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from rmm_rs.integrations import distributed
+
 #: Packages that were compiled against RMM: they need its C++ classes.
 _COMPILED_AGAINST_RMM = frozenset(
     {"cudf", "cugraph", "cuml", "pylibcudf", "pylibcugraph", "pylibraft", "ucxx"}
@@ -106,9 +108,10 @@ def install() -> None:
     importlib.import_module("rmm")
     for name in [name for name in sys.modules if name.startswith("rmm_rs.")]:
         own = sys.modules[name]
-        # Its own names are not RMM's: neither the extension module nor the alias.
-        if name not in ("rmm_rs._rmm", "rmm_rs.as_rmm"):
+        # Its own names are not RMM's: the extension module, the alias, parts for other libraries.
+        if name not in ("rmm_rs._rmm", "rmm_rs.as_rmm") and ".integrations" not in name:
             sys.modules["rmm" + name.removeprefix("rmm_rs")] = own
+    distributed.watch()
 
 
 install()

@@ -1,0 +1,134 @@
+"""A memory resource for `cuda.core`, so that its devices allocate from a resource of this package.
+
+::
+
+    from cuda.core import Device
+    from rmm_rs import mr
+    from rmm_rs.integrations.cuda_core import MemoryResource
+
+    device = Device()
+    device.set_current()
+    device.memory_resource = MemoryResource(mr.PoolMemoryResource(mr.CudaMemoryResource()))
+    buffer = device.allocate(1 << 20, stream=device.create_stream())
+
+Streams of `cuda.core` may be closed at any time, so the driver is asked whether a stream is still the same one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cuda.core
+
+from rmm_rs import mr as _mr
+from rmm_rs.pylibrmm.stream import DEFAULT_STREAM
+
+# Before 1.0 it had not left its experimental module.
+_core: Any = cuda.core
+if not hasattr(_core, "MemoryResource"):
+    import cuda.core.experimental as _core  # type: ignore[no-redef]
+
+_HOST = (
+    _mr.PinnedHostMemoryResource,
+    _mr.SystemMemoryResource,
+    _mr.SamHeadroomMemoryResource,
+    _mr.CudaAsyncPinnedMemoryResource,
+)
+_MANAGED = (_mr.ManagedMemoryResource, _mr.experimental.CudaAsyncManagedMemoryResource)
+
+
+def _base(resource: _mr.DeviceMemoryResource) -> _mr.DeviceMemoryResource:
+    """The resource at the end of the stack."""
+    while isinstance(resource, _mr.UpstreamResourceAdaptor):
+        resource = resource.upstream_mr
+    return resource
+
+
+def _stream(stream: Any) -> Any:
+    """What this package takes as a stream; a graph's builder has one."""
+    if stream is None:
+        return DEFAULT_STREAM
+    return stream if hasattr(stream, "__cuda_stream__") else stream.stream
+
+
+class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
+    """Memory of a resource of this package, as `cuda.core` asks for it.
+
+    Parameters
+    ----------
+    mr : DeviceMemoryResource, optional
+        The resource; the one that is current when this is made, if it is left out.
+
+    Examples
+    --------
+    See the module.
+    """
+
+    def __init__(self, mr: _mr.DeviceMemoryResource | None = None) -> None:
+        self._mr = _mr.get_current_device_resource() if mr is None else mr
+        if not isinstance(self._mr, _mr.DeviceMemoryResource):
+            raise TypeError(f"mr must be a resource of rmm_rs, not {type(mr).__name__}")
+        self._device = _core.Device().device_id
+        base = _base(self._mr)
+        self._is_managed = isinstance(base, _MANAGED)
+        self._is_host = isinstance(base, _HOST)
+
+    @property
+    def mr(self) -> _mr.DeviceMemoryResource:
+        """The resource of this package."""
+        return self._mr
+
+    def allocate(self, size: int, stream: Any = None) -> Any:
+        """A buffer of `size` bytes, whose memory is freed on `stream` unless it is closed on another.
+
+        Raises
+        ------
+        MemoryError
+            If the resource has not that much.
+        """
+        address = self._mr.allocate(size, _stream(stream))
+        try:
+            if stream is None:
+                return _core.Buffer.from_handle(address, size, self)
+            return _from_handle(address, size, self, stream)
+        except BaseException:
+            self._mr.deallocate(address, size, _stream(stream))
+            raise
+
+    def deallocate(self, ptr: Any, size: int, stream: Any = None) -> None:
+        """Frees memory of `allocate` on a stream, as `cuda.core` does for a buffer that ends."""
+        self._mr.deallocate(int(ptr), size, _stream(stream))
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """Whether kernels can use the memory: always."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """Whether the host can: with pinned, system and managed memory."""
+        return self._is_host or self._is_managed
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether it is managed memory."""
+        return self._is_managed
+
+    @property
+    def device_id(self) -> int:
+        """The device that was current when this was made."""
+        return int(self._device)
+
+    def __repr__(self) -> str:
+        return f"<MemoryResource of {self._mr!r}>"
+
+
+def _from_handle(address: int, size: int, resource: MemoryResource, stream: Any) -> Any:
+    make = _core.Buffer.from_handle
+    if _TAKES_STREAM:
+        return make(address, size, resource, stream=stream)
+    return make(address, size, resource)
+
+
+#: Whether a buffer keeps the stream on which it is freed (cuda.core 1.1). Before, only `close` names one.
+_TAKES_STREAM = "stream :" in (_core.Buffer.from_handle.__doc__ or "")

@@ -1,0 +1,8 @@
+"""What `import rmm` finds where this folder is in `PYTHONPATH`: the alias, in every process of a program."""
+
+import sys
+
+# This module gives its place to the package.
+del sys.modules["rmm"]
+
+import rmm_rs.as_rmm  # noqa: E402, F401

@@ -1,0 +1,63 @@
+"""PyTorch's programs on our pool. Its allocator is changed before anything else, so each has a process."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+if not torch.cuda.is_available():
+    pytest.skip("PyTorch has no GPU", allow_module_level=True)
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+DETERMINISTIC = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+
+
+def outcome(program: Callable[..., str], *arguments: str) -> Any:
+    output = program("torch_program.py", *arguments, env=DETERMINISTIC, timeout=120)
+    return json.loads(output.splitlines()[-1])
+
+
+def test_training_is_that_of_torchs_own_allocator(program: Callable[..., str]) -> None:
+    own, ours = (outcome(program, kind, "train") for kind in ("own", "pool"))
+    assert ours["total"] > 0
+    assert len(own["losses"]) == len(ours["losses"]) == 20
+    for expected, found in zip(own["losses"], ours["losses"], strict=True):
+        assert math.isclose(expected, found, rel_tol=1e-3), (own["losses"], ours["losses"])
+
+
+def test_memory_is_returned(program: Callable[..., str]) -> None:
+    found = outcome(program, "pool", "memory")
+    assert found["live"] == 4 << 20, found
+    assert found["rounds"][1] == found["rounds"][2], f"memory is left with each round: {found}"
+    assert found["after"] == found["end"] == 0, found
+    assert found["peak"] > 1 << 20
+
+
+def test_more_than_the_device_has_raises(program: Callable[..., str]) -> None:
+    found = outcome(program, "pool", "limit")
+    assert len(found["errors"]) == 2 and found["sum"] == 1000, found
+    for name, is_out_of_memory, text in found["errors"]:
+        print(name, is_out_of_memory, text)
+        assert is_out_of_memory or "bad_alloc" in text or "out of memory" in text, found
+
+
+def test_streams_share_tensors(program: Callable[..., str]) -> None:
+    expected = 2 * sum(range(50)) * (1 << 16)
+    assert outcome(program, "pool", "streams")["total"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_buffers_and_tensors_are_exchanged() -> None:
+    import rmm_rs
+
+    buffer = rmm_rs.DeviceBuffer.to_device(bytes(range(200)))
+    for view in (torch.as_tensor(buffer, device="cuda"), torch.from_dlpack(buffer)):
+        assert view.data_ptr() == buffer.ptr and int(view.sum(dtype=torch.int64)) == sum(range(200))
+    own = rmm_rs.pylibrmm.stream.Stream(torch.cuda.Stream())
+    assert rmm_rs.DeviceBuffer(size=100, stream=own).size == 100

@@ -1,0 +1,117 @@
+"""`cuda.core` on our resources: buffers of a device, streams both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+START = """
+import gc
+import warnings
+from cuda.core import Device
+import rmm_rs
+from rmm_rs import mr
+from rmm_rs.integrations.cuda_core import MemoryResource
+from rmm_rs.pylibrmm.stream import Stream
+device = Device()
+device.set_current()
+pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB", "64MiB")
+counted = mr.StatisticsResourceAdaptor(pool)
+live = lambda: counted.allocation_counts.current_bytes
+device.memory_resource = MemoryResource(counted)
+stream = device.create_stream()
+"""
+
+PROGRAMS = {
+    "a device allocates": """
+buffer = device.allocate(1000, stream=stream)
+assert buffer.size == 1000 and buffer.memory_resource is device.memory_resource
+assert live() == 1000 and int(buffer.handle) != 0
+assert buffer.is_device_accessible and not buffer.is_host_accessible and buffer.device_id == 0
+other = device.allocate(1000, stream=device.default_stream)
+buffer.close(stream)
+assert live() == 1000
+other.close()
+assert live() == 0
+""",
+    "dropped buffers are freed": """
+buffers = [device.allocate(100, stream=stream) for _ in range(10)]
+assert live() == 1000
+del buffers
+gc.collect()
+assert live() == 0
+""",
+    "buffers are copied": """
+source = rmm_rs.DeviceBuffer.to_device(bytes(range(100)))
+buffer = device.allocate(100, stream=stream)
+view = type(buffer).from_handle(source.ptr, 100, owner=source)
+buffer.copy_from(view, stream=stream)
+twice = buffer.copy_to(stream=stream)
+stream.sync()
+assert twice.memory_resource is device.memory_resource and live() == 200
+ours = rmm_rs.DeviceBuffer(ptr=int(twice.handle), size=100, stream=Stream(stream))
+stream.sync()
+assert ours.tobytes() == bytes(range(100))
+del twice, buffer, view
+assert live() == 0
+""",
+    "out of memory raises": """
+try:
+    device.allocate(1 << 30, stream=stream)
+except MemoryError as error:
+    assert "out_of_memory" in str(error)
+else:
+    raise SystemExit("no error")
+assert live() == 0
+""",
+    "resources are told apart": """
+managed = MemoryResource(mr.PoolMemoryResource(mr.ManagedMemoryResource(), "1MiB"))
+assert managed.is_managed and managed.is_host_accessible and managed.device_id == 0
+pinned = MemoryResource(mr.PinnedHostMemoryResource())
+assert pinned.is_host_accessible and not pinned.is_managed and pinned.is_device_accessible
+assert device.memory_resource.mr is counted
+assert type(MemoryResource().mr) is mr.CudaMemoryResource
+try:
+    MemoryResource(object())
+except TypeError:
+    pass
+else:
+    raise SystemExit("no error")
+""",
+    "streams that were closed are not mistaken": """
+for _ in range(50):
+    first, second = device.create_stream(), device.create_stream()
+    one = device.allocate(4096, stream=first)
+    one.close(first)
+    first.close()
+    # It may get the handle of the one that was closed.
+    third = device.create_stream()
+    two = device.allocate(4096, stream=third)
+    two.fill(1, stream=third)
+    two.close(second)
+    second.sync()
+    second.close()
+    third.close()
+assert live() == 0
+""",
+    "default streams are those of cuda.core": """
+assert Stream(device.default_stream).__cuda_stream__() == device.default_stream.__cuda_stream__()
+own = Stream()
+theirs = device.create_stream(own)
+buffer = device.allocate(100, stream=theirs)
+buffer.close(theirs)
+assert live() == 0
+""",
+}
+
+
+@pytest.mark.usefixtures("checked")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_cuda_core(
+    run: Callable[..., Any], driver: dict[str, str], needs: Callable[..., None], name: str
+) -> None:
+    needs("cuda.core", "cuda.bindings")
+    result = run(START + PROGRAMS[name], env=driver)
+    assert result.returncode == 0, result.stderr
