@@ -12,7 +12,6 @@ import importlib
 import json
 import random
 import statistics
-import sys
 import threading
 import time
 import traceback
@@ -246,8 +245,8 @@ def main() -> None:
         except Exception as error:
             traceback.print_exc()
             prices.rows[f"{part} | | |"] = {"error": f"{type(error).__name__}: {error}"}
-    json.dump(prices.rows, sys.stdout)
-    sys.stdout.flush()
+        # All of it after each part: a library that ends the process takes nothing along.
+        print(json.dumps(prices.rows), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Writes OUT/prices.json and OUT/prices.md: for each row the least and the median 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -29,11 +30,12 @@ def one_pass(package: str, arguments: list[str], limit: float) -> Rows:
         )
     except subprocess.TimeoutExpired:
         return {"process | | |": {"error": f"it ran for more than {limit:.0f} s"}}
-    try:
-        rows: Rows = json.loads(done.stdout.splitlines()[-1])
-        return rows
-    except (IndexError, ValueError):
-        return {"process | | |": {"error": f"exit status {done.returncode}"}}
+    rows: Rows = {}
+    with contextlib.suppress(IndexError, ValueError):
+        rows = json.loads(done.stdout.splitlines()[-1])
+    if done.returncode:
+        rows["process | | |"] = {"error": f"exit status {done.returncode}"}
+    return rows
 
 
 def merged(passes: list[Rows]) -> Rows:

@@ -175,7 +175,7 @@ def test_threads_with_streams_of_their_own(pool: Any) -> None:
     assert errors == []
 
 
-def test_a_graph_allocates_in_its_capture(pool: Any) -> None:
+def test_a_graph_of_our_memory_is_launched(pool: Any) -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         source, target = cupy.arange(1000.0), cupy.zeros(1000)
