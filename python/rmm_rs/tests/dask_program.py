@@ -22,14 +22,14 @@ POOL, MAXIMUM = 64 << 20, 1 << 30
 def what_a_worker_has() -> dict[str, Any]:
     """The alias, the stack that Dask-CUDA made, and what it says of it."""
     from dask_cuda.utils import get_rmm_device_memory_usage
-    from distributed.diagnostics import rmm as diagnostics
-    from distributed.protocol import serialize
 
     import rmm
 
+    diagnostics: Any = importlib.import_module("distributed.diagnostics.rmm")
+    protocol: Any = importlib.import_module("distributed.protocol")
     tracking = rmm.mr.get_current_device_resource()
     pool = tracking.upstream_mr
-    header, _ = serialize(rmm.DeviceBuffer.to_device(b"abc"))
+    header, _ = protocol.serialize(rmm.DeviceBuffer.to_device(b"abc"))
     return {
         "package": rmm.__name__,
         "version": rmm.__version__,
@@ -77,8 +77,8 @@ def two_workers() -> Iterator[Any]:
     """A client of two workers, each with a pool."""
     from dask_cuda import LocalCUDACluster
     from dask_cuda.utils import get_gpu_count
-    from distributed import Client
 
+    distributed: Any = importlib.import_module("distributed")
     devices = min(get_gpu_count(), 2)
     cluster = LocalCUDACluster(
         CUDA_VISIBLE_DEVICES=list(range(devices)), n_workers=devices, threads_per_worker=1,
@@ -88,7 +88,7 @@ def two_workers() -> Iterator[Any]:
         device_memory_limit=MAXIMUM, memory_limit=0,
     )
     others = []
-    with cluster, Client(cluster) as client:
+    with cluster, distributed.Client(cluster) as client:
         if devices == 1:
             command = [sys.executable, "-m", "dask_cuda.cli", cluster.scheduler_address]
             command += ["--rmm-pool-size", str(POOL), "--rmm-maximum-pool-size", str(MAXIMUM)]

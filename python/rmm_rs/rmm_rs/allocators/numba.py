@@ -11,27 +11,31 @@ or the environment variable ``NUMBA_CUDA_MEMORY_MANAGER=rmm_rs.allocators.numba`
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 from rmm_rs.pylibrmm.device_buffer import DeviceBuffer
 
+# Not by `import`: whether a type checker knows these libraries depends on what is installed.
+cuda: Any = None
+HostOnlyCUDAMemoryManager: Any = object
+IpcHandle: Any = None
+MemoryPointer: Any = None
 _missing: Exception | None = None
 try:
-    from numba import cuda
-    from numba.cuda import HostOnlyCUDAMemoryManager, IpcHandle, MemoryPointer
+    cuda = importlib.import_module("numba.cuda")
+    HostOnlyCUDAMemoryManager = cuda.HostOnlyCUDAMemoryManager
+    IpcHandle, MemoryPointer = cuda.IpcHandle, cuda.MemoryPointer
 except (ImportError, RuntimeError) as error:
     # `RuntimeError`: cuda-bindings finds no library of the CUDA runtime.
     _missing = error
-    cuda = None
-    HostOnlyCUDAMemoryManager = object
-    IpcHandle = MemoryPointer = None
 
-_address_type: Any = None
 try:
-    from cuda.bindings.driver import CUdeviceptr as _address_type
+    _address: Any = importlib.import_module("cuda.bindings.driver").CUdeviceptr
 except ImportError:
-    from ctypes import c_uint64 as _address_type
+    _address = ctypes.c_uint64
 
 
 def _release(address: int, allocations: dict[int, Any]) -> Callable[[], None]:
@@ -60,7 +64,7 @@ class RMMNumbaManager(HostOnlyCUDAMemoryManager):  # type: ignore[misc]
         buffer = DeviceBuffer(size=size)
         address = buffer.ptr
         self.allocations[address] = buffer
-        pointer = _address_type(address)
+        pointer = _address(address)
         finalizer = _release(address, self.allocations)
         return MemoryPointer(self.context, pointer, size, finalizer=finalizer)
 

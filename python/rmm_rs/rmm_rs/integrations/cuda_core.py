@@ -16,17 +16,16 @@ Streams of `cuda.core` may be closed at any time, so the driver is asked whether
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
-
-import cuda.core
 
 from rmm_rs import mr as _mr
 from rmm_rs.pylibrmm.stream import DEFAULT_STREAM
 
-# Before 1.0 it had not left its experimental module.
-_core: Any = cuda.core
+_core: Any = importlib.import_module("cuda.core")
 if not hasattr(_core, "MemoryResource"):
-    import cuda.core.experimental as _core  # type: ignore[no-redef]
+    # Its module before it had one without this word.
+    _core = importlib.import_module("cuda.core.experimental")
 
 _HOST = (
     _mr.PinnedHostMemoryResource,

@@ -116,7 +116,7 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"passes": passes, "merged": results, "cores": os.cpu_count()}, indent=1)
     (arguments.out / "prices.json").write_text(text)
-    shown_table = table(*names, results)
+    shown_table = table(names[0], names[1], results)
     (arguments.out / "prices.md").write_text(shown_table)
     print(shown_table)
     return int(any("error" in row for rows in results.values() for row in rows.values()))

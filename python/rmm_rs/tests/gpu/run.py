@@ -239,8 +239,8 @@ def main() -> int:
         elif rest < 10:
             step.result = "no time left"
         else:
-            path = environment["PYTHONPATH"] + (f"{os.pathsep}{peer}" if step.with_peer else "")
-            run(step, logs, min(step.limit, rest), {**environment, "PYTHONPATH": path})
+            folders = environment["PYTHONPATH"] + (f"{os.pathsep}{peer}" if step.with_peer else "")
+            run(step, logs, min(step.limit, rest), {**environment, "PYTHONPATH": folders})
         print(f"{step.name}: {step.result}, {step.seconds:.0f} s", flush=True)
         write(done, wheels, logs, arguments.out)
     print((arguments.out / "summary.md").read_text())
