@@ -242,6 +242,27 @@ for content in (b"", b"abc", bytes(range(256)) * 100):
 """, env=driver))
 
 
+def test_buffers_are_spilled_to_the_host(
+    run: Run, driver: Env, needs: Needs, tmp_path: Path
+) -> None:
+    needs("dask_cuda", "numba_cuda", "cuda.bindings")
+    succeeds(run(f"""
+import rmm_rs.integrations.dask
+import rmm
+from dask_cuda.device_host_file import DeviceHostFile
+tracking = rmm.mr.TrackingResourceAdaptor(rmm.mr.CudaMemoryResource())
+rmm.mr.set_current_device_resource(tracking)
+spilling = DeviceHostFile({str(tmp_path)!r}, device_memory_limit=4096, memory_limit=1 << 30)
+for number in range(10):
+    spilling["x" + str(number)] = rmm.DeviceBuffer.to_device(bytes([number]) * 1024)
+assert len(spilling.host) >= 6 and len(spilling.device) <= 4, (len(spilling.host), len(spilling.device))
+assert tracking.get_allocated_bytes() <= 4096
+for number in range(10):
+    assert spilling["x" + str(number)].tobytes() == bytes([number]) * 1024
+assert tracking.get_allocated_bytes() <= 4096
+""", env=driver))
+
+
 def test_a_cluster_of_dask_cuda_works(run: Run, driver: Env, needs: Needs) -> None:
     needs("dask_cuda", "numba_cuda", "cuda.core")
     result = run("", arguments=(str(HERE / "dask_program.py"),), env=driver, timeout=180)
