@@ -58,6 +58,18 @@ def once(handle, stream, size=4096):
     addresses.add(address)
 """
 
+#: The class of CuPy's streams that are its own: the runtime that it calls does not start on the software driver.
+CUPYS_OWN = """
+class Owner(Foreign):
+    __module__ = "cupy.cuda.stream"
+    def __init__(self):
+        super().__init__(create())
+    def __del__(self):
+        destroy(self.ptr)
+Owner.__name__ = "Stream"
+new = Owner
+"""
+
 #: How an object of a library is made for the handle of a stream that it does not own.
 BORROWED = {
     "anything with the protocol": "make = Foreign",
@@ -129,20 +141,7 @@ def test_a_stream_lives_as_long_as_memory_on_it(
     run: Run, library: str, imported: Callable[[str], dict[str, str]]
 ) -> None:
     """The library's object owns the stream, and destroys it with itself: each buffer keeps it."""
-    # The runtime that CuPy calls does not start on the software driver: its class stands here.
-    make = {
-        "CuPy": """
-class Owner(Foreign):
-    __module__ = "cupy.cuda.stream"
-    def __init__(self):
-        super().__init__(create())
-    def __del__(self):
-        destroy(self.ptr)
-Owner.__name__ = "Stream"
-new = Owner
-""",
-        "Numba": "from numba import cuda; new = cuda.stream",
-    }[library]
+    make = CUPYS_OWN if library == "CuPy" else "from numba import cuda; new = cuda.stream"
     result = run(f"""{START}
 {make}
 mr.set_current_device_resource(pool)
@@ -159,6 +158,36 @@ for _ in range(200):
 del new
 """, env={**imported("" if library == "CuPy" else library), "NUMBA_CUDA_WARN_ON_IMPLICIT_COPY": "0"})
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "calls_a_pair"),
+    [
+        ("CuPy's own", f"{CUPYS_OWN}\nstream = Stream(new())", 0),
+        ("Numba's own", "from numba import cuda; stream = Stream(cuda.stream())", 0),
+        ("this package's", "stream = Stream()", 0),
+        # Whether it is still the stream that it was: once for the allocation, once for the free.
+        ("borrowed", "handle = create(); stream = Stream(Foreign(handle))", 2),
+    ],
+)
+def test_an_owned_stream_takes_no_driver_call(
+    run: Run, kind: str, make: str, calls_a_pair: int, needs: Callable[..., None],
+    driver: dict[str, str], tmp_path: Path,
+) -> None:
+    """Calls of the driver, by its own count, in a steady state."""
+    if "Numba" in kind:
+        needs("numba_cuda", "cuda.core")
+
+    def calls(pairs: int) -> int:
+        folder = tmp_path / str(pairs)
+        folder.mkdir()
+        code = f"{START}\n{make}\nfor _ in range({pairs}): pool.deallocate(pool.allocate(4096, stream), 4096, stream)"
+        result = run(code, env={**driver, "RMM_SIM_REPORT": str(folder)})
+        assert (result.returncode, result.stderr) == (0, "")
+        (report,) = folder.glob("*.txt")
+        return int(report.read_text().split()[1])
+
+    assert calls(3000) - calls(2000) == 1000 * calls_a_pair
 
 
 def test_the_driver_reports_a_stream_that_is_taken_for_another(

@@ -123,7 +123,7 @@ def steps(arguments: argparse.Namespace) -> list[Step]:
         test("dask", 120, HERE / "test_dask_cluster.py", *default),
         test("suite", 240, TESTS, f"--ignore={HERE}", f"--deselect={ALONE}", *parallel),
         test("alone", 30, TESTS.parent / ALONE),
-        Step("stress", arguments.stress + 60, [python, str(stress), str(arguments.stress / 60)], needs=stress),
+        Step("stress", arguments.stress + 60, [python, str(stress), "--minutes", str(arguments.stress / 60)], needs=stress),
     ]
 
 
