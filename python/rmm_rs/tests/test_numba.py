@@ -71,6 +71,14 @@ mapped[:] = 4
 assert pinned.sum() == 30 and mapped.sum() == 40
 assert live() == 0
 """,
+    "a device that has no handles for other processes": """
+from rmm_rs._cuda.gpu import CUDADriverError
+array = cuda.to_device(np.arange(100))
+try:
+    array[10:20].get_ipc_handle()
+except CUDADriverError as error:
+    assert "NOT_SUPPORTED" in str(error), error
+""",
     "how much memory is free is not known": """
 try:
     cuda.current_context().get_memory_info()
@@ -121,3 +129,39 @@ cuda.current_context().deallocations.clear()
 assert live() == 0, live()
 """)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif("RMM_CUDA_LIBRARY" in os.environ, reason="needs a GPU")
+def test_another_process_opens_memory_of_numba(
+    run: Callable[..., Any], needs: Callable[..., None], tmp_path: Any
+) -> None:
+    """Of the allocation that the pool has from the driver, and where in it the array is."""
+    needs("numba_cuda", "cuda.bindings")
+    program = tmp_path / "program.py"
+    program.write_text(START + CALL + """
+import multiprocessing
+from rmm_rs._cuda.gpu import CUDADriverError
+
+def read(handle, queue):
+    with handle as array:
+        queue.put(array.copy_to_host().tolist())
+
+if __name__ == "__main__":
+    before = cuda.device_array(1000)
+    array = cuda.to_device(np.arange(100))[10:20]
+    try:
+        handle = array.get_ipc_handle()
+    except CUDADriverError as error:
+        print("skipped:", error)
+        raise SystemExit
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=read, args=(handle, queue))
+    process.start()
+    assert queue.get(timeout=60) == list(range(10, 20))
+    process.join()
+""")
+    result = run("", arguments=(str(program),))
+    assert result.returncode == 0, result.stderr
+    if result.stdout.startswith("skipped:"):
+        pytest.skip(result.stdout.strip())
