@@ -80,6 +80,22 @@ except TypeError:
 else:
     raise SystemExit("no error")
 """,
+    "dropped buffers are freed on their stream": """
+for number in range(100):
+    one = device.create_stream()
+    first = device.allocate(4096, stream=one)
+    first.fill(1, stream=one)
+    if number % 3 == 0:
+        one.close()
+    elif number % 3 == 1:
+        first.close()
+    del first, one
+    # What was freed on this stream is reused on it at once.
+    second = device.allocate(4096, stream=device.default_stream)
+    second.fill(2, stream=device.default_stream)
+    second.close(device.default_stream)
+assert live() == 0
+""",
     "streams that were closed are not mistaken": """
 for _ in range(50):
     first, second = device.create_stream(), device.create_stream()

@@ -68,6 +68,8 @@ class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
         if not isinstance(self._mr, _mr.DeviceMemoryResource):
             raise TypeError(f"mr must be a resource of rmm_rs, not {type(mr).__name__}")
         self._device = _core.Device().device_id
+        # Where a buffer does not keep it: the stream of each that lives, by its address.
+        self._streams: dict[int, Any] = {}
         base = _base(self._mr)
         self._is_managed = isinstance(base, _MANAGED)
         self._is_host = isinstance(base, _HOST)
@@ -86,17 +88,23 @@ class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
             If the resource has not that much.
         """
         address = self._mr.allocate(size, _stream(stream))
+        options = {"stream": stream} if _KEEPS_STREAM and stream is not None else {}
+        if not _KEEPS_STREAM and address and stream is not None:
+            self._streams[address] = stream
         try:
-            if stream is None:
-                return _core.Buffer.from_handle(address, size, self)
-            return _from_handle(address, size, self, stream)
+            return _core.Buffer.from_handle(address, size, self, **options)
         except BaseException:
+            self._streams.pop(address, None)
             self._mr.deallocate(address, size, _stream(stream))
             raise
 
     def deallocate(self, ptr: Any, size: int, stream: Any = None) -> None:
         """Frees memory of `allocate` on a stream, as `cuda.core` does for a buffer that ends."""
-        self._mr.deallocate(int(ptr), size, _stream(stream))
+        address = int(ptr)
+        own = self._streams.pop(address, None)
+        if own is not None:
+            stream = _ordered(stream, own)
+        self._mr.deallocate(address, size, _stream(stream))
 
     @property
     def is_device_accessible(self) -> bool:
@@ -122,12 +130,24 @@ class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
         return f"<MemoryResource of {self._mr!r}>"
 
 
-def _from_handle(address: int, size: int, resource: MemoryResource, stream: Any) -> Any:
-    make = _core.Buffer.from_handle
-    if _TAKES_STREAM:
-        return make(address, size, resource, stream=stream)
-    return make(address, size, resource)
+def _ordered(stream: Any, own: Any) -> Any:
+    """The stream on which memory of `own` is freed, if `cuda.core` says `stream`.
+
+    It says nothing, or the default stream, also where the program named none: then what was queued on `own` may
+    not have come to its end.
+    """
+    if not int(own.handle):
+        # It was closed, so it cannot be waited for.
+        importlib.import_module("cuda.bindings.driver").cuCtxSynchronize()
+        return stream
+    if stream is None:
+        return own
+    if stream.__cuda_stream__()[1] in _DEFAULT_STREAMS:
+        stream.wait(own)
+    return stream
 
 
-#: Whether a buffer keeps the stream on which it is freed (cuda.core 1.1). Before, only `close` names one.
-_TAKES_STREAM = "stream :" in (_core.Buffer.from_handle.__doc__ or "")
+_DEFAULT_STREAMS = (0, 1, 2)
+
+#: Whether a buffer keeps the stream on which it is freed, as from cuda.core 1.1 on.
+_KEEPS_STREAM = "stream :" in (_core.Buffer.from_handle.__doc__ or "")
