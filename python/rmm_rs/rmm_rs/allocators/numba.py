@@ -13,29 +13,34 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from abc import ABCMeta
 from collections.abc import Callable
 from typing import Any
 
 from rmm_rs.pylibrmm.device_buffer import DeviceBuffer
 
-# Not by `import`: whether a type checker knows these libraries depends on what is installed.
-cuda: Any = None
-HostOnlyCUDAMemoryManager: Any = object
-IpcHandle: Any = None
-MemoryPointer: Any = None
-_missing: Exception | None = None
-try:
-    cuda = importlib.import_module("numba.cuda")
-    HostOnlyCUDAMemoryManager = cuda.HostOnlyCUDAMemoryManager
-    IpcHandle, MemoryPointer = cuda.IpcHandle, cuda.MemoryPointer
-except (ImportError, RuntimeError) as error:
-    # `RuntimeError`: cuda-bindings finds no library of the CUDA runtime.
-    _missing = error
 
-try:
-    _address: Any = importlib.import_module("cuda.bindings.driver").CUdeviceptr
-except ImportError:
-    _address = ctypes.c_uint64
+def _import() -> tuple[Any, Exception | None]:
+    """Numba's module; or why it cannot be imported. Type checkers know it where it is installed, so not by `import`."""
+    try:
+        return importlib.import_module("numba.cuda"), None
+    except (ImportError, RuntimeError) as error:
+        # `RuntimeError`: cuda-bindings finds no library of the CUDA runtime.
+        return None, error
+
+
+def _address_type() -> Any:
+    try:
+        return importlib.import_module("cuda.bindings.driver").CUdeviceptr
+    except ImportError:
+        return ctypes.c_uint64
+
+
+cuda, _missing = _import()
+HostOnlyCUDAMemoryManager: Any = getattr(cuda, "HostOnlyCUDAMemoryManager", object)
+IpcHandle: Any = getattr(cuda, "IpcHandle", None)
+MemoryPointer: Any = getattr(cuda, "MemoryPointer", None)
+_Address = _address_type()
 
 
 def _release(address: int, allocations: dict[int, Any]) -> Callable[[], None]:
@@ -48,7 +53,7 @@ def _release(address: int, allocations: dict[int, Any]) -> Callable[[], None]:
     return release
 
 
-class RMMNumbaManager(HostOnlyCUDAMemoryManager):  # type: ignore[misc]
+class RMMNumbaManager(HostOnlyCUDAMemoryManager, metaclass=ABCMeta):  # type: ignore[misc]
     """Numba's device memory, of the current device's resource."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -64,7 +69,7 @@ class RMMNumbaManager(HostOnlyCUDAMemoryManager):  # type: ignore[misc]
         buffer = DeviceBuffer(size=size)
         address = buffer.ptr
         self.allocations[address] = buffer
-        pointer = _address(address)
+        pointer = _Address(address)
         finalizer = _release(address, self.allocations)
         return MemoryPointer(self.context, pointer, size, finalizer=finalizer)
 
