@@ -65,7 +65,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def driver(tmp_path: Path) -> dict[str, str]:
-    """An environment in which other libraries find the software driver, as ``libcuda.so.1``, and its NVML."""
+    """An environment in which other libraries find the software driver, and an NVML of its own."""
     library = os.environ.get("RMM_CUDA_LIBRARY")
     if library is None:
         return {}
@@ -77,7 +77,7 @@ def driver(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails the test if the software driver found a violation of stream order in a process that the test ran."""
+    """Fails the test if the software driver found a violation in a process that the test ran."""
     folder = tmp_path / "reports"
     folder.mkdir()
     monkeypatch.setenv("RMM_SIM_REPORT", str(folder))

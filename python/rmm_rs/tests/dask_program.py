@@ -1,7 +1,9 @@
-"""A program of Dask-CUDA on this package: `dask_program.py [cupy]`. Prints `done` if all of it held.
+"""A program of Dask-CUDA on this package:
 
-Two workers, each with a pool whose bytes are tracked: one for each GPU by `LocalCUDACluster`, or on the same GPU, where
-there is but one, by the command line.
+`dask_program.py [cupy]`. Prints `done` if all of it held.
+
+Two workers, each with a pool whose bytes are tracked: one for each GPU by `LocalCUDACluster`, or on
+the same GPU, where there is but one, by the command line.
 """
 
 from __future__ import annotations
@@ -81,11 +83,17 @@ def two_workers() -> Iterator[Any]:
     distributed: Any = importlib.import_module("distributed")
     devices = min(get_gpu_count(), 2)
     cluster = LocalCUDACluster(
-        CUDA_VISIBLE_DEVICES=list(range(devices)), n_workers=devices, threads_per_worker=1,
-        protocol="tcp", dashboard_address=":0", rmm_pool_size=POOL, rmm_maximum_pool_size=MAXIMUM,
+        CUDA_VISIBLE_DEVICES=list(range(devices)),
+        n_workers=devices,
+        threads_per_worker=1,
+        protocol="tcp",
+        dashboard_address=":0",
+        rmm_pool_size=POOL,
+        rmm_maximum_pool_size=MAXIMUM,
         rmm_track_allocations=True,
         # All of it may be on the device, and it is the same for both kinds of worker.
-        device_memory_limit=MAXIMUM, memory_limit=0,
+        device_memory_limit=MAXIMUM,
+        memory_limit=0,
     )
     others = []
     with cluster, distributed.Client(cluster) as client:
@@ -115,9 +123,12 @@ def check_workers(client: Any) -> None:
         assert worker["pool"] >= POOL, worker
         assert worker["used"] == worker["metrics"]["rmm-used"] == 0, worker
         assert worker["metrics"]["rmm-total"] == worker["pool"], worker
+
     def have_metrics() -> bool:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        return all(worker["metrics"].get("rmm", {}).get("rmm-total", 0) >= POOL for worker in workers)
+        return all(
+            worker["metrics"].get("rmm", {}).get("rmm-total", 0) >= POOL for worker in workers
+        )
 
     waiting_for(have_metrics, "no worker reports its pool")
     print("serialised by", {worker["serializer"] for worker in found.values()})

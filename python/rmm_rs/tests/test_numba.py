@@ -1,4 +1,7 @@
-"""Numba-CUDA on our resources, by its environment variable and by a call. No kernel runs on the software driver."""
+"""Numba-CUDA on our resources, by its environment variable and by a call.
+
+No kernel runs on the software driver.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,10 @@ else:
 """,
 }
 
-CALL = "from rmm_rs.allocators.numba import RMMNumbaManager\ncuda.set_memory_manager(RMMNumbaManager)\n"
+CALL = """
+from rmm_rs.allocators.numba import RMMNumbaManager
+cuda.set_memory_manager(RMMNumbaManager)
+"""
 
 
 @pytest.mark.usefixtures("checked")
@@ -110,7 +116,10 @@ def test_programs_of_numba(
 @pytest.mark.skipif("RMM_CUDA_LIBRARY" in os.environ, reason="needs a GPU")
 def test_kernels_of_numba(run: Callable[..., Any], needs: Callable[..., None]) -> None:
     needs("numba_cuda", "cuda.bindings")
-    result = run(START + CALL + """
+    result = run(
+        START
+        + CALL
+        + """
 @cuda.jit
 def add(a, b, out):
     i = cuda.grid(1)
@@ -127,7 +136,8 @@ del a, b, out
 gc.collect()
 cuda.current_context().deallocations.clear()
 assert live() == 0, live()
-""")
+"""
+    )
     assert result.returncode == 0, result.stderr
 
 
@@ -138,7 +148,10 @@ def test_another_process_opens_memory_of_numba(
     """Of the allocation that the pool has from the driver, and where in it the array is."""
     needs("numba_cuda", "cuda.bindings")
     program = tmp_path / "program.py"
-    program.write_text(START + CALL + """
+    program.write_text(
+        START
+        + CALL
+        + """
 import multiprocessing
 from rmm_rs._cuda.gpu import CUDADriverError
 
@@ -160,7 +173,8 @@ if __name__ == "__main__":
     process.start()
     assert queue.get(timeout=60) == list(range(10, 20))
     process.join()
-""")
+"""
+    )
     result = run("", arguments=(str(program),))
     assert result.returncode == 0, result.stderr
     if result.stdout.startswith("skipped:"):

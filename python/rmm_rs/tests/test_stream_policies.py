@@ -1,8 +1,10 @@
-"""Streams of other libraries that are destroyed while their work is pending, and whose handles are used again.
+"""Streams of other libraries that are destroyed while their work is pending, and whose handles are
+used again.
 
-A pool gives memory that was freed on a stream to the next allocation on that stream, without waiting. If it knew a
-stream by its handle alone, it would do so for another stream that has got the handle, whose work does not come after
-that of the first: the software driver reports that as a violation.
+A pool gives memory that was freed on a stream to the next allocation on that stream, without
+waiting. If it knew a stream by its handle alone, it would do so for another stream that has got the
+handle, whose work does not come after that of the first: the software driver reports that as a
+violation.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ def destroy(handle):
     assert driver.cuStreamDestroy_v2(ctypes.c_void_p(handle)) == 0
 
 def write(address, size, handle):
-    arguments = ctypes.c_uint64(address), ctypes.c_ubyte(1), ctypes.c_size_t(size), ctypes.c_void_p(handle)
-    assert driver.cuMemsetD8Async(*arguments) == 0
+    memory = ctypes.c_uint64(address), ctypes.c_ubyte(1), ctypes.c_size_t(size)
+    assert driver.cuMemsetD8Async(*memory, ctypes.c_void_p(handle)) == 0
 
 class Foreign:
     def __init__(self, handle):
@@ -58,7 +60,8 @@ def once(handle, stream, size=4096):
     addresses.add(address)
 """
 
-#: The class of CuPy's streams that are its own: the runtime that it calls does not start on the software driver.
+#: The class of CuPy's streams that are its own: the runtime that it calls does not start on the
+#: software driver.
 CUPYS_OWN = """
 class Owner(Foreign):
     __module__ = "cupy.cuda.stream"
@@ -98,7 +101,8 @@ def imported(needs: Callable[..., None], driver: dict[str, str]) -> Callable[[st
 def test_a_handle_is_another_stream_when_it_is_used_again(
     run: Run, kind: str, imported: Callable[[str], dict[str, str]]
 ) -> None:
-    result = run(f"""{START}
+    result = run(
+        f"""{START}
 {BORROWED[kind]}
 for _ in range(200):
     handle = create()
@@ -114,7 +118,9 @@ for _ in range(100):
     once(handle, stream)
     destroy(handle)
 assert len(handles) < 10, "the driver uses handles again"
-""", env=imported(kind))
+""",
+        env=imported(kind),
+    )
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -124,14 +130,17 @@ def test_memory_of_a_borrowed_stream_is_reused_on_it(
     run: Run, kind: str, imported: Callable[[str], dict[str, str]]
 ) -> None:
     """An identity that is asked for anew finds what the same stream has freed."""
-    result = run(f"""{START}
+    result = run(
+        f"""{START}
 {BORROWED[kind]}
 handle = create()
 for _ in range(200):
     once(handle, Stream(make(handle)))
 assert len(addresses) == 1, addresses
 destroy(handle)
-""", env=imported(kind))
+""",
+        env=imported(kind),
+    )
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -142,7 +151,8 @@ def test_a_stream_lives_as_long_as_memory_on_it(
 ) -> None:
     """The library's object owns the stream, and destroys it with itself: each buffer keeps it."""
     make = CUPYS_OWN if library == "CuPy" else "from numba import cuda; new = cuda.stream"
-    result = run(f"""{START}
+    result = run(
+        f"""{START}
 {make}
 mr.set_current_device_resource(pool)
 for _ in range(200):
@@ -156,7 +166,12 @@ for _ in range(200):
     handles.add(handle)
     del buffer
 del new
-""", env={**imported("" if library == "CuPy" else library), "NUMBA_CUDA_WARN_ON_IMPLICIT_COPY": "0"})
+""",
+        env={
+            **imported("" if library == "CuPy" else library),
+            "NUMBA_CUDA_WARN_ON_IMPLICIT_COPY": "0",
+        },
+    )
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -171,8 +186,13 @@ del new
     ],
 )
 def test_an_owned_stream_takes_no_driver_call(
-    run: Run, kind: str, make: str, calls_a_pair: int, needs: Callable[..., None],
-    driver: dict[str, str], tmp_path: Path,
+    run: Run,
+    kind: str,
+    make: str,
+    calls_a_pair: int,
+    needs: Callable[..., None],
+    driver: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     """Calls of the driver, by its own count, in a steady state."""
     if "Numba" in kind:
@@ -181,7 +201,8 @@ def test_an_owned_stream_takes_no_driver_call(
     def calls(pairs: int) -> int:
         folder = tmp_path / str(pairs)
         folder.mkdir()
-        code = f"{START}\n{make}\nfor _ in range({pairs}): pool.deallocate(pool.allocate(4096, stream), 4096, stream)"
+        pair = "pool.deallocate(pool.allocate(4096, stream), 4096, stream)"
+        code = f"{START}\n{make}\nfor _ in range({pairs}): {pair}"
         result = run(code, env={**driver, "RMM_SIM_REPORT": str(folder)})
         assert (result.returncode, result.stderr) == (0, "")
         (report,) = folder.glob("*.txt")
@@ -193,7 +214,7 @@ def test_an_owned_stream_takes_no_driver_call(
 def test_the_driver_reports_a_stream_that_is_taken_for_another(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the question to the driver there is a violation: an owner that destroys its stream too early."""
+    """There is a violation where the driver is not asked: an owner that destroys it too early."""
     monkeypatch.setenv("RMM_SIM_REPORT", str(tmp_path))
     result = run(f"""{START}
 Owner = type("Stream", (Foreign,), {{"__module__": "cupy.cuda.stream"}})

@@ -21,7 +21,10 @@ from rmm_rs.pylibrmm.device_buffer import DeviceBuffer
 
 
 def _import() -> tuple[Any, Exception | None]:
-    """Numba's module; or why it cannot be imported. Type checkers know it where it is installed, so not by `import`."""
+    """Numba's module; or why it cannot be imported.
+
+    Type checkers know it where it is installed, so not by `import`.
+    """
     try:
         return importlib.import_module("numba.cuda"), None
     except (ImportError, RuntimeError) as error:

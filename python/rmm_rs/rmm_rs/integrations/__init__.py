@@ -1,1 +1,4 @@
-"""Parts for other libraries that are more than an allocator. Each imports its library when it is imported or called."""
+"""Parts for other libraries that are more than an allocator.
+
+Each imports its library when it is imported or called.
+"""

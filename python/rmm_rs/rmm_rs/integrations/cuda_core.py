@@ -11,7 +11,8 @@
     device.memory_resource = MemoryResource(mr.PoolMemoryResource(mr.CudaMemoryResource()))
     buffer = device.allocate(1 << 20, stream=device.create_stream())
 
-Streams of `cuda.core` may be closed at any time, so the driver is asked whether a stream is still the same one.
+Streams of `cuda.core` may be closed at any time, so the driver is asked whether a stream is still
+the same one.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
         return self._mr
 
     def allocate(self, size: int, stream: Any = None) -> Any:
-        """A buffer of `size` bytes, whose memory is freed on `stream` unless it is closed on another.
+        """A buffer of `size` bytes, freed on `stream` unless it is closed on another.
 
         Raises
         ------
@@ -133,8 +134,8 @@ class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
 def _ordered(stream: Any, own: Any) -> Any:
     """The stream on which memory of `own` is freed, if `cuda.core` says `stream`.
 
-    It says nothing, or the default stream, also where the program named none: then what was queued on `own` may
-    not have come to its end.
+    It says nothing, or the default stream, also where the program named none: then what was queued
+    on `own` may not have come to its end.
     """
     if not int(own.handle):
         # It was closed, so it cannot be waited for.

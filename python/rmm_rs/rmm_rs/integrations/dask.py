@@ -7,8 +7,8 @@
 
     cluster = LocalCUDACluster(rmm_pool_size="20GiB", protocol="tcp")
 
-Importing this module installs the alias `rmm` here, and in the processes that this one starts. Workers that a
-command line starts need `rmm_rs.integrations.processes` for the same.
+Importing this module installs the alias `rmm` here, and in the processes that this one starts.
+Workers that a command line starts need `rmm_rs.integrations.processes` for the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What Dask and Distributed have for RMM's `DeviceBuffer`, for that of this package.
 
-Both look for functions by the name of the package that a class is of, which is `rmm_rs` here. `rmm_rs.as_rmm` calls
-`watch`, so a program under the alias needs nothing of this module.
+Both look for functions by the name of the package that a class is of, which is `rmm_rs` here.
+`rmm_rs.as_rmm` calls `watch`, so a program under the alias needs nothing of this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _DISPATCHES = ("cuda_serialize", "cuda_deserialize", "dask_serialize", "dask_des
 def register() -> None:
     """Tells Distributed how a buffer travels, and Dask how large it is.
 
-    Distributed's functions need Numba. Without it, a buffer is pickled, which copies it once more on the host.
+    Distributed's functions need Numba. Without it, a buffer is pickled, which copies it once more
+    on the host.
 
     Raises
     ------
@@ -34,7 +35,8 @@ def register() -> None:
     sizeof = importlib.import_module("dask.sizeof").sizeof
 
     def import_functions() -> None:
-        # It registers them for `rmm.DeviceBuffer`, the same class. Numba may be missing, or lack a library.
+        # It registers them for `rmm.DeviceBuffer`, the same class. Numba may be missing, or lack a
+        # library.
         with contextlib.suppress(ImportError, RuntimeError):
             importlib.import_module("distributed.protocol.rmm")
 
@@ -50,7 +52,10 @@ def register() -> None:
 
 
 def watch() -> None:
-    """Calls `register` as soon as Distributed is imported. Without effect from the second call on."""
+    """Calls `register` as soon as Distributed is imported.
+
+    Without effect from the second call on.
+    """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     if _PROTOCOL in sys.modules:

@@ -1,8 +1,9 @@
-"""The alias `rmm` in the processes that a program starts: workers of Dask, data loaders, command lines.
+"""The alias `rmm` in the processes that a program starts, such as workers of Dask.
 
-A process that is started by another is a new interpreter, in which nothing has been imported. The folder `PATH`
-holds one module, `rmm`, which installs the alias as it is imported; an interpreter looks into the folders of the
-environment variable ``PYTHONPATH`` before its own, so the real RMM, if it is installed too, is not found first::
+A process that is started by another is a new interpreter, in which nothing has been imported. The
+folder `PATH` holds one module, `rmm`, which installs the alias as it is imported; an interpreter
+looks into the folders of the environment variable ``PYTHONPATH`` before its own, so the real RMM,
+if it is installed too, is not found first::
 
     PYTHONPATH=$(python -m rmm_rs.integrations.processes) dask cuda worker ...
 
@@ -20,7 +21,9 @@ PATH = str(Path(__file__).resolve().parent / "path")
 
 
 def reach() -> None:
-    """Processes that this one starts import this package as `rmm`. Without effect from the second call on.
+    """Processes that this one starts import this package as `rmm`.
+
+    Without effect from the second call on.
 
     Examples
     --------

@@ -10,7 +10,8 @@ import sys
 
 PACKAGES = (
     "rmm-rs rmm-cu13 librmm-cu13 numpy cupy-cuda13x torch numba numba-cuda cuda-bindings cuda-core "
-    "cuda-pathfinder nvidia-cuda-runtime nvidia-ml-py dask distributed dask-cuda pandas msgpack pytest"
+    "cuda-pathfinder nvidia-cuda-runtime nvidia-ml-py dask distributed dask-cuda pandas msgpack "
+    "pytest"
 )
 
 

@@ -1,7 +1,10 @@
-"""Prices of one package in this process, as JSON: `price.py rmm|rmm_rs [--milliseconds N] [--libraries cupy,torch]`.
+"""Prices of one package in this process, as JSON:
 
-A row is nanoseconds of one operation (a block allocated and freed), the least and the median of five measurements of N milliseconds; with
-several threads, wall time over the operations of all. Both packages run the same lines of Python, so the loop costs them the same.
+`price.py rmm|rmm_rs [--milliseconds N] [--libraries cupy,torch]`.
+
+A row is nanoseconds of one operation (a block allocated and freed), the least and the median of
+five measurements of N milliseconds; with several threads, wall time over the operations of all.
+Both packages run the same lines of Python, so the loop costs them the same.
 """
 
 from __future__ import annotations
@@ -94,9 +97,7 @@ def buffers(make: Any, size: int, stream: Any) -> Loop:
 def mixed(resource: Any, stream: Any, seed: int) -> Loop:
     """Blocks of 256 B to 4 MiB, of which 256 live at a time: one is freed and one is allocated."""
     choice = random.Random(seed)
-    steps = [
-        (choice.randrange(LIVE), int(256 * 2 ** choice.uniform(0, 14))) for _ in range(STEPS)
-    ]
+    steps = [(choice.randrange(LIVE), int(256 * 2 ** choice.uniform(0, 14))) for _ in range(STEPS)]
     allocate, deallocate = resource.allocate, resource.deallocate
 
     def loop(count: int) -> None:
@@ -157,17 +158,20 @@ class Prices:
                     key = (name, kind, threads)
                     streams = self.streams(kind, threads)
                     self.row(
-                        "allocate and free, 4 KiB", *key,
+                        "allocate and free, 4 KiB",
+                        *key,
                         loops=lambda: [pairs(resource, 4096, stream) for stream in streams],
                     )
                     self.row(
-                        "DeviceBuffer, 4 KiB", *key,
+                        "DeviceBuffer, 4 KiB",
+                        *key,
                         loops=lambda: [buffers(make, 4096, stream) for stream in streams],
                     )
                     if name == "CudaMemoryResource":
                         continue
                     self.row(
-                        "256 live blocks, 256 B to 4 MiB", *key,
+                        "256 live blocks, 256 B to 4 MiB",
+                        *key,
                         loops=lambda: [mixed(resource, s, n) for n, s in enumerate(streams)],
                     )
             self.mr.set_current_device_resource(self.mr.CudaMemoryResource())
@@ -195,7 +199,10 @@ class Prices:
                     new = cupy.cuda.Stream
                     streams = [new.null if kind == "default" else new() for _ in range(threads)]
                     self.row(
-                        "cupy.empty, 4 KiB", name, kind, threads,
+                        "cupy.empty, 4 KiB",
+                        name,
+                        kind,
+                        threads,
                         loops=lambda: [arrays(stream) for stream in streams],
                     )
             cupy.cuda.set_allocator(None)
@@ -225,7 +232,10 @@ class Prices:
                     new = torch.cuda.Stream
                     streams = [default if kind == "default" else new() for _ in range(threads)]
                     self.row(
-                        "torch.empty, 4 KiB", name, kind, threads,
+                        "torch.empty, 4 KiB",
+                        name,
+                        kind,
+                        threads,
                         loops=lambda: [tensors(stream) for stream in streams],
                     )
             torch.cuda.synchronize()

@@ -1,6 +1,9 @@
-"""Prices of RMM's package and ours in turn, each pass in a process of its own: `prices.py OUT [--packages rmm,rmm_rs] [--passes 3]`.
+"""Prices of RMM's package and ours in turn, each pass in a process of its own:
 
-Writes OUT/prices.json and OUT/prices.md: for each row the least and the median over the passes. The exit status is 1 if a pass failed.
+`prices.py OUT [--packages rmm,rmm_rs] [--passes 3]`.
+
+Writes OUT/prices.json and OUT/prices.md: for each row the least and the median over the passes. The
+exit status is 1 if a pass failed.
 """
 
 from __future__ import annotations
@@ -45,10 +48,14 @@ def merged(passes: list[Rows]) -> Rows:
         found = [rows_of[key] for rows_of in passes if key in rows_of]
         errors = [row["error"] for row in found if "error" in row]
         good = [row for row in found if "error" not in row]
-        rows[key] = {"error": errors[0]} if errors else {
-            "least": min(row["least"] for row in good),
-            "median": statistics.median(row["median"] for row in good),
-        }
+        rows[key] = (
+            {"error": errors[0]}
+            if errors
+            else {
+                "least": min(row["least"] for row in good),
+                "median": statistics.median(row["median"] for row in good),
+            }
+        )
     return rows
 
 
@@ -68,11 +75,16 @@ def table(peer: str, own: str, results: dict[str, Rows]) -> str:
         if first != operation:
             operation = first
             lines += ["", f"## {operation}", ""]
-            lines += [f"| resource | stream | threads | {peer} | median | {own} | median | ratio | of medians |"]
+            heads = ["resource", "stream", "threads", peer, "median", own, "median", "ratio"]
+            lines.append(f"| {' | '.join([*heads, 'of medians'])} |")
             lines += ["|---|---|---|---|---|---|---|---|---|"]
         theirs, ours = results[peer].get(key, {}), results[own].get(key, {})
         if "least" not in theirs or "least" not in ours:
-            errors = [f"{name}: {row.get('error', 'no row')}" for name, row in ((peer, theirs), (own, ours)) if "least" not in row]
+            errors = [
+                f"{name}: {row.get('error', 'no row')}"
+                for name, row in ((peer, theirs), (own, ours))
+                if "least" not in row
+            ]
             lines.append(f"| {resource} | {stream} | {threads} | {'; '.join(errors)} | | | | | |")
             continue
         ratios = [theirs[which] / ours[which] for which in ("least", "median")]
@@ -80,7 +92,9 @@ def table(peer: str, own: str, results: dict[str, Rows]) -> str:
         cells += [f"{ratio:.2f}" for ratio in ratios]
         lines.append(f"| {resource} | {stream} | {threads} | {' | '.join(cells)} |")
         if max(ratios) < 0.98:
-            slower.append(f"{operation}, {resource}, {stream} stream, {threads} threads: {ratios[0]:.2f}")
+            slower.append(
+                f"{operation}, {resource}, {stream} stream, {threads} threads: {ratios[0]:.2f}"
+            )
     lines += ["", f"Slower than {peer} in least and median: {'; '.join(slower) or 'none'}."]
     return "\n".join(lines).strip() + "\n"
 
@@ -90,7 +104,9 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--packages", default="rmm,rmm_rs", help="the peer, and ours")
     parser.add_argument("--passes", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=120, help="seconds: begins no pass after that")
+    parser.add_argument(
+        "--limit", type=float, default=120, help="seconds: begins no pass after that"
+    )
     parser.add_argument("--milliseconds", default="15")
     parser.add_argument("--libraries", default="cupy,torch")
     arguments = parser.parse_args()

@@ -1,9 +1,11 @@
-"""Tests and prices of the Python package on a machine with a GPU, without Rust and without a network.
+"""Tests and prices of the Python package on a machine with a GPU, without Rust and without a
+network.
 
     run.sh WHEELS OUT [--seconds 470] [--only prices,cupy] [--stress 40]
 
-WHEELS is a folder: a wheel whose package the machine has already is left out, but for ours. They are installed into a folder of their own, that
-stands before what the machine has. Each step is a process group with a time limit and a log.
+WHEELS is a folder: a wheel whose package the machine has already is left out, but for ours. They
+are installed into a folder of their own, that stands before what the machine has. Each step is a
+process group with a time limit and a log.
 
 | file in OUT | |
 |---|---|
@@ -11,8 +13,9 @@ stands before what the machine has. Each step is a process group with a time lim
 | prices.md, prices.json | prices beside RMM's package |
 | logs.tar.gz | the log of each step, and its JUnit |
 
-All are written again after each step, so they are there when the run is stopped. The exit status is 1 if a step failed.
-With `RMM_CUDA_LIBRARY` set, the steps run on that driver instead: what needs kernels skips.
+All are written again after each step, so they are there when the run is stopped. The exit status is
+1 if a step failed. With `RMM_CUDA_LIBRARY` set, the steps run on that driver instead: what needs
+kernels skips.
 """
 
 from __future__ import annotations
@@ -90,7 +93,13 @@ def install(wheels: Path, site: Path, peer: Path) -> str:
 
 def pip_install(folder: Path, wheels: list[str]) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-    command += ["--no-compile", "--no-cache-dir", "--disable-pip-version-check", "--target", str(folder)]
+    command += [
+        "--no-compile",
+        "--no-cache-dir",
+        "--disable-pip-version-check",
+        "--target",
+        str(folder),
+    ]
     done = subprocess.run(
         [*command, *wheels], capture_output=True, text=True, check=False, timeout=120
     )
@@ -123,7 +132,12 @@ def steps(arguments: argparse.Namespace) -> list[Step]:
         test("dask", 120, HERE / "test_dask_cluster.py", *default),
         test("suite", 240, TESTS, f"--ignore={HERE}", f"--deselect={ALONE}", *parallel),
         test("alone", 30, TESTS.parent / ALONE),
-        Step("stress", arguments.stress + 60, [python, str(stress), "--minutes", str(arguments.stress / 60)], needs=stress),
+        Step(
+            "stress",
+            arguments.stress + 60,
+            [python, str(stress), "--minutes", str(arguments.stress / 60)],
+            needs=stress,
+        ),
     ]
 
 
@@ -133,8 +147,13 @@ def run(step: Step, logs: Path, limit: float, environment: dict[str, str]) -> No
     command = [word.replace("LOGS", str(logs)) for word in step.command]
     with (logs / f"{step.name}.log").open("w") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
-            env=environment, start_new_session=True,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
         )
         try:
             status = process.wait(timeout=limit)
@@ -178,7 +197,10 @@ def summary(done: list[Step], wheels: str, logs: Path) -> str:
     lines = ["# The Python package on a GPU", "", f"Installed: {wheels}", ""]
     with contextlib.suppress(OSError):
         lines += ["```", *tail(logs / "environment.log", 40), "```", ""]
-    lines += ["| step | result | passed | failed | skipped | seconds |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| step | result | passed | failed | skipped | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
     for step in done:
         numbers = [step.passed, step.failed, step.skipped] if step.is_test else ["", "", ""]
         cells = [step.name, step.result, *map(str, numbers), f"{step.seconds:.0f}"]
@@ -202,7 +224,9 @@ def write(done: list[Step], wheels: str, logs: Path, out: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("wheels", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=470, help="of the whole run")

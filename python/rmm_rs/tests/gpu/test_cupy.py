@@ -75,7 +75,11 @@ def kernels() -> Any:
 
 def streams() -> Any:
     """Two streams, one waits for the other, arrays die while their work runs."""
-    first, second, ready = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(), cupy.cuda.Event()
+    first, second, ready = (
+        cupy.cuda.Stream(non_blocking=True),
+        cupy.cuda.Stream(),
+        cupy.cuda.Event(),
+    )
     total = cupy.zeros(1 << 16)
     cupy.cuda.runtime.deviceSynchronize()
     for number in range(50):

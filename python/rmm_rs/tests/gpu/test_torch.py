@@ -1,4 +1,7 @@
-"""PyTorch's programs on our pool. Its allocator is changed before anything else, so each has a process."""
+"""PyTorch's programs on our pool.
+
+Its allocator is changed before anything else, so each has a process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A PyTorch program by the documented three lines: `torch_program.py own|pool train|memory|limit|streams`. Prints JSON."""
+"""A PyTorch program by the documented three lines:
+
+`torch_program.py own|pool train|memory|limit|streams`. Prints JSON.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,15 @@ def losses(steps: int) -> list[float]:
     """Training of a small convolutional network: batches change their sizes."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3, padding=1),
-        torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(512, 256),
-        torch.nn.ReLU(), torch.nn.Linear(256, 10),
+        torch.nn.Conv2d(3, 32, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(32, 32, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(4),
+        torch.nn.Flatten(),
+        torch.nn.Linear(512, 256),
+        torch.nn.ReLU(),
+        torch.nn.Linear(256, 10),
     ).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(1)
@@ -67,8 +76,13 @@ def memory(pool: Any) -> dict[str, Any]:
     tensor = torch.ones(1 << 20, device="cuda")
     live = pool.allocation_counts.current_bytes - after
     del tensor
-    return {"rounds": rounds, "after": after, "live": live,
-            "end": pool.allocation_counts.current_bytes, "peak": pool.allocation_counts.peak_bytes}
+    return {
+        "rounds": rounds,
+        "after": after,
+        "live": live,
+        "end": pool.allocation_counts.current_bytes,
+        "peak": pool.allocation_counts.peak_bytes,
+    }
 
 
 def limit(pool: Any) -> dict[str, Any]:
@@ -79,8 +93,13 @@ def limit(pool: Any) -> dict[str, Any]:
         try:
             torch.empty(size, dtype=torch.uint8, device="cuda")
         except (MemoryError, RuntimeError) as error:
-            errors.append([type(error).__name__, isinstance(error, (torch.OutOfMemoryError, MemoryError)),
-                           str(error).splitlines()[0]])
+            errors.append(
+                [
+                    type(error).__name__,
+                    isinstance(error, (torch.OutOfMemoryError, MemoryError)),
+                    str(error).splitlines()[0],
+                ]
+            )
     return {"errors": errors, "sum": torch.ones(1000, device="cuda").sum().item()}
 
 

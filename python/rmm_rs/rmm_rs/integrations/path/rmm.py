@@ -1,4 +1,4 @@
-"""What `import rmm` finds where this folder is in `PYTHONPATH`: the alias, in every process of a program."""
+"""What `import rmm` finds where this folder is in `PYTHONPATH`: it installs the alias."""
 
 import sys
 
