@@ -1,5 +1,4 @@
-"""Tests and prices of the Python package on a machine with a GPU, without Rust and without a
-network.
+"""Tests and prices of the Python package on a GPU machine that has no Rust and no network.
 
     run.sh WHEELS OUT [--seconds 470] [--only prices,cupy] [--stress 40]
 
