@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +122,25 @@ buffer.close(theirs)
 assert live() == 0
 """,
 }
+
+
+def test_the_module_is_imported_without_cuda_core(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "cuda.py").write_text("raise ImportError\n")
+    result = run(
+        """
+from rmm_rs.integrations.cuda_core import MemoryResource
+try:
+    MemoryResource()
+except ModuleNotFoundError as error:
+    assert "cuda.core" in str(error)
+else:
+    raise SystemExit("no error")
+""",
+        env={"PYTHONPATH": str(tmp_path)},
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.usefixtures("checked")

@@ -1,4 +1,4 @@
 """Parts for other libraries that are more than an allocator.
 
-Each imports its library when it is imported or called.
+Each module is imported without its library being usable.
 """

@@ -23,10 +23,21 @@ from typing import Any
 from rmm_rs import mr as _mr
 from rmm_rs.pylibrmm.stream import DEFAULT_STREAM
 
-_core: Any = importlib.import_module("cuda.core")
-if not hasattr(_core, "MemoryResource"):
-    # Its module before it had one without this word.
-    _core = importlib.import_module("cuda.core.experimental")
+
+def _import() -> Any:
+    """`cuda.core`, or its module before it had one of that name; None if it is not installed."""
+    for name in ("cuda.core", "cuda.core.experimental"):
+        try:
+            module: Any = importlib.import_module(name)
+        except ImportError:
+            continue
+        if hasattr(module, "MemoryResource"):
+            return module
+    return None
+
+
+_core = _import()
+_Base: Any = getattr(_core, "MemoryResource", object)
 
 _HOST = (
     _mr.PinnedHostMemoryResource,
@@ -51,7 +62,7 @@ def _stream(stream: Any) -> Any:
     return stream if hasattr(stream, "__cuda_stream__") else stream.stream
 
 
-class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
+class MemoryResource(_Base):  # type: ignore[misc]
     """Memory of a resource of this package, as `cuda.core` asks for it.
 
     Parameters
@@ -59,12 +70,19 @@ class MemoryResource(_core.MemoryResource):  # type: ignore[misc]
     mr : DeviceMemoryResource, optional
         The resource; the one that is current when this is made, if it is left out.
 
+    Raises
+    ------
+    ModuleNotFoundError
+        Without `cuda.core`.
+
     Examples
     --------
     See the module.
     """
 
     def __init__(self, mr: _mr.DeviceMemoryResource | None = None) -> None:
+        if _core is None:
+            raise ModuleNotFoundError("No module named 'cuda.core'")
         self._mr = _mr.get_current_device_resource() if mr is None else mr
         if not isinstance(self._mr, _mr.DeviceMemoryResource):
             raise TypeError(f"mr must be a resource of rmm_rs, not {type(mr).__name__}")
@@ -151,4 +169,4 @@ def _ordered(stream: Any, own: Any) -> Any:
 _DEFAULT_STREAMS = (0, 1, 2)
 
 #: Whether a buffer keeps the stream on which it is freed, as from cuda.core 1.1 on.
-_KEEPS_STREAM = "stream :" in (_core.Buffer.from_handle.__doc__ or "")
+_KEEPS_STREAM = _core is not None and "stream :" in (_core.Buffer.from_handle.__doc__ or "")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+if "RMM_CUDA_LIBRARY" in os.environ:
+    reason = "needs a GPU: CUDA's runtime does not start on the software driver"
+    pytest.skip(reason, allow_module_level=True)
 
 for _name in ("cupy", "dask_cuda", "numba.cuda"):
     pytest.importorskip(_name, exc_type=ImportError)
