@@ -16,6 +16,7 @@ mod superblock;
 mod superblocks;
 #[cfg(test)]
 mod tests;
+mod trim;
 
 use std::alloc::Layout;
 use std::fmt;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use rmm_core::{
     AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
     MemoryKind, PoolUsage, Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource,
-    process_is_exiting,
+    TrimmableResource, process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -37,12 +38,12 @@ pub use statistics::ArenaStatistics;
 /// Divides one large upstream block, with an arena for each stream, so that threads with streams of
 /// their own share no lock.
 ///
-/// The memory is taken from upstream when the resource is built, and never grows. It is the *global
-/// arena*, which serves requests above 1 MiB. For smaller ones each stream (each thread, for the
-/// per-thread default stream) has an arena: superblocks of 1 MiB, in which a request gets the
-/// lowest address that fits. Its allocations and frees take only the arena's lock, and make no
-/// driver call. An empty superblock goes back to the global arena, except for one that each stream
-/// keeps.
+/// The memory is taken from upstream when the resource is built, and does not grow unless a
+/// [maximum size](ArenaMemoryResourceBuilder::maximum_size) allows it. It is the *global arena*,
+/// which serves requests above 1 MiB. For smaller ones each stream (each thread, for the per-thread
+/// default stream) has an arena: superblocks of 1 MiB, in which a request gets the lowest address
+/// that fits. Its allocations and frees take only the arena's lock, and make no driver call. An
+/// empty superblock goes back to the global arena, except for one that each stream keeps.
 ///
 /// A block may be freed on any stream and by any thread. Freed on another stream than it was
 /// allocated on, it goes to the global arena, in the order of the stream that it was freed on. From
@@ -154,6 +155,34 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         self.inner.arenas.report(|| self.inner.pool.blocks())
     }
 
+    /// Returns unused upstream blocks, until no more than `keep` bytes are reserved or none is idle.
+    /// Returns the bytes. Never waits for the device, except as upstream does.
+    ///
+    /// The arena takes memory again when requests need it, up to its maximum size, but over a
+    /// resource such as `cudaMalloc` no longer in one contiguous block. Over virtual memory it
+    /// returns pages from anywhere, else only blocks that are idle as a whole.
+    ///
+    /// ```
+    /// use rmm_adaptors::ArenaMemoryResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
+    /// assert_eq!((arena.trim(0), arena.arena_size()), (4 << 20, 0));
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[doc(alias = "defragment")]
+    pub fn trim(&self, keep: u64) -> u64 {
+        self.inner.trim(keep)
+    }
+
+    /// As [`trim`](Self::trim), after a wait for pending frees, as
+    /// [`PoolMemoryResource::trim_blocking`] does.
+    pub fn trim_blocking(&self, keep: u64) -> u64 {
+        self.inner.trim_blocking(keep)
+    }
+
     /// Makes memory that was freed on captured streams available again, as
     /// [`PoolMemoryResource::release_graph_memory`] does.
     ///
@@ -184,7 +213,7 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         let reason = error.usage().and_then(|usage| usage.reason);
         let usage = PoolUsage::new(report.arena_size, report.live_bytes)
             .with_largest_free(report.largest_free)
-            .with_limit(report.arena_size)
+            .with_limit(self.inner.pool.maximum_size())
             .with_reason(reason);
         let error = error.with_usage(usage);
         if let Some(path) = &self.inner.dump_log {
@@ -221,6 +250,12 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for ArenaMemoryResource<U> {
     }
 }
 
+impl<U: SyncResource> fmt::Debug for Inner<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
         self.arenas.link.close();
@@ -252,7 +287,7 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.handle(self).upstream(self.upstream()).properties_from(self.upstream());
-        request.value(|| self.inner.pool.context());
+        request.value(|| self.inner.pool.context()).trimmable(&*self.inner);
         request.describe(|description| {
             let statistics = self.statistics();
             description

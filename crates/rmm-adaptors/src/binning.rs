@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, MemoryCaps, MemoryKind, Property,
-    Request, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, Introspect, MemoryCaps, MemoryKind,
+    Property, Request, Resource, StreamRef, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -162,6 +162,36 @@ impl<U: SyncResource, B> BinningMemoryResource<U, B> {
         let size = padded_size(layout)?;
         let place = self.inner.bins.partition_point(|&(bytes, _)| bytes < size);
         self.inner.bins.get(place).map(|(_, bin)| bin)
+    }
+}
+
+impl<U: SyncResource + 'static, B: SyncResource + 'static> BinningMemoryResource<U, B> {
+    /// Returns free memory of the bins and then of the upstream, if those are suballocators, until
+    /// each has no more than `keep` bytes reserved or no more can be returned. Returns the bytes
+    /// that left the stack, as [`Introspect::trim_stack`].
+    ///
+    /// ```
+    /// use rmm_adaptors::{BinningMemoryResource, PoolMemoryResource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let binning = BinningMemoryResource::builder(pool.clone()).bin(64 << 10)?.build();
+    /// assert_eq!(pool.reserved_bytes(), 8 << 20); // the bin's 128 blocks
+    /// assert_eq!(binning.trim(0), 8 << 20);
+    /// assert_eq!(pool.reserved_bytes(), 0);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[doc(alias = "cudaMemPoolTrimTo")]
+    pub fn trim(&self, keep: u64) -> u64 {
+        self.trim_stack(keep)
+    }
+
+    /// As [`trim`](Self::trim), after a wait for pending frees, as
+    /// [`Introspect::trim_stack_blocking`].
+    pub fn trim_blocking(&self, keep: u64) -> u64 {
+        self.trim_stack_blocking(keep)
     }
 }
 

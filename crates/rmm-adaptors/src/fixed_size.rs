@@ -156,6 +156,12 @@ impl<U: SyncResource> FixedSizeMemoryResource<U> {
     pub fn trim(&self, keep: u64) -> u64 {
         self.pool.trim(keep)
     }
+
+    /// As [`trim`](Self::trim), after a wait for pending frees, as
+    /// [`PoolMemoryResource::trim_blocking`] does.
+    pub fn trim_blocking(&self, keep: u64) -> u64 {
+        self.pool.trim_blocking(keep)
+    }
 }
 
 impl<U: SyncResource> Clone for FixedSizeMemoryResource<U> {

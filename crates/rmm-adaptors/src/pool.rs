@@ -28,6 +28,7 @@ mod streams;
 mod suballocator;
 mod timeline;
 mod transfer;
+mod trim;
 
 use std::alloc::Layout;
 use std::fmt;
@@ -186,6 +187,35 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         self.inner.core.trim(&self.inner.upstream, keep)
     }
 
+    /// As [`trim`](Self::trim), after a wait on this thread for the work that comes before frees, if
+    /// some of it is pending. While a stream may be under capture it does not wait.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CudaStream, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).build();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(256 << 20, 256)?);
+    /// let block = pool.allocate(&stream, layout)?;
+    /// # // SAFETY: the block is allocated, and the stream exists.
+    /// # unsafe { rmm_core::current_driver()?.cuMemsetD8Async(block, 0, 1, stream.as_raw()) };
+    /// // ... enqueue work on `stream` that uses the block ...
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { pool.deallocate(&stream, block, layout) };
+    /// assert_eq!(pool.trim(0), 0); // the work may still run
+    /// assert_eq!(pool.trim_blocking(0), 256 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn trim_blocking(&self, keep: u64) -> u64 {
+        self.inner.core.trim_blocking(&self.inner.upstream, keep)
+    }
+
     /// Returns to upstream what the [policy](ReleasePolicy) does not keep, as far as it is known to
     /// be idle. Frees do this now and then; call it in a program that frees nothing for a while.
     /// Returns the bytes. Never waits for the device, except as upstream does.
@@ -281,6 +311,12 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for PoolMemoryResource<U> {
     }
 }
 
+impl<U: SyncResource> fmt::Debug for Inner<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("upstream", &self.upstream).finish_non_exhaustive()
+    }
+}
+
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
         self.core.close(&self.upstream);
@@ -315,7 +351,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
             self.statistics().describe(self.maximum_size(), description);
         });
         // Whose default streams it serves.
-        request.value(|| self.context());
+        request.value(|| self.context()).trimmable(&*self.inner);
     }
 }
 

@@ -83,3 +83,5 @@ mod suballocators;
 mod support;
 #[path = "suite/tag_kernels.rs"]
 mod tag_kernels;
+#[path = "suite/trim.rs"]
+mod trim;

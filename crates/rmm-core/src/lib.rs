@@ -111,7 +111,7 @@ pub use property::{
 };
 pub use resource::{
     AnyResource, Description, DeviceResource, Erasable, ExtendableResource, HasResource,
-    Introspect, Metric, PropertySink, Request, Resource, Stack, SyncResource,
+    Introspect, Metric, PropertySink, Request, Resource, Stack, SyncResource, TrimmableResource,
 };
 pub use resource_view::ResourceView;
 /// The driver's functions, handles and codes, as they appear in this crate's interface.

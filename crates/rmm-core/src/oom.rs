@@ -45,6 +45,11 @@ impl PoolUsage {
         Self { reserved, live, largest_free: 0, longest_range: 0, limit: None, reason: None }
     }
 
+    /// Bytes that are reserved and not allocated.
+    pub const fn free_bytes(&self) -> u64 {
+        self.reserved.saturating_sub(self.live)
+    }
+
     /// Sets the bytes of the largest free block, and of the longest range if that is shorter.
     #[must_use]
     pub const fn with_largest_free(mut self, bytes: u64) -> Self {

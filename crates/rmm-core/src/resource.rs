@@ -8,6 +8,8 @@ mod has_resource;
 mod introspect;
 mod pointers;
 mod request;
+mod trim;
+mod trim_stack;
 
 pub(crate) use ask::{handle, pointee};
 pub use concept::{AnyResource, Erasable, ExtendableResource, Request, Resource, SyncResource};
@@ -17,3 +19,4 @@ pub use device_resource::DeviceResource;
 pub use has_resource::HasResource;
 pub use introspect::{Introspect, Stack};
 pub use request::PropertySink;
+pub use trim::TrimmableResource;

@@ -6,17 +6,18 @@ mod creation;
 mod resource;
 #[cfg(unix)]
 mod sharing;
+mod trim;
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
-    Context, DevicePtr, Error, RelaxedCapture, StreamRef, ask_again, check, current_driver,
-    driver_for_drop, driver_in_context,
+    CaptureScope, Context, CudaStream, Device, DevicePtr, Error, RelaxedCapture, StreamRef,
+    ask_again, check, current_driver, driver_for_drop, driver_in_context,
 };
 use rmm_sys::{
     CuMemAccessFlags, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool,
-    CuMemPoolProps, CuResult,
+    CuMemPoolProps, CuResult, CuStream,
 };
 
 use crate::capability::{addressable, calls_for, calls_for_freeing, check_alignment, wrong_device};
@@ -114,6 +115,42 @@ impl DriverPool {
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
         // SAFETY: the pool exists, see `Self::handle`.
         check("cuMemPoolTrimTo", unsafe { driver.cuMemPoolTrimTo(self.handle, keep) })
+    }
+
+    /// As [`trim`](Self::trim), after a wait on this thread for all work of the current device, so
+    /// that memory which was freed on a stream can be released. While a capture is announced, or
+    /// the default stream is under capture, it does not wait.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_core::{CudaStream, Resource};
+    /// use rmm_resources::CudaAsyncMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).build();
+    /// # let _entered = machine.enter();
+    /// let (resource, stream) = (CudaAsyncMemoryResource::new()?, CudaStream::new()?);
+    /// let layout = Layout::from_size_align(8 << 20, 256)?;
+    /// let block = resource.allocate(&stream, layout)?;
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { resource.deallocate(&stream, block, layout) }; // not yet complete
+    /// resource.pool().trim_blocking(0)?;
+    /// assert_eq!(resource.reserved_bytes()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses the wait or the release.
+    pub fn trim_blocking(&self, keep: u64) -> Result<(), Error> {
+        let _relaxed = RelaxedCapture::enter();
+        driver_in_context()?;
+        // SAFETY: the legacy default stream always exists.
+        let is_captured = unsafe { CudaStream::may_be_capturing_raw(CuStream::LEGACY) };
+        if !is_captured && !CaptureScope::is_announced() {
+            Device::synchronize_current()?;
+        }
+        self.trim(keep)
     }
 
     /// The driver's default pool for a kind of memory at a location.

@@ -1,15 +1,16 @@
 //! What most resources write alike in their implementations of the resource traits.
 
 /// In `impl SyncResource`: the name of the resource, and what it answers to a request: a handle to
-/// itself, and these properties, those after the semicolon with their values.
+/// itself, and these properties, those after the semicolon with their values; and the field that
+/// can be trimmed, if there is one.
 macro_rules! name_and_properties {
-    ($name:expr; $($property:ty),+ $(; $value:ty)?) => {
+    ($name:expr; $($property:ty),+ $(; $value:ty)? $(=> $trimmable:ident)?) => {
         fn name(&self) -> &'static str {
             $name
         }
 
         fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
-            request.handle(self);
+            request.handle(self)$(.trimmable(&*self.$trimmable))?;
             request.properties(self)$(.has::<$property>())+$(.has_value::<$value>())?;
         }
     };

@@ -6,8 +6,8 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Error, SyncResource};
 
 use super::ArenaMemoryResource;
 use super::superblock::SUPERBLOCK;
+use crate::PoolMemoryResource;
 use crate::pool::CachePolicy;
-use crate::{GrowthPolicy, PoolMemoryResource};
 
 /// The resource's name.
 const NAME: &str = "arena";
@@ -20,6 +20,7 @@ const DUMP_LOG: &str = "rmm_arena_memory_dump.log";
 pub struct ArenaMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
     arena_size: Option<u64>,
+    maximum_size: Option<u64>,
     dumps: bool,
     dump_log: PathBuf,
 }
@@ -30,6 +31,7 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         ArenaMemoryResourceBuilder {
             upstream,
             arena_size: None,
+            maximum_size: None,
             dumps: false,
             dump_log: DUMP_LOG.into(),
         }
@@ -41,6 +43,35 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     /// the device's free memory by default.
     pub fn arena_size(mut self, bytes: u64) -> Self {
         self.arena_size = Some(bytes);
+        self
+    }
+
+    /// The most bytes to allocate from upstream, at least the arena's size, rounded down to a
+    /// multiple of 256; the arena's size by default. Up to here the arena grows when it is
+    /// exhausted, by blocks that are not contiguous with the first unless the upstream can
+    /// [extend](rmm_core::ExtendableResource) it.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::ArenaMemoryResource;
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let builder = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20);
+    /// let arena = builder.maximum_size(16 << 20).build()?;
+    /// let layout = Layout::from_size_align(8 << 20, 256)?;
+    /// let block = arena.allocate_sync(layout)?;
+    /// assert_eq!(arena.arena_size(), 12 << 20);
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { arena.deallocate_sync(block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn maximum_size(mut self, bytes: u64) -> Self {
+        self.maximum_size = Some(bytes);
         self
     }
 
@@ -63,10 +94,10 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1
-    /// MiB; the upstream's error if it cannot allocate the memory; the driver's if it cannot report
+    /// MiB, or above the maximum size; the upstream's error if it cannot allocate the memory; the driver's if it cannot report
     /// how much memory is free.
     pub fn build(self) -> Result<ArenaMemoryResource<U>, Error> {
-        let Self { upstream, arena_size, dumps, dump_log } = self;
+        let Self { upstream, arena_size, maximum_size, dumps, dump_log } = self;
         let bytes = match arena_size {
             Some(bytes) => bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64,
             None => Device::percent_of_free_memory(50)?,
@@ -75,10 +106,11 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
             let message = format!("{bytes} bytes are less than a superblock's {SUPERBLOCK}");
             return Err(Error::invalid_argument(NAME, message));
         }
+        let most =
+            maximum_size.map_or(bytes, |most| most - most % CUDA_ALLOCATION_ALIGNMENT as u64);
         let pool = PoolMemoryResource::builder(upstream)
             .initial_size(bytes)
-            .maximum_size(bytes)
-            .growth(GrowthPolicy::Exact)
+            .maximum_size(most)
             .build_of(NAME, None, CachePolicy::Off)?;
         Ok(ArenaMemoryResource::open(pool, dumps.then_some(dump_log)))
     }

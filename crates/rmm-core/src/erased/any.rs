@@ -78,6 +78,35 @@ impl<S: PropertySet> AnyResource<S> {
         ResourceRef::from_erased(&*self.shared.0)
     }
 
+    /// Returns free memory of every suballocator in the stack, until each has no more than `keep`
+    /// bytes reserved or no more can be returned. Returns the bytes. See
+    /// [`Introspect::trim_stack`].
+    ///
+    /// ```
+    /// use rmm_adaptors::{PoolMemoryResource, StatisticsResourceAdaptor};
+    /// use rmm_core::AnyResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let counted = StatisticsResourceAdaptor::new(builder.initial_size(2 << 20).build()?);
+    /// let resource: AnyResource = AnyResource::new(counted);
+    /// assert_eq!(resource.trim(0), 2 << 20);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[doc(alias = "cudaMemPoolTrimTo")]
+    #[doc(alias = "trim_to")]
+    pub fn trim(&self, keep: u64) -> u64 {
+        self.shared.trim_stack(keep)
+    }
+
+    /// As [`trim`](Self::trim), after a wait on this thread for frees whose work is pending. See
+    /// [`Introspect::trim_stack_blocking`].
+    pub fn trim_blocking(&self, keep: u64) -> u64 {
+        self.shared.trim_stack_blocking(keep)
+    }
+
     /// Narrows the property set.
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnyResource<T> {

@@ -80,6 +80,21 @@ impl<S: PropertySet> AnySyncResource<S> {
         SyncResourceRef::from_erased(&*self.shared.0)
     }
 
+    /// Returns free memory of every suballocator in the stack, until each has no more than `keep`
+    /// bytes reserved or no more can be returned. Returns the bytes. See
+    /// [`Introspect::trim_stack`].
+    #[doc(alias = "cudaMemPoolTrimTo")]
+    #[doc(alias = "trim_to")]
+    pub fn trim(&self, keep: u64) -> u64 {
+        self.shared.trim_stack(keep)
+    }
+
+    /// As [`trim`](Self::trim), after a wait on this thread for frees whose work is pending. See
+    /// [`Introspect::trim_stack_blocking`].
+    pub fn trim_blocking(&self, keep: u64) -> u64 {
+        self.shared.trim_stack_blocking(keep)
+    }
+
     /// Narrows the property set.
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnySyncResource<T> {

@@ -131,6 +131,21 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
         self.resource.upstream_resource()
     }
 
+    /// Returns free memory of every suballocator in the stack, until each has no more than `keep`
+    /// bytes reserved or no more can be returned. Returns the bytes. See
+    /// [`Introspect::trim_stack`].
+    #[doc(alias = "cudaMemPoolTrimTo")]
+    #[doc(alias = "trim_to")]
+    pub fn trim(self, keep: u64) -> u64 {
+        self.resource.trim_stack(keep)
+    }
+
+    /// As [`trim`](Self::trim), after a wait on this thread for frees whose work is pending. See
+    /// [`Introspect::trim_stack_blocking`].
+    pub fn trim_blocking(self, keep: u64) -> u64 {
+        self.resource.trim_stack_blocking(keep)
+    }
+
     /// Narrows the property set; [`try_widen`](Self::try_widen) recovers the rest.
     ///
     /// ```

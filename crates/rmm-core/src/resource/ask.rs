@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::concept::{ErasedSync, ExtendableResource, Query, Request, SyncResource};
 use super::describe::Description;
+use super::trim::TrimmableResource;
 
 /// The description of a resource and of those that it takes memory from.
 pub(super) fn description(resource: &(dyn SyncResource + 'static)) -> Description {
@@ -28,6 +29,13 @@ pub(crate) fn extendable<R: SyncResource + ?Sized>(
     let mut request = Request(Query::Extendable(None));
     resource.provide(&mut request);
     if let Query::Extendable(answer) = request.0 { answer } else { None }
+}
+
+/// The resource's interface to return free memory.
+pub(super) fn trimmable<R: SyncResource + ?Sized>(resource: &R) -> Option<&dyn TrimmableResource> {
+    let mut request = Request(Query::Trimmable(None));
+    resource.provide(&mut request);
+    if let Query::Trimmable(answer) = request.0 { answer } else { None }
 }
 
 /// A value of type `T` that the resource provides.

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::describe::Description;
+use super::trim::TrimmableResource;
 use crate::property::{DeviceAccessible, Exactly, PropertyId, PropertySet};
 use crate::{DevicePtr, Error, StreamRef};
 
@@ -479,6 +480,7 @@ pub(super) enum Query<'a> {
     OtherUpstreams(Vec<(String, &'a (dyn SyncResource + 'a))>),
     Metrics(Description),
     Extendable(Option<&'a dyn ExtendableResource>),
+    Trimmable(Option<&'a dyn TrimmableResource>),
     Handle(Option<Arc<dyn ErasedSync + 'a>>),
     /// An `Option` of the wanted type.
     Value(&'a mut dyn Any),

@@ -2,6 +2,8 @@
 
 use super::concept::{ExtendableResource, SyncResource};
 use super::describe::Description;
+use super::trim::TrimmableResource;
+use super::trim_stack::{TrimEffort, trim_stack};
 use super::{ask, request};
 use crate::property::Members;
 use crate::{
@@ -139,6 +141,87 @@ pub trait Introspect: SyncResource {
     /// The resource's in-place growth interface, if it supports in-place growth.
     fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
         ask::extendable(self)
+    }
+
+    /// The resource's interface to return free memory, if it holds any itself; not that of its
+    /// upstream.
+    ///
+    /// ```
+    /// use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
+    /// use rmm_core::Introspect;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let limited = LimitingResourceAdaptor::new(builder.initial_size(1 << 20).build()?, 1 << 20);
+    /// assert!(limited.as_trimmable().is_none(), "it holds no memory");
+    /// let pool = limited.upstream().as_trimmable().expect("it holds some");
+    /// assert_eq!(pool.usage().free_bytes(), 1 << 20);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    fn as_trimmable(&self) -> Option<&dyn TrimmableResource> {
+        ask::trimmable(self)
+    }
+
+    /// Returns free memory of every suballocator in the stack, the topmost first, until each has no
+    /// more than `keep` bytes reserved or no more can be returned. Returns the bytes that left the
+    /// stack: those that the lowest suballocators returned. Does not wait for work of the device,
+    /// except as a resource below does.
+    ///
+    /// ```
+    /// use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
+    /// use rmm_core::Introspect;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let lower = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let upper = PoolMemoryResource::builder(lower.clone()).initial_size(4 << 20).build()?;
+    /// let limited = LimitingResourceAdaptor::new(upper, 1 << 30);
+    /// assert_eq!(limited.trim_stack(0), 4 << 20); // through both pools
+    /// assert_eq!(lower.reserved_bytes(), 0);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[doc(alias = "cudaMemPoolTrimTo")]
+    fn trim_stack(&self, keep: u64) -> u64
+    where
+        Self: 'static,
+    {
+        trim_stack(self.as_dyn(), keep, TrimEffort::Idle).unwrap_or(0)
+    }
+
+    /// As [`trim_stack`](Self::trim_stack), after a wait on this thread for the work that comes
+    /// before frees, where some of it is pending. A suballocator does not wait while that would
+    /// invalidate a capture.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CudaStream, Introspect, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).build();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(8 << 20, 256)?);
+    /// let block = pool.allocate(&stream, layout)?;
+    /// # // SAFETY: the block is allocated, and the stream exists.
+    /// # unsafe { rmm_core::current_driver()?.cuMemsetD8Async(block, 0, 1, stream.as_raw()) };
+    /// // ... enqueue work on `stream` that uses the block ...
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { pool.deallocate(&stream, block, layout) };
+    /// assert_eq!(pool.trim_stack(0), 0); // the work may still run
+    /// assert_eq!(pool.trim_stack_blocking(0), 8 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn trim_stack_blocking(&self, keep: u64) -> u64
+    where
+        Self: 'static,
+    {
+        trim_stack(self.as_dyn(), keep, TrimEffort::Wait).unwrap_or(0)
     }
 
     /// A value of type `T` that the resource [provides](crate::Request::value).

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::concept::{ErasedSync, ExtendableResource, Query, Request, SyncResource};
 use super::describe::Description;
+use super::trim::TrimmableResource;
 use crate::MemoryKind;
 use crate::property::{
     HasProperty, HasPropertyValue, Members, Property, PropertyId, PropertySet, PropertyWithValue,
@@ -111,6 +112,15 @@ impl<'a> Request<'a> {
     pub fn extendable(&mut self, extendable: &'a dyn ExtendableResource) -> &mut Self {
         if let Query::Extendable(answer @ None) = &mut self.0 {
             *answer = Some(extendable);
+        }
+        self
+    }
+
+    /// The resource's interface to return free memory that it holds itself. An adaptor has none: a
+    /// [trim of the stack](crate::Introspect::trim_stack) goes on to its upstream.
+    pub fn trimmable(&mut self, trimmable: &'a dyn TrimmableResource) -> &mut Self {
+        if let Query::Trimmable(answer @ None) = &mut self.0 {
+            *answer = Some(trimmable);
         }
         self
     }

@@ -46,7 +46,7 @@ macro_rules! pool_resource {
                 unsafe { self.pool.deallocate_sync(pointer, layout) }
             }
 
-            $crate::traits::name_and_properties!(Self::NAME; $($property),+ $(; $value)?);
+            $crate::traits::name_and_properties!(Self::NAME; $($property),+ $(; $value)? => pool);
         }
 
         // SAFETY: the driver keeps the contract of stream order for its own pools.

@@ -1,0 +1,28 @@
+//! Trims of an arena: idle superblocks go to the global arena first.
+
+#![forbid(unsafe_code)]
+
+use rmm_core::{PoolUsage, SyncResource, TrimmableResource};
+
+use super::Inner;
+
+impl<U: SyncResource> TrimmableResource for Inner<U> {
+    fn trim_name(&self) -> &'static str {
+        "arena"
+    }
+
+    fn usage(&self) -> PoolUsage {
+        let statistics = self.arenas.statistics();
+        PoolUsage::new(statistics.reserved_bytes, statistics.live_bytes)
+    }
+
+    fn trim(&self, keep: u64) -> u64 {
+        self.arenas.collect_idle(None);
+        self.pool.trim(keep)
+    }
+
+    fn trim_blocking(&self, keep: u64) -> u64 {
+        self.arenas.collect_idle(None);
+        self.pool.trim_blocking(keep)
+    }
+}

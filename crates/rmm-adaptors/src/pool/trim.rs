@@ -1,0 +1,64 @@
+//! Trims that wait for pending frees first, and the interface through which a pool is trimmed
+//! without its type: by a stack above it, and by other pools that are short of memory.
+
+#![forbid(unsafe_code)]
+
+use rmm_core::{PoolUsage, RelaxedCapture, SyncResource, TrimmableResource};
+
+use super::Inner;
+use super::core::PoolCore;
+use super::heap::ListId;
+use super::session::Session;
+use super::state::PoolState;
+
+impl PoolCore {
+    /// As [`trim`](Self::trim), after a wait for pending frees.
+    pub(super) fn trim_blocking(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+        self.wait_for_pending_frees();
+        self.trim(upstream, keep)
+    }
+
+    /// Waits on this thread until all memory that was freed is idle. Does nothing if it is already,
+    /// or if the wait would invalidate a capture.
+    fn wait_for_pending_frees(&self) {
+        let Ok(_context) = self.context.enter() else { return };
+        let _relaxed = RelaxedCapture::enter();
+        let mut session = Session::new(self);
+        self.flush_caches(&mut session);
+        session.poll_others(ListId::ANY_STREAM);
+        session.reclaim_completed();
+        if has_pending_frees(&session) && !session.may_capture() {
+            session.wait_for_device();
+        }
+    }
+
+    /// The bytes reserved and live; what caches hold is free.
+    pub(super) fn bytes_held(&self) -> PoolUsage {
+        let statistics = self.statistics();
+        PoolUsage::new(statistics.reserved_bytes, statistics.live_bytes)
+            .with_largest_free(statistics.largest_free_bytes)
+    }
+}
+
+/// Whether memory was freed whose last use may not be over.
+fn has_pending_frees(state: &PoolState) -> bool {
+    state.heap.occupied().next().is_some()
+}
+
+impl<U: SyncResource> TrimmableResource for Inner<U> {
+    fn trim_name(&self) -> &'static str {
+        self.core.name
+    }
+
+    fn usage(&self) -> PoolUsage {
+        self.core.bytes_held()
+    }
+
+    fn trim(&self, keep: u64) -> u64 {
+        self.core.trim(&self.upstream, keep)
+    }
+
+    fn trim_blocking(&self, keep: u64) -> u64 {
+        self.core.trim_blocking(&self.upstream, keep)
+    }
+}
