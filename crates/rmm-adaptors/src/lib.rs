@@ -66,8 +66,8 @@ pub use logging::{
     LOG_FILE_VARIABLE, LOG_HEADER, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
 };
 pub use pool::{
-    GrowthPolicy, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset,
-    PoolStatistics, ReleasePolicy,
+    GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
+    PoolPreset, PoolStatistics, ReleasePolicy,
 };
 pub use prefetch::PrefetchResourceAdaptor;
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};

@@ -12,6 +12,7 @@ mod grow;
 mod growth;
 mod hash;
 mod heap;
+mod idle_time;
 mod ladder;
 mod live;
 mod now;
@@ -46,6 +47,7 @@ pub use builder::PoolMemoryResourceBuilder;
 pub(crate) use caches::CachePolicy;
 
 pub(crate) use hash::BuildIdHasher;
+pub use idle_time::ManualClock;
 pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 pub use statistics::{PoolBlock, PoolStatistics};
 pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};

@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncResource};
 
@@ -9,6 +10,7 @@ use super::PoolMemoryResource;
 use super::caches::CachePolicy;
 use super::core::{PoolCore, Settings};
 use super::growth::Growth;
+use super::idle_time::{Clock, IdleTime, ManualClock};
 use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 use crate::sync::fence::Fences;
 
@@ -26,6 +28,8 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     streams_outlive: bool,
     preset: PoolPreset,
     release: ReleasePolicy,
+    release_after: Option<Duration>,
+    clock: Option<ManualClock>,
 }
 
 impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
@@ -41,6 +45,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             streams_outlive: false,
             preset: PoolPreset::default(),
             release: ReleasePolicy::default(),
+            release_after: None,
+            clock: None,
         }
     }
 
@@ -190,6 +196,27 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
+    /// How long memory has to be unused until the pool returns it by itself; for ever by default.
+    /// After each such span of time the pool keeps as much as was in use at once during it, beside
+    /// what the [policy](Self::release) keeps, so memory goes back after one to two spans.
+    ///
+    /// As with a [`ReleasePolicy`], the pool does so in frees and in
+    /// [`release_unused`](PoolMemoryResource::release_unused): it has no thread of its own, and in
+    /// a program that makes no call nothing goes back. It reads the clock once in 64 frees that
+    /// miss the thread caches, or 2 MiB of them. [`ManualClock`] has an example.
+    #[doc(alias = "decay")]
+    pub fn release_after(mut self, unused: Duration) -> Self {
+        self.release_after = Some(unused);
+        self
+    }
+
+    /// The clock for [`release_after`](Self::release_after); the system's monotonic clock by
+    /// default.
+    pub fn clock(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Builds the pool, for the current device.
     ///
     /// # Errors
@@ -215,6 +242,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             growth,
             preset,
             release,
+            release_after,
+            clock,
             check_frees,
             symmetric_fences,
             streams_outlive,
@@ -270,6 +299,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {
             let mut state = core.lock();
+            let system = || Clock::System(Instant::now());
+            let clock = clock.map_or_else(system, Clock::Manual);
+            state.idle_time = release_after.map(|unused| IdleTime::new(unused, clock));
             state.timeline.polls = preset != PoolPreset::Deterministic;
             if preset == PoolPreset::Compact {
                 state.heap.look_closer();

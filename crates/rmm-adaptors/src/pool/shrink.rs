@@ -122,7 +122,7 @@ impl PoolCore {
 
     /// Flushes all caches and returns what the policy does not keep. Returns the bytes.
     pub(super) fn release_all(&self, upstream: &dyn SyncResource) -> u64 {
-        if self.growth.release == ReleasePolicy::Off {
+        if self.growth.release == ReleasePolicy::Off && self.lock().idle_time.is_none() {
             return 0;
         }
         self.flush_caches(&mut self.lock());

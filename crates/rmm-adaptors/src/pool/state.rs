@@ -9,6 +9,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncRe
 
 use super::caches::{Caches, LargeDemand};
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
+use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
 use super::policy::ReleasePolicy;
 use super::statistics::PoolStatistics;
@@ -109,6 +110,8 @@ pub(super) struct PoolState {
     pub(super) settled: u64,
     pub(super) statistics: PoolStatistics,
     release_trigger: ReleaseTrigger,
+    /// The span of time after which unused memory goes back, if it does.
+    pub(super) idle_time: Option<IdleTime>,
 }
 
 /// Upper bound on the blocks that one call reclaims: less than a millisecond's work.
@@ -132,6 +135,7 @@ impl PoolState {
             settled: 0,
             statistics: PoolStatistics::default(),
             release_trigger: ReleaseTrigger::default(),
+            idle_time: None,
         }
     }
 
@@ -326,6 +330,9 @@ impl PoolState {
         self.statistics.allocations += 1;
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
         self.release_trigger.peak = self.release_trigger.peak.max(self.heap.live());
+        if let Some(idle_time) = &mut self.idle_time {
+            idle_time.note_live(self.heap.live());
+        }
         DevicePtr(address)
     }
 
@@ -406,9 +413,16 @@ impl PoolState {
         self.statistics.allocations + self.statistics.frees
     }
 
-    /// Counts a free of so many bytes. Returns whether the policy asks for a look at unused memory.
+    /// Counts a free of so many bytes. Returns whether the policy, or the time, asks for a look at
+    /// unused memory.
     #[inline]
     pub(super) fn release_is_due(&mut self, policy: ReleasePolicy, bytes: u64) -> bool {
+        let is_time = self.idle_time.as_mut().is_some_and(|idle| idle.note_free(bytes));
+        is_time | self.policy_asks(policy, bytes)
+    }
+
+    #[inline]
+    fn policy_asks(&mut self, policy: ReleasePolicy, bytes: u64) -> bool {
         match policy {
             ReleasePolicy::Off => false,
             ReleasePolicy::Above { bytes: kept } => {
@@ -422,7 +436,8 @@ impl PoolState {
         }
     }
 
-    /// Begins to count anew for the policy. Returns the bytes that it keeps reserved.
+    /// Begins to count anew for the policy, and for the time if its span is over. Returns the bytes
+    /// that stay reserved.
     pub(super) fn restart_release(&mut self, policy: ReleasePolicy) -> u64 {
         let keep = match policy {
             ReleasePolicy::Off => u64::MAX,
@@ -431,7 +446,8 @@ impl PoolState {
         };
         self.release_trigger =
             ReleaseTrigger { freed: 0, since: self.operations(), peak: self.heap.live() };
-        keep
+        let used = self.idle_time.as_mut().and_then(|idle| idle.end_span(self.heap.live()));
+        keep.min(used.unwrap_or(u64::MAX))
     }
 
     /// Frees the slots of all streams that may be gone and hold nothing here.

@@ -1,6 +1,8 @@
 //! Tests of pools with a release policy.
 
-use rmm_adaptors::{PoolMemoryResource, PoolPreset, ReleasePolicy};
+use std::time::Duration;
+
+use rmm_adaptors::{ManualClock, PoolMemoryResource, PoolPreset, ReleasePolicy};
 use rmm_core::{CaptureScope, CudaStream, DevicePtr, Resource};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -150,4 +152,51 @@ fn deterministic_release_ignores_the_device_s_progress() {
     let lazy = run(Schedule::Lazy);
     assert_eq!(lazy, run(Schedule::Eager));
     assert!(lazy.windows(2).any(|pair| pair[1] < pair[0]));
+}
+
+#[test]
+fn memory_unused_for_a_span_of_time_returns() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let clock = ManualClock::new();
+    let builder = Pool::builder(CudaMemoryResource::new());
+    let pool = builder.release_after(Duration::from_secs(10)).clock(clock.clone()).build().unwrap();
+    let on = stream();
+    let large = allocate(&pool, &on, 64);
+    free(&pool, &on, large, 64 * MIB);
+    for _ in 0..9 {
+        clock.advance(Duration::from_secs(1));
+        churn(&pool, &on, 100);
+    }
+    assert_eq!(pool.reserved_bytes(), 64 << 20, "the span is not over");
+    clock.advance(Duration::from_secs(1));
+    churn(&pool, &on, 100);
+    assert_eq!(pool.reserved_bytes(), 64 << 20, "all of it was in use in the first span");
+    clock.advance(Duration::from_secs(10));
+    let kept = allocate(&pool, &on, 2);
+    assert_eq!(pool.reserved_bytes(), 64 << 20, "only frees return memory");
+    free(&pool, &on, kept, 2 * MIB);
+    assert_eq!(pool.reserved_bytes(), 64 << 20, "the block holds on to its upstream block");
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(pool.release_unused(), 64 << 20);
+}
+
+#[test]
+fn time_and_operations_release_together() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let clock = ManualClock::new();
+    let builder =
+        Pool::builder(CudaMemoryResource::new()).release(ReleasePolicy::Above { bytes: 48 << 20 });
+    let pool = builder.release_after(Duration::from_secs(10)).clock(clock.clone()).build().unwrap();
+    let on = stream();
+    let blocks = [16, 16, 32].map(|mib| (allocate(&pool, &on, mib), mib * MIB));
+    for (block, bytes) in blocks {
+        free(&pool, &on, block, bytes);
+    }
+    assert_eq!(pool.reserved_bytes(), 48 << 20, "the policy needs no time");
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(pool.release_unused(), 0);
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(pool.release_unused(), 48 << 20);
 }
