@@ -114,10 +114,16 @@ struct Inner<U: SyncResource> {
 }
 
 impl<U: SyncResource> ArenaMemoryResource<U> {
-    fn open(pool: PoolMemoryResource<U>, dump_log: Option<PathBuf>) -> Self {
+    fn open(pool: PoolMemoryResource<U>, dump_log: Option<PathBuf>) -> Self
+    where
+        U: 'static,
+    {
         let arenas = Arenas::new(pool.base());
         arenas.link.open(Arc::clone(&arenas) as _);
-        Self { inner: Arc::new(Inner { arenas, pool, dump_log }) }
+        let inner = Arc::new(Inner { arenas, pool, dump_log });
+        let arena: Arc<dyn TrimmableResource> = Arc::clone(&inner) as _;
+        inner.pool.announce_as(Arc::downgrade(&arena));
+        Self { inner }
     }
 
     /// The resource that the memory is taken from.

@@ -95,7 +95,7 @@ impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
     }
 }
 
-impl<U: SyncResource + Clone> BinningMemoryResourceBuilder<U> {
+impl<U: SyncResource + Clone + 'static> BinningMemoryResourceBuilder<U> {
     /// Adds a bin of fixed-size blocks of `bytes` bytes, allocated from the upstream 128 at a time.
     ///
     /// # Errors

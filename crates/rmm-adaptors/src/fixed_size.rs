@@ -95,7 +95,10 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the block size or
     /// the number of blocks is zero, or their product exceeds the address space or the maximum
     /// size; the upstream's error if it cannot allocate the blocks.
-    pub fn build(self) -> Result<FixedSizeMemoryResource<U>, Error> {
+    pub fn build(self) -> Result<FixedSizeMemoryResource<U>, Error>
+    where
+        U: 'static,
+    {
         let Self { upstream, block_size, blocks, maximum_size } = self;
         let invalid = |message: &str| Error::invalid_argument("fixed-size", message);
         if block_size == 0 || blocks == 0 {
@@ -115,6 +118,7 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
             None => pool,
         };
         let pool = pool.build_of("fixed-size", Some(block), CachePolicy::OneSize(block))?;
+        pool.announce();
         Ok(FixedSizeMemoryResource { pool, block_size: block })
     }
 }

@@ -4,6 +4,7 @@
 use std::alloc::Layout;
 use std::fmt::Debug;
 
+use rmm_core::siblings::LimitId;
 use rmm_core::{Description, DevicePtr, Error, Resource, StreamRef, SyncResource};
 
 /// The upstream as seen by one call: synchronous, or in the order of a stream.
@@ -59,6 +60,11 @@ pub(crate) unsafe trait Layer: Debug + Send + Sync {
         _layout: Layout,
     ) -> bool {
         false
+    }
+
+    /// The adaptor as something that refuses requests by a limit of its own, if it does.
+    fn limit_id(&self) -> Option<LimitId> {
+        None
     }
 
     /// Adds the fields of the adaptor to a description of the resource.
@@ -244,6 +250,9 @@ macro_rules! adaptor {
                 request.handle(self).upstream(upstream).properties_from(upstream).describe(
                     |description| $crate::layer::Layer::describe(&self.inner.layer, description),
                 );
+                if let Some(limit) = $crate::layer::Layer::limit_id(&self.inner.layer) {
+                    request.value(|| limit);
+                }
             }
         }
 

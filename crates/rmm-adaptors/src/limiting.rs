@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 
+use rmm_core::siblings::{LimitId, Others, allocate_with};
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, OomReason, PoolUsage, StreamRef,
     format_bytes, is_supported_alignment,
@@ -22,6 +23,10 @@ adaptor! {
     /// upstream has freed it, so upstream never has more than the limit allocated. A request that
     /// exceeds the limit does not reach upstream and never counts. One that fits counts while
     /// upstream allocates it, even if upstream then fails.
+    ///
+    /// What suballocators over the adaptor have reserved counts, whether they use it or not. Before
+    /// the adaptor refuses a request, they return what they do not use. A pool *below* the adaptor
+    /// is not asked: what it holds beyond the program's blocks does not count here.
     ///
     /// It is a handle: clones share the count. A call costs one atomic addition, and a plain one
     /// while only one thread uses the adaptor.
@@ -63,6 +68,7 @@ struct Limit {
     most: u64,
     /// A power of two.
     alignment: usize,
+    id: LimitId,
 }
 
 impl<U> LimitingResourceAdaptor<U> {
@@ -99,7 +105,7 @@ impl<U> LimitingResourceAdaptor<U> {
 
 impl fmt::Debug for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first: _, used, most, alignment } = self;
+        let Self { first: _, used, most, alignment, id: _ } = self;
         let mut fields = f.debug_struct("Limit");
         fields.field("allocated", &used.get()).field("limit", most);
         fields.field("alignment", alignment).finish()
@@ -108,7 +114,8 @@ impl fmt::Debug for Limit {
 
 impl Limit {
     fn new(most: u64, alignment: usize) -> Self {
-        Self { first: FirstThreadCell::default(), used: Counter::default(), most, alignment }
+        let (first, used) = (FirstThreadCell::default(), Counter::default());
+        Self { first, used, most, alignment, id: LimitId::new() }
     }
 
     /// The bytes that a block counts as.
@@ -139,6 +146,19 @@ impl Limit {
         }
     }
 
+    /// As [`reserve`](Self::reserve), after suballocators over this adaptor have returned memory
+    /// that they do not use.
+    #[cold]
+    fn reserve_with_help(
+        &self,
+        padded: u64,
+        layout: Layout,
+        stream: Option<StreamRef<'_>>,
+    ) -> Result<(), Error> {
+        let reserve = || self.reserve(padded).map_err(|used| self.refusal(used, layout, stream));
+        allocate_with(stream, padded, reserve, || Others::of_limit(self.id))
+    }
+
     #[cold]
     fn refusal(&self, used: u64, layout: Layout, stream: Option<StreamRef<'_>>) -> Error {
         let left = self.most - used;
@@ -150,7 +170,7 @@ impl Limit {
         let message =
             format!("{in_use} of the limit of {limit} are in use, and this counts as {counts}");
         let error = Error::out_of_memory(NAME).with_layout(layout);
-        let error = error.with_usage(usage).with_message(message);
+        let error = error.with_usage(usage).with_message(message).with_limit_id(self.id);
         match stream {
             Some(stream) => error.with_stream(stream.id()),
             None => error,
@@ -165,10 +185,10 @@ unsafe impl Layer for Limit {
     #[inline]
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let padded = self.padded(layout);
-        match self.reserve(padded) {
-            Ok(()) => upstream.allocate(layout).inspect_err(|_| self.release(padded)),
-            Err(used) => Err(self.refusal(used, layout, upstream.stream())),
+        if self.reserve(padded).is_err() {
+            self.reserve_with_help(padded, layout, upstream.stream())?;
         }
+        upstream.allocate(layout).inspect_err(|_| self.release(padded))
     }
 
     #[inline]
@@ -234,6 +254,10 @@ unsafe impl Layer for Limit {
             }
             TryEnter::Busy => false,
         }
+    }
+
+    fn limit_id(&self) -> Option<LimitId> {
+        Some(self.id)
     }
 
     fn describe(&self, description: &mut Description) {

@@ -21,6 +21,7 @@ mod policy;
 mod probe;
 mod refill;
 mod refusal;
+mod relief;
 mod session;
 mod shrink;
 mod state;
@@ -33,12 +34,12 @@ mod trim;
 
 use std::alloc::Layout;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rmm_core::{
     AnyResource, Context, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
     MemoryCaps, MemoryKind, PendingBytes, Property, PropertyWithValue, Request, Resource,
-    StreamRef, SyncResource,
+    StreamRef, SyncResource, TrimmableResource,
 };
 
 use self::core::PoolCore;
@@ -158,6 +159,24 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     fn open(core: Arc<PoolCore>, upstream: U) -> Self {
         Self { inner: Arc::new(Inner { core, upstream }) }
+    }
+
+    /// From now on other suballocators of the device may ask the pool for idle memory.
+    pub(crate) fn announce(&self)
+    where
+        U: 'static,
+    {
+        let pool: Arc<dyn TrimmableResource> = Arc::clone(&self.inner) as _;
+        self.announce_as(Arc::downgrade(&pool));
+    }
+
+    /// As [`announce`](Self::announce), for a suballocator that is built on the pool.
+    pub(crate) fn announce_as(&self, resource: Weak<dyn TrimmableResource>)
+    where
+        U: 'static,
+    {
+        let upstream: &dyn SyncResource = &self.inner.upstream;
+        self.inner.core.siblings.announce(resource, Some(upstream));
     }
 
     /// The resource that the pool takes its memory from.
@@ -352,8 +371,11 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         request.handle(self).upstream(upstream).properties_from(upstream).describe(|description| {
             self.statistics().describe(self.maximum_size(), description);
         });
-        // Whose default streams it serves.
-        request.value(|| self.context()).trimmable(&*self.inner);
+        // Whose default streams it serves, and what has refused if the pool is full.
+        request
+            .value(|| self.context())
+            .value(|| self.inner.core.siblings.id())
+            .trimmable(&*self.inner);
     }
 }
 

@@ -75,6 +75,8 @@ mod pool_waits;
 mod programs;
 #[path = "suite/release.rs"]
 mod release;
+#[path = "suite/siblings.rs"]
+mod siblings;
 #[path = "suite/soak.rs"]
 mod soak;
 #[path = "suite/suballocators.rs"]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use rmm_sys::{CuResult, LoadError};
 
+use crate::limit_id::LimitId;
 use crate::oom::write_pending;
 use crate::{PendingBytes, PoolUsage, StreamId, format_bytes};
 
@@ -91,6 +92,8 @@ struct Inner {
     stream: Option<StreamId>,
     usage: Option<PoolUsage>,
     pending: Vec<PendingBytes>,
+    /// What refused by a limit of its own, if that is the cause.
+    limit: Option<LimitId>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -105,6 +108,7 @@ impl Error {
             stream: None,
             usage: None,
             pending: Vec::new(),
+            limit: None,
             source: None,
         }))
     }
@@ -199,6 +203,20 @@ impl Error {
     pub fn with_pending_bytes(mut self, pending: Vec<PendingBytes>) -> Self {
         self.0.pending = pending;
         self
+    }
+
+    /// Notes which limit has refused the request.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_limit_id(mut self, limit: impl Into<Option<LimitId>>) -> Self {
+        self.0.limit = limit.into();
+        self
+    }
+
+    /// Which limit has refused the request: that of a resource here or below.
+    #[doc(hidden)]
+    pub fn limit_id(&self) -> Option<LimitId> {
+        self.0.limit
     }
 
     /// Adds the error that led to this one.
@@ -349,7 +367,7 @@ impl From<LoadError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, origin, message, code, layout, stream, usage, pending, source } =
+        let Inner { kind, origin, message, code, layout, stream, usage, pending, limit: _, source } =
             &*self.0;
         match kind {
             ErrorKind::OutOfMemory => write!(f, "out of memory: {origin} could not allocate")?,

@@ -68,6 +68,7 @@ mod erased;
 mod error;
 mod event;
 mod exit;
+mod limit_id;
 mod memory_kind;
 mod memory_resource;
 mod oom;
@@ -76,6 +77,8 @@ mod prefetch;
 mod property;
 mod resource;
 mod resource_view;
+#[doc(hidden)]
+pub mod siblings;
 mod size;
 mod stream;
 mod stream_bound;

@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 
+use rmm_core::siblings::{allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Resource, StreamRef, SyncResource,
     check, driver_for_drop,
@@ -69,11 +70,15 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
     }
     check_alignment(NAME, layout)?;
     let driver = calls_for(stream)?;
-    let mut pointer = DevicePtr::NULL;
-    // SAFETY: `pointer` may be written to.
-    let code = unsafe { driver.cuMemAlloc_v2(&raw mut pointer, layout.size()) };
-    check("cuMemAlloc_v2", code).map_err(|error| error.with_layout(layout))?;
-    Ok(pointer)
+    let allocate = || {
+        let mut pointer = DevicePtr::NULL;
+        // SAFETY: `pointer` may be written to.
+        let code = unsafe { driver.cuMemAlloc_v2(&raw mut pointer, layout.size()) };
+        check("cuMemAlloc_v2", code).map_err(|error| error.with_layout(layout))?;
+        Ok(pointer)
+    };
+    let others = || of_current_device(MemoryKind::Device);
+    allocate_with(stream, layout.size() as u64, allocate, others)
 }
 
 // SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least 256 bytes;

@@ -228,10 +228,10 @@ impl CudaAsyncMemoryResourceBuilder {
         }
         properties.usage = self.usage()?;
         // From here on the pool is destroyed if a step fails.
-        let pool = DriverPool::create(&properties)?;
+        let pool = DriverPool::create(&properties)?.announce(device, MemoryKind::Device)?;
         pool.set_release_threshold(self.release_threshold)?;
         pool.prime(name, self.initial_size)?;
-        Ok(CudaAsyncMemoryResource { pool: Arc::new(pool) })
+        Ok(CudaAsyncMemoryResource { pool })
     }
 
     fn usage(self) -> Result<c_ushort, Error> {

@@ -78,7 +78,7 @@ impl CudaAsyncManagedMemoryResource {
         if let Some(bytes) = bytes {
             pool.set_release_threshold(bytes)?;
         }
-        Ok(Self { pool: Arc::new(pool) })
+        Ok(Self { pool: pool.announce(device, MemoryKind::Managed)? })
     }
 
     /// A builder of a resource with its own pool, which leaves the default pool unchanged. The pool
@@ -138,16 +138,17 @@ impl CudaAsyncManagedMemoryResourceBuilder {
     pub fn build(self) -> Result<CudaAsyncManagedMemoryResource, Error> {
         let name = CudaAsyncManagedMemoryResource::NAME;
         check_sizes(name, self.initial_size, 0, self.release_threshold)?;
-        let location = on_device(require_managed_pools()?);
+        let device = require_managed_pools()?;
+        let location = on_device(device);
         let properties = CuMemPoolProps {
             kind: CuMemAllocationType::MANAGED,
             ..CuMemPoolProps::pinned(location)
         };
         // From here on the pool is destroyed if a step fails.
-        let pool = DriverPool::create(&properties)?;
+        let pool = DriverPool::create(&properties)?.announce(device, MemoryKind::Managed)?;
         pool.set_release_threshold(self.release_threshold)?;
         pool.prime(name, self.initial_size)?;
-        Ok(CudaAsyncManagedMemoryResource { pool: Arc::new(pool) })
+        Ok(CudaAsyncManagedMemoryResource { pool })
     }
 }
 

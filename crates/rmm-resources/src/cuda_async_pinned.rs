@@ -116,10 +116,11 @@ impl CudaAsyncPinnedMemoryResource {
     #[doc(alias = "cuda::pinned_default_memory_pool")]
     #[doc(alias = "cudaMemGetDefaultMemPool")]
     pub fn of_default_pool() -> Result<Self, Error> {
-        require_host_pools(Device::current()?)?;
+        let device = Device::current()?;
+        require_host_pools(device)?;
         let pool = DriverPool::default_at(HOST, CuMemAllocationType::PINNED)?;
         pool.grant_access(&devices_with_pools()?)?;
-        Ok(Self { pool: Arc::new(pool) })
+        Ok(Self { pool: pool.announce(device, MemoryKind::Pinned)? })
     }
 
     /// Options for a new resource.
@@ -187,12 +188,12 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
         let mut properties = CuMemPoolProps::pinned(location);
         properties.max_size = addressable(name, "maximum size", self.maximum_size)?;
         // From here on the pool is destroyed if a step fails.
-        let pool = DriverPool::create(&properties)?;
+        let pool = DriverPool::create(&properties)?.announce(device, MemoryKind::Pinned)?;
         // Initially only the host has access to such a pool.
         pool.grant_access(&devices_with_pools()?)?;
         pool.set_release_threshold(self.release_threshold)?;
         pool.prime(name, self.initial_size)?;
-        Ok(CudaAsyncPinnedMemoryResource { pool: Arc::new(pool) })
+        Ok(CudaAsyncPinnedMemoryResource { pool })
     }
 }
 

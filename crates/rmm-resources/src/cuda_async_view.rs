@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rmm_core::{Device, DeviceAccessible, Error, HasProperty, check, current_driver};
+use rmm_core::{Device, DeviceAccessible, Error, HasProperty, MemoryKind, check, current_driver};
 use rmm_sys::{CuDeviceAttribute, CuMemPool};
 
 use crate::DriverPool;
@@ -65,10 +65,10 @@ impl CudaAsyncViewMemoryResource {
         check("cuDeviceGetDefaultMemPool", code)?;
         // SAFETY: a default pool cannot be destroyed.
         let pool = unsafe { DriverPool::borrowed(pool) };
-        Ok(Self { pool: Arc::new(pool) })
+        Ok(Self { pool: pool.announce(device, MemoryKind::Device)? })
     }
 
-    /// A resource over a pool.
+    /// A resource over a pool. Other suballocators do not ask it for memory.
     ///
     /// ```
     /// use rmm_resources::{CudaAsyncMemoryResource, CudaAsyncViewMemoryResource};

@@ -10,10 +10,13 @@ mod trim;
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use rmm_core::siblings::{Siblings, allocate_with};
 use rmm_core::{
-    CaptureScope, Context, CudaStream, Device, DevicePtr, Error, RelaxedCapture, StreamRef,
-    ask_again, check, current_driver, driver_for_drop, driver_in_context,
+    CaptureScope, Context, CudaStream, Device, DevicePtr, Error, MemoryKind, RelaxedCapture,
+    StreamRef, TrimmableResource, ask_again, check, current_driver, driver_for_drop,
+    driver_in_context,
 };
 use rmm_sys::{
     CuMemAccessFlags, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool,
@@ -63,6 +66,8 @@ pub struct DriverPool {
     is_managed: bool,
     /// The context of the device that was last found to have access; 0 if none was.
     reached_from: AtomicUsize,
+    /// Its place among the suballocators of its device, once it is announced.
+    place: OnceLock<Siblings>,
 }
 
 impl DriverPool {
@@ -80,7 +85,27 @@ impl DriverPool {
 
     /// Takes ownership of a pool.
     const fn owned(handle: CuMemPool, is_managed: bool) -> Self {
-        Self { handle, is_owned: true, is_managed, reached_from: AtomicUsize::new(0) }
+        Self {
+            handle,
+            is_owned: true,
+            is_managed,
+            reached_from: AtomicUsize::new(0),
+            place: OnceLock::new(),
+        }
+    }
+
+    /// Shares the pool. From now on other suballocators of the device may ask it for memory that is
+    /// not in use, and it asks them when the driver is out of memory.
+    ///
+    /// # Errors
+    /// If the driver refuses the query for the device.
+    pub(crate) fn announce(self, device: Device, kind: MemoryKind) -> Result<Arc<Self>, Error> {
+        let place = Siblings::join(device, Some(kind))?;
+        let pool = Arc::new(self);
+        let trimmable: Arc<dyn TrimmableResource> = Arc::clone(&pool) as _;
+        place.announce(Arc::downgrade(&trimmable), None);
+        let _first = pool.place.set(place);
+        Ok(pool)
     }
 
     /// The current device is known to have access.
@@ -94,7 +119,13 @@ impl DriverPool {
     /// # Safety
     /// The pool exists as long as the value.
     pub(crate) const unsafe fn borrowed(handle: CuMemPool) -> Self {
-        Self { handle, is_owned: false, is_managed: false, reached_from: AtomicUsize::new(0) }
+        Self {
+            handle,
+            is_owned: false,
+            is_managed: false,
+            reached_from: AtomicUsize::new(0),
+            place: OnceLock::new(),
+        }
     }
 
     /// The driver's handle.
@@ -229,16 +260,21 @@ impl DriverPool {
         }
         check_alignment(resource, layout)?;
         let driver = calls_for(Some(stream))?;
-        let mut pointer = DevicePtr::NULL;
         let bytes = layout.size();
-        // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it is
-        // borrowed.
-        let code = unsafe {
-            driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, self.handle, stream.as_raw())
+        let allocate = || {
+            let mut pointer = DevicePtr::NULL;
+            // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it
+            // is borrowed.
+            let code = unsafe {
+                let handle = self.handle;
+                driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, handle, stream.as_raw())
+            };
+            check("cuMemAllocFromPoolAsync", code)
+                .map_err(|error| error.with_layout(layout).with_stream(stream.id()))?;
+            Ok(pointer)
         };
-        check("cuMemAllocFromPoolAsync", code)
-            .map_err(|error| error.with_layout(layout).with_stream(stream.id()))?;
-        Ok(pointer)
+        let others = || self.place.get().map(|place| place.others(None));
+        allocate_with(Some(stream), bytes as u64, allocate, others)
     }
 
     /// # Safety

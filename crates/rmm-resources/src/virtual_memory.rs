@@ -8,6 +8,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::sync::Arc;
 
+use rmm_core::siblings::{allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Request,
     Resource, StreamRef, SyncResource, process_is_exiting,
@@ -93,7 +94,10 @@ impl VirtualMemoryResource {
 
     fn allocate_in(&self, placement: Placement, layout: Layout) -> Result<DevicePtr, Error> {
         check_alignment(NAME, layout)?;
-        self.space.allocate(placement, layout).map_err(|error| error.with_layout(layout))
+        let allocate =
+            || self.space.allocate(placement, layout).map_err(|error| error.with_layout(layout));
+        let others = || of_current_device(MemoryKind::Device);
+        allocate_with(None, layout.size() as u64, allocate, others)
     }
 }
 

@@ -96,7 +96,10 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1
     /// MiB, or above the maximum size; the upstream's error if it cannot allocate the memory; the driver's if it cannot report
     /// how much memory is free.
-    pub fn build(self) -> Result<ArenaMemoryResource<U>, Error> {
+    pub fn build(self) -> Result<ArenaMemoryResource<U>, Error>
+    where
+        U: 'static,
+    {
         let Self { upstream, arena_size, maximum_size, dumps, dump_log } = self;
         let bytes = match arena_size {
             Some(bytes) => bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64,

@@ -4,7 +4,11 @@ use std::alloc::Layout;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Context, Error, RelaxedCapture, SyncResource};
+use rmm_core::siblings::Siblings;
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, Context, Device, Error, Introspect, MemoryKind, RelaxedCapture,
+    SyncResource,
+};
 
 use super::PoolMemoryResource;
 use super::caches::CachePolicy;
@@ -223,11 +227,16 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no
     /// multiple of 256 or the initial size is above the maximum; the upstream's error if it
     /// cannot allocate the initial size.
-    pub fn build(self) -> Result<PoolMemoryResource<U>, Error> {
-        self.build_of("pool", None, CachePolicy::SizeClasses)
+    pub fn build(self) -> Result<PoolMemoryResource<U>, Error>
+    where
+        U: 'static,
+    {
+        let pool = self.build_of("pool", None, CachePolicy::SizeClasses)?;
+        pool.announce();
+        Ok(pool)
     }
 
-    /// Builds a pool of this name, in which all blocks are of `block` bytes if that is set.
+    /// Builds a pool of this name that others do not know yet, in which all blocks are of `block` bytes if that is set.
     pub(crate) fn build_of(
         self,
         name: &'static str,
@@ -294,8 +303,17 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         let cached = if preset == PoolPreset::Throughput { cached } else { CachePolicy::Off };
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks_frees = check_frees;
-        let settings =
-            Settings { name, growth, cached, fences, checks_frees, streams_outlive, context };
+        let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;
+        let settings = Settings {
+            name,
+            growth,
+            cached,
+            fences,
+            checks_frees,
+            streams_outlive,
+            context,
+            siblings,
+        };
         let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {
             let mut state = core.lock();

@@ -9,6 +9,7 @@ use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
+use rmm_core::siblings::Siblings;
 use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect,
     StreamRef, SyncResource,
@@ -51,12 +52,14 @@ pub(super) struct PoolCore {
     /// The process's [watch word](rmm_sys::watch) as it is while nothing concerns this pool: as
     /// many contexts have ended as when its own was last seen to work, and no capture is announced.
     calm: AtomicU64,
+    /// The other suballocators that draw on the same memory.
+    pub(super) siblings: Siblings,
     /// The pool itself, for the streams that it watches.
     pub(super) this: Weak<Self>,
 }
 
 /// The settings of a [`PoolCore`] that do not change.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Settings {
     pub(super) name: &'static str,
     pub(super) growth: Growth,
@@ -65,12 +68,21 @@ pub(super) struct Settings {
     pub(super) checks_frees: bool,
     pub(super) streams_outlive: bool,
     pub(super) context: Context,
+    pub(super) siblings: Siblings,
 }
 
 impl PoolCore {
     pub(super) fn new(settings: Settings, this: Weak<Self>) -> Self {
-        let Settings { name, growth, cached, fences, checks_frees, streams_outlive, context } =
-            settings;
+        let Settings {
+            name,
+            growth,
+            cached,
+            fences,
+            checks_frees,
+            streams_outlive,
+            context,
+            siblings,
+        } = settings;
         Self {
             caches: Caches::new(cached, fences),
             state: CachePadded(Mutex::new(PoolState::new())),
@@ -83,6 +95,7 @@ impl PoolCore {
             release_is_due: AtomicBool::new(false),
             context,
             calm: AtomicU64::new(watch::ends(watch::word())),
+            siblings,
             this,
         }
     }

@@ -1,4 +1,4 @@
-//! The slow path of an allocation: nine steps, each of which costs more than the one before.
+//! The slow path of an allocation: twelve steps, each of which costs more than the one before.
 //!
 //! 1. [`take_free`](Ladder::take_free): the stream's own free list, idle blocks, blocks of other
 //!    streams whose last use the stream is already ordered after
@@ -7,22 +7,28 @@
 //! 4. [`grow_to_soft_limit`](Ladder::grow_to_soft_limit)
 //! 5. [`wait_on_stream`](Ladder::wait_on_stream): `cuStreamWaitEvent`, never the host
 //! 6. [`grow_to_hard_limit`](Ladder::grow_to_hard_limit)
-//! 7. [`wait_on_host`](Ladder::wait_on_host): wait for the device
-//! 8. [`return_idle_and_grow`](Ladder::return_idle_and_grow)
-//! 9. [`refuse`]: an error that says what ran short
+//! 7. [`return_idle`](Ladder::return_idle): before siblings, the pool itself returns idle memory
+//! 8. [`ask_for_idle`](Ladder::ask_for_idle): siblings return idle memory
+//! 9. [`wait_on_host`](Ladder::wait_on_host): wait for the device
+//! 10. [`return_idle_and_grow`](Ladder::return_idle_and_grow)
+//! 11. [`ask_to_wait`](Ladder::ask_to_wait): siblings wait for the device, and return memory
+//! 12. [`refuse`]: an error that says what ran short
 //!
 //! Growth and waits on the host cost more than to ask about all streams, so they come after that:
-//! [`poll_rest`](Ladder::poll_rest). `docs/architecture.md` has the table.
+//! [`poll_rest`](Ladder::poll_rest). `docs/architecture.md` has the table. Siblings are the other
+//! suballocators that draw on the same memory ([`relief`](super::relief)).
 
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use rmm_core::siblings::{Asking, Effort as AskEffort};
 use rmm_core::{CudaStream, Error, RelaxedCapture, StreamRef};
 
 use super::heap::{ListId, NodeId};
 use super::outlook;
 use super::probe::Effort;
 use super::refusal::refuse;
+use super::relief::Scarce;
 use super::session::{MAX_RETRIES, Request, Session};
 
 #[cfg(all(test, not(rmm_loom)))]
@@ -50,18 +56,24 @@ pub(super) fn allocate_slow(
     // The lock is released now and then: the list must stay the stream's until the last call to
     // upstream has returned or panicked.
     session.timeline.pin(request.list);
-    let outcome = catch_unwind(AssertUnwindSafe(|| climb_until_settled(session, request)));
+    let asking = Asking::begin();
+    let may_ask = asking.is_outermost();
+    let outcome = catch_unwind(AssertUnwindSafe(|| climb_until_settled(session, request, may_ask)));
     session.timeline.unpin(request.list);
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Climbs, and climbs again while calls of other threads to upstream may have changed the outcome.
-fn climb_until_settled(session: &mut Session<'_>, request: Request<'_>) -> Result<NodeId, Error> {
+fn climb_until_settled(
+    session: &mut Session<'_>,
+    request: Request<'_>,
+    may_ask: bool,
+) -> Result<NodeId, Error> {
     let core = session.core;
     let mut retries = 0;
     loop {
         let settled = session.settled_of_others();
-        let mut ladder = Ladder::new(session, request);
+        let mut ladder = Ladder::new(session, request, may_ask);
         if let Some(node) = ladder.climb() {
             return Ok(node);
         }
@@ -98,20 +110,23 @@ struct Ladder<'l, 'p> {
     extends_by_waiting: bool,
     /// Whether all streams were polled.
     has_polled_all: bool,
+    /// Whether siblings may be asked: not within the request of a resource above.
+    may_ask: bool,
 }
 
 impl<'l, 'p> Ladder<'l, 'p> {
-    fn new(session: &'l mut Session<'p>, request: Request<'l>) -> Self {
+    fn new(session: &'l mut Session<'p>, request: Request<'l>, may_ask: bool) -> Self {
         Self {
             session,
             request,
             upstream_error: None,
             extends_by_waiting: false,
             has_polled_all: false,
+            may_ask,
         }
     }
 
-    /// Steps 1 to 8, until one has a block.
+    /// Steps 1 to 11, until one has a block.
     fn climb(&mut self) -> Option<NodeId> {
         let core = self.session.core;
         core.flush_caches(self.session);
@@ -121,8 +136,11 @@ impl<'l, 'p> Ladder<'l, 'p> {
             .or_else(|| self.grow_to_soft_limit())
             .or_else(|| self.wait_on_stream())
             .or_else(|| self.grow_to_hard_limit())
+            .or_else(|| self.return_idle())
+            .or_else(|| self.ask_for_idle())
             .or_else(|| self.wait_on_host())
             .or_else(|| self.return_idle_and_grow())
+            .or_else(|| self.ask_to_wait())
     }
 
     /// Step 1. Takes a block of the stream's own free list, else an idle block, else a block of
@@ -287,10 +305,64 @@ impl<'l, 'p> Ladder<'l, 'p> {
         if let Some(node) = self.poll_before_growth(growth.hard_limit) {
             return Some(node);
         }
-        self.session.grow(self.request, growth.hard_limit).ok()
+        let grown = self.session.grow(self.request, growth.hard_limit);
+        self.served(grown)
     }
 
-    /// Step 7. Waits on this thread until the device has completed all work, after which all free
+    /// The block, or notes upstream's error.
+    fn served(&mut self, outcome: Result<NodeId, Option<Error>>) -> Option<NodeId> {
+        match outcome {
+            Ok(node) => Some(node),
+            Err(error) => {
+                self.upstream_error = error.or(self.upstream_error.take());
+                None
+            }
+        }
+    }
+
+    /// Step 7. If siblings would be asked for idle memory next, returns the pool's own first. A
+    /// pool without siblings does so after the wait of the host.
+    fn return_idle(&mut self) -> Option<NodeId> {
+        let has_siblings = |scarce: Scarce| self.session.core.siblings.has_others(scarce.limit());
+        let is_refused = self.upstream_error.is_some();
+        if is_refused && self.scarce().is_some_and(has_siblings) {
+            self.return_idle_and_grow()
+        } else {
+            None
+        }
+    }
+
+    /// Step 8. Asks siblings for idle memory, until the request is served.
+    fn ask_for_idle(&mut self) -> Option<NodeId> {
+        self.ask_siblings(AskEffort::Idle)
+    }
+
+    /// Step 11. Asks siblings to wait for the device and for all memory that is idle then. Does
+    /// nothing if a stream may be under capture.
+    fn ask_to_wait(&mut self) -> Option<NodeId> {
+        self.ask_siblings(AskEffort::Wait)
+    }
+
+    fn ask_siblings(&mut self, effort: AskEffort) -> Option<NodeId> {
+        let scarce = self.scarce()?;
+        let outcome = self.session.ask_siblings(self.request, scarce, effort);
+        self.served(outcome)
+    }
+
+    /// What has refused the request, if siblings may be asked.
+    fn scarce(&self) -> Option<Scarce> {
+        if !self.may_ask {
+            return None;
+        }
+        match &self.upstream_error {
+            Some(error) if !error.is_out_of_memory() => None,
+            Some(error) => Some(error.limit_id().map_or(Scarce::Memory, Scarce::Within)),
+            // The pool's own limit: pools over this one can help.
+            None => Some(Scarce::Within(self.session.core.siblings.id())),
+        }
+    }
+
+    /// Step 9. Waits on this thread until the device has completed all work, after which all free
     /// memory is idle and coalesced. Does nothing if that cannot help, or if a stream may be under
     /// capture: the wait would invalidate the capture.
     fn wait_on_host(&mut self) -> Option<NodeId> {
@@ -310,14 +382,9 @@ impl<'l, 'p> Ladder<'l, 'p> {
         self.session.take_free_or_coalesced(list, size)
     }
 
-    /// Step 8. Returns every idle upstream block and asks for one that is large enough.
+    /// Step 10. Returns every idle upstream block and asks for one that is large enough.
     fn return_idle_and_grow(&mut self) -> Option<NodeId> {
-        match self.session.return_idle_and_grow(self.request) {
-            Ok(node) => Some(node),
-            Err(error) => {
-                self.upstream_error = error.or(self.upstream_error.take());
-                None
-            }
-        }
+        let outcome = self.session.return_idle_and_grow(self.request);
+        self.served(outcome)
     }
 }

@@ -29,7 +29,7 @@ impl PoolState {
     }
 }
 
-/// Step 9. The error of a request that no step has served. `upstream` is upstream's, if it refused.
+/// Step 12. The error of a request that no step has served. `upstream` is upstream's, if it refused.
 #[cold]
 pub(super) fn refuse(
     core: &PoolCore,
@@ -39,6 +39,10 @@ pub(super) fn refuse(
 ) -> Error {
     let limit = Some(core.growth.hard_limit).filter(|&limit| limit != u64::MAX);
     let refused_upstream = upstream.is_some();
+    let limited_by = match &upstream {
+        Some(error) => error.limit_id(),
+        None => Some(core.siblings.id()),
+    };
     let error = match upstream {
         Some(error) if !error.is_out_of_memory() => return error,
         Some(error) => Error::out_of_memory(core.name).with_source(error),
@@ -47,7 +51,7 @@ pub(super) fn refuse(
     let mut exhaustion = state.usage(limit);
     exhaustion.reason = Some(shortage(core, state, request, refused_upstream));
     let error = error.with_layout(request.layout).with_usage(exhaustion);
-    let error = error.with_pending_bytes(state.pending_bytes());
+    let error = error.with_pending_bytes(state.pending_bytes()).with_limit_id(limited_by);
     match request.stream {
         Some(stream) => error.with_stream(stream.id()),
         None => error,

@@ -63,7 +63,10 @@ impl<'p> Session<'p> {
     }
 
     /// Runs `work` with the lock released. Also if `work` panics the lock is held again afterwards.
-    fn unlocked<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Panic> {
+    ///
+    /// # Errors
+    /// What `work` panicked with.
+    pub(super) fn unlocked<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Panic> {
         self.state = None;
         let outcome = catch_unwind(AssertUnwindSafe(work));
         self.state = Some(self.core.lock());

@@ -171,8 +171,8 @@ unsafe impl SyncResource for FullForTwo {
 fn two_threads_at_a_full_upstream_stop_retrying() {
     let machine = Machine::builder().memory(64 * MIB).build();
     let _entered = machine.enter();
-    let upstream = FullForTwo::default();
-    let pool = PoolMemoryResource::builder(&upstream).build().unwrap();
+    let upstream = Arc::new(FullForTwo::default());
+    let pool = PoolMemoryResource::builder(Arc::clone(&upstream)).build().unwrap();
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {

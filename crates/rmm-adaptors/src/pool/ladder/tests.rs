@@ -122,8 +122,8 @@ fn two_that_ask_a_full_upstream_in_turns_give_up() {
     // SAFETY: the stream lives.
     let begun = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::RELAXED) };
     assert_eq!(begun, CuResult::SUCCESS);
-    let upstream = InTurns::default();
-    let pool = PoolMemoryResource::builder(&upstream)
+    let upstream = Arc::new(InTurns::default());
+    let pool = PoolMemoryResource::builder(Arc::clone(&upstream))
         .growth(GrowthPolicy::Exact)
         .maximum_size((USED + HELD * SMALL + LARGE) as u64) // room for one of the two
         .build()
