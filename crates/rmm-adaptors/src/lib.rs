@@ -67,7 +67,7 @@ pub use logging::{
 };
 pub use pool::{
     GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics, ReleasePolicy,
+    PoolPreset, PoolStatistics, Pressure, PressureCallback, ReleasePolicy, Reservation,
 };
 pub use prefetch::PrefetchResourceAdaptor;
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};

@@ -5,8 +5,8 @@ use std::fmt;
 
 use rmm_core::siblings::{LimitId, Others, allocate_with};
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, OomReason, PoolUsage, StreamRef,
-    format_bytes, is_supported_alignment,
+    CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, OomReason, PoolUsage, Remedy,
+    StreamRef, format_bytes, is_supported_alignment,
 };
 
 use crate::layer::{Layer, Upstream, UpstreamNow, adaptor, rounded_up};
@@ -171,6 +171,8 @@ impl Limit {
             format!("{in_use} of the limit of {limit} are in use, and this counts as {counts}");
         let error = Error::out_of_memory(NAME).with_layout(layout);
         let error = error.with_usage(usage).with_message(message).with_limit_id(self.id);
+        let lacking = self.padded(layout).saturating_sub(left);
+        let error = error.with_remedies(vec![Remedy::raise_limit(NAME, lacking)]);
         match stream {
             Some(stream) => error.with_stream(stream.id()),
             None => error,

@@ -18,10 +18,14 @@ mod live;
 mod now;
 mod outlook;
 mod policy;
+mod pressure;
+mod pressure_callbacks;
 mod probe;
 mod refill;
 mod refusal;
 mod relief;
+mod remedies;
+mod reservation;
 mod session;
 mod shrink;
 mod state;
@@ -50,6 +54,8 @@ pub(crate) use caches::CachePolicy;
 pub(crate) use hash::BuildIdHasher;
 pub use idle_time::ManualClock;
 pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
+pub use pressure_callbacks::{Pressure, PressureCallback};
+pub use reservation::Reservation;
 pub use statistics::{PoolBlock, PoolStatistics};
 pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 
@@ -252,6 +258,56 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// and this thread knows it; none of them is launched again.
     pub unsafe fn release_graph_memory(&self) {
         self.inner.core.release_graph_memory();
+    }
+
+    /// Calls `callback` when a request is about to fail for lack of memory, after everything else
+    /// was tried, until the guard is dropped. It returns whether it has freed memory: to this pool,
+    /// or to the device by another way. Then the request is tried again.
+    ///
+    /// Callbacks run on the thread of the request, the oldest first, each at most once for a
+    /// request, and with no lock held: they may call the pool. A request that fails within a
+    /// callback calls none. Where the pool is the upstream of another suballocator, callbacks of
+    /// the one that the program called count.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use std::sync::{Arc, Mutex};
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = pool.maximum_size(4 << 20).build()?;
+    /// let layout = Layout::from_size_align(3 << 20, 256)?;
+    /// let cached = Arc::new(Mutex::new(vec![pool.allocate_sync(layout)?]));
+    /// let spill = {
+    ///     let (pool, cached) = (pool.clone(), Arc::clone(&cached));
+    ///     move |_: &rmm_adaptors::Pressure<'_>| {
+    ///         // ... copy the block to the host ...
+    ///         let Some(block) = cached.lock().unwrap().pop() else { return false };
+    ///         // SAFETY: allocated above with this layout, and used no more.
+    ///         unsafe { pool.deallocate_sync(block, layout) };
+    ///         true
+    ///     }
+    /// };
+    /// let guard = pool.on_pressure(spill);
+    /// let block = pool.allocate_sync(layout)?; // in the place of the spilled one
+    /// assert!(pool.allocate_sync(layout).is_err()); // nothing is left to spill
+    /// drop(guard); // the callback holds a handle to the pool
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { pool.deallocate_sync(block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "failure_callback_resource_adaptor")]
+    pub fn on_pressure(
+        &self,
+        callback: impl Fn(&Pressure<'_>) -> bool + Send + Sync + 'static,
+    ) -> PressureCallback {
+        self.inner.core.pressure.register(Arc::new(callback))
     }
 
     /// Bytes freed on each stream that may still be in use, so that other streams cannot reuse them

@@ -13,6 +13,8 @@ mod arena_order;
 mod arena_threads;
 #[path = "suite/avoidable_failures.rs"]
 mod avoidable_failures;
+#[path = "suite/avoidable_siblings.rs"]
+mod avoidable_siblings;
 #[path = "suite/binning.rs"]
 mod binning;
 #[path = "suite/created_context.rs"]
@@ -71,10 +73,14 @@ mod pool_upstream;
 mod pool_virtual;
 #[path = "suite/pool_waits.rs"]
 mod pool_waits;
+#[path = "suite/pressure.rs"]
+mod pressure;
 #[path = "suite/programs.rs"]
 mod programs;
 #[path = "suite/release.rs"]
 mod release;
+#[path = "suite/reservation.rs"]
+mod reservation;
 #[path = "suite/siblings.rs"]
 mod siblings;
 #[path = "suite/soak.rs"]

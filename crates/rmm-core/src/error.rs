@@ -7,7 +7,7 @@ use rmm_sys::{CuResult, LoadError};
 
 use crate::limit_id::LimitId;
 use crate::oom::write_pending;
-use crate::{PendingBytes, PoolUsage, StreamId, format_bytes};
+use crate::{PendingBytes, PoolUsage, Remedy, StreamId, format_bytes, remedy};
 
 /// The kind of an [`Error`].
 ///
@@ -94,6 +94,7 @@ struct Inner {
     pending: Vec<PendingBytes>,
     /// What refused by a limit of its own, if that is the cause.
     limit: Option<LimitId>,
+    remedies: Vec<Remedy>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -109,6 +110,7 @@ impl Error {
             usage: None,
             pending: Vec::new(),
             limit: None,
+            remedies: Vec::new(),
             source: None,
         }))
     }
@@ -203,6 +205,21 @@ impl Error {
     pub fn with_pending_bytes(mut self, pending: Vec<PendingBytes>) -> Self {
         self.0.pending = pending;
         self
+    }
+
+    /// Adds what would help, in any order.
+    #[must_use]
+    pub fn with_remedies(mut self, mut remedies: Vec<Remedy>) -> Self {
+        remedy::sort(&mut remedies);
+        self.0.remedies = remedies;
+        self
+    }
+
+    /// What would make memory available to the request, with bytes and prices: first what is enough
+    /// by itself, and of that the cheapest. Empty if the allocator knows of nothing. [`Remedy`] has
+    /// an example.
+    pub fn remedies(&self) -> &[Remedy] {
+        &self.0.remedies
     }
 
     /// Notes which limit has refused the request.
@@ -367,8 +384,19 @@ impl From<LoadError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, origin, message, code, layout, stream, usage, pending, limit: _, source } =
-            &*self.0;
+        let Inner {
+            kind,
+            origin,
+            message,
+            code,
+            layout,
+            stream,
+            usage,
+            pending,
+            limit: _,
+            remedies: _,
+            source,
+        } = &*self.0;
         match kind {
             ErrorKind::OutOfMemory => write!(f, "out of memory: {origin} could not allocate")?,
             ErrorKind::InvalidArgument => write!(f, "invalid argument to {origin}")?,

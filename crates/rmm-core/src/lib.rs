@@ -75,6 +75,7 @@ mod oom;
 pub mod per_device;
 mod prefetch;
 mod property;
+mod remedy;
 mod resource;
 mod resource_view;
 #[doc(hidden)]
@@ -112,6 +113,7 @@ pub use property::{
     HostDeviceAccessible, Members, Property, PropertyId, PropertySet, PropertyWithValue,
     SatisfiedBy,
 };
+pub use remedy::{Remedy, RemedyAction};
 pub use resource::{
     AnyResource, Description, DeviceResource, Erasable, ExtendableResource, HasResource,
     Introspect, Metric, PropertySink, Request, Resource, Stack, SyncResource, TrimmableResource,

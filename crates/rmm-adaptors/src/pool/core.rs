@@ -7,7 +7,7 @@
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_core::siblings::Siblings;
 use rmm_core::{
@@ -19,6 +19,7 @@ use rmm_sys::watch;
 use super::caches::{CachePolicy, Caches, Class};
 use super::growth::Growth;
 use super::heap::GRANULE;
+use super::pressure_callbacks::PressureCallbacks;
 use super::state::PoolState;
 use super::statistics::PoolStatistics;
 use crate::sync::cache_padded::CachePadded;
@@ -52,6 +53,8 @@ pub(super) struct PoolCore {
     /// The process's [watch word](rmm_sys::watch) as it is while nothing concerns this pool: as
     /// many contexts have ended as when its own was last seen to work, and no capture is announced.
     calm: AtomicU64,
+    /// The callbacks for when a request is about to fail.
+    pub(super) pressure: Arc<PressureCallbacks>,
     /// The other suballocators that draw on the same memory.
     pub(super) siblings: Siblings,
     /// The pool itself, for the streams that it watches.
@@ -95,6 +98,7 @@ impl PoolCore {
             release_is_due: AtomicBool::new(false),
             context,
             calm: AtomicU64::new(watch::ends(watch::word())),
+            pressure: Arc::default(),
             siblings,
             this,
         }

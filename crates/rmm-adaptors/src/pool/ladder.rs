@@ -26,9 +26,11 @@ use rmm_core::{CudaStream, Error, RelaxedCapture, StreamRef};
 
 use super::heap::{ListId, NodeId};
 use super::outlook;
+use super::pressure::{self, Pressure};
 use super::probe::Effort;
 use super::refusal::refuse;
 use super::relief::Scarce;
+use super::remedies::remedies;
 use super::session::{MAX_RETRIES, Request, Session};
 
 #[cfg(all(test, not(rmm_loom)))]
@@ -48,7 +50,8 @@ pub(super) fn allocate_slow(
 ) -> Result<NodeId, Error> {
     let core = session.core;
     if request.size > core.growth.hard_limit {
-        return Err(refuse(core, session, request, None));
+        let remedies = remedies(session, request, None, false);
+        return Err(refuse(core, session, request, None).with_remedies(remedies));
     }
     let _context = core.context.enter()?;
     let _relaxed = RelaxedCapture::enter();
@@ -56,11 +59,33 @@ pub(super) fn allocate_slow(
     // The lock is released now and then: the list must stay the stream's until the last call to
     // upstream has returned or panicked.
     session.timeline.pin(request.list);
-    let asking = Asking::begin();
-    let may_ask = asking.is_outermost();
-    let outcome = catch_unwind(AssertUnwindSafe(|| climb_until_settled(session, request, may_ask)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| climb_under_pressure(session, request)));
     session.timeline.unpin(request.list);
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Climbs, and climbs again after each callback of the program that has freed memory.
+fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Result<NodeId, Error> {
+    let asking = Asking::begin();
+    let may_ask = asking.is_outermost();
+    let mut outcome = climb_until_settled(session, request, may_ask);
+    // What a callback allocates itself may ask siblings, too.
+    drop(asking);
+    if !may_ask {
+        return outcome;
+    }
+    for callback in session.core.pressure.callbacks() {
+        let Some(error) = outcome.as_ref().err().filter(|error| error.is_out_of_memory()) else {
+            break;
+        };
+        let pressure = Pressure::on(session, request, error);
+        let freed = session.unlocked(|| pressure::call(&*callback, &pressure));
+        if freed.unwrap_or_else(|panic| resume_unwind(panic)) {
+            let _asking = Asking::begin();
+            outcome = climb_until_settled(session, request, may_ask);
+        }
+    }
+    outcome
 }
 
 /// Climbs, and climbs again while calls of other threads to upstream may have changed the outcome.
@@ -92,7 +117,8 @@ fn climb_until_settled(
         if error.is_some() || !fits_but_for_others {
             retries += 1;
             if retries > MAX_RETRIES || !(session.others_call() || has_changed) {
-                return Err(refuse(core, session, request, error));
+                let remedies = remedies(session, request, error.as_ref(), may_ask);
+                return Err(refuse(core, session, request, error).with_remedies(remedies));
             }
         }
         session.wait_for_others(settled);

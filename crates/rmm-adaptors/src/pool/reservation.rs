@@ -1,0 +1,294 @@
+//! Reservations: memory that is set aside in a pool, from which allocations cannot fail.
+//!
+//! ```text
+//!   reserve(bytes)     | reserved                                |   one live block
+//!   allocate           | block 1 | reserved                      |   split off, in constant time
+//!   allocate           | block 1 | block 2      | reserved       |
+//!   drop               | block 1 | block 2      | idle           |   blocks are the pool's own
+//! ```
+
+use std::alloc::Layout;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmm_core::{
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, HasMemoryKind, HasProperty,
+    HasPropertyValue, MemoryCaps, MemoryKind, OomReason, PoolUsage, Property, PropertyWithValue,
+    Request, Resource, StreamRef, SyncResource,
+};
+
+use super::PoolMemoryResource;
+use super::core::{PoolCore, padded_size};
+use super::heap::GRANULE;
+
+const NAME: &str = "reservation";
+
+/// Memory that is set aside in a [`PoolMemoryResource`]: an allocation from it succeeds as long as
+/// it fits into what [remains](Self::remaining), whatever else the program and the device do.
+///
+/// Each allocation takes its size, rounded up to 256 bytes, from the reservation, with room for an
+/// alignment above 256. The blocks are the pool's: a free returns them to the pool, by the
+/// reservation or by the pool itself, and never to the reservation. What remains goes back to the
+/// pool when the last clone is dropped.
+///
+/// It is a resource, so containers can be put into it. Any thread may use it, and blocks may be
+/// allocated on any stream: no work uses the memory. An allocation takes the pool's lock and calls
+/// no driver, but to ask which stream a handle of [unknown
+/// lifetime](rmm_core::StreamLifetime::Unknown) names.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use rmm_adaptors::PoolMemoryResource;
+/// use rmm_core::{CudaStream, Resource};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+/// let reservation = pool.reserve(3 << 20)?;
+/// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1 << 20, 256)?);
+/// for remaining in [2 << 20, 1 << 20, 0] {
+///     let block = reservation.allocate(&stream, layout)?;
+///     assert_eq!(reservation.remaining(), remaining);
+///     // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+///     unsafe { pool.deallocate(&stream, block, layout) };
+/// }
+/// let error = reservation.allocate(&stream, layout).unwrap_err();
+/// assert!(error.is_out_of_memory());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reservation<U: SyncResource> {
+    inner: Arc<Inner<U>>,
+}
+
+struct Inner<U: SyncResource> {
+    pool: PoolMemoryResource<U>,
+    /// Lock order: before the pool's.
+    rest: Mutex<Rest>,
+}
+
+/// What remains.
+///
+/// # Invariant
+/// If `bytes` is not 0, a live block of the pool starts at `start`, has at least `bytes` bytes, and
+/// is known to no one else; no work uses it.
+struct Rest {
+    start: DevicePtr,
+    bytes: u64,
+}
+
+impl<U: SyncResource> PoolMemoryResource<U> {
+    /// Sets `bytes` bytes aside, rounded up to a multiple of 256, as one contiguous block: by all
+    /// steps of an allocation, and usable by any stream at once. They count as live.
+    ///
+    /// # Errors
+    /// As an allocation of so many bytes;
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if that is more than
+    /// can be addressed.
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation<U>, Error> {
+        let invalid =
+            || Error::invalid_argument(NAME, format!("{bytes} bytes exceed the address space"));
+        let bytes = bytes.checked_next_multiple_of(GRANULE).ok_or_else(invalid)?;
+        let size = usize::try_from(bytes).map_err(|_| invalid())?;
+        let layout =
+            Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).map_err(|_| invalid())?;
+        let start = self.allocate_sync(layout)?;
+        if size > 0 {
+            // Its blocks are annotated each.
+            self.inner.core.annotator.freed(start, layout, None);
+        }
+        let rest = Mutex::new(Rest { start, bytes });
+        Ok(Reservation { inner: Arc::new(Inner { pool: self.clone(), rest }) })
+    }
+}
+
+impl PoolCore {
+    /// Splits `bytes` off the start of a live block of at least as many, and hands them out as a
+    /// block of their own. Returns the block and its bytes.
+    fn split_reserved(
+        &self,
+        rest: &mut Rest,
+        bytes: u64,
+        alignment: usize,
+    ) -> Option<(DevicePtr, u64)> {
+        let mut state = self.lock();
+        let node = state.forget_live(rest.start)?;
+        let remaining = rest.bytes - bytes;
+        let behind = if remaining > 0 { state.heap.split_live(node, bytes) } else { None };
+        let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT) as u64;
+        let size = state.heap.block(node).size;
+        let pointer = state.hand_out(node, alignment);
+        match behind {
+            Some(behind) => {
+                rest.start = state.hand_out(behind, 1);
+                // The block that was allocated for the reservation is this one now.
+                state.statistics.allocations -= 1;
+            }
+            // It is the block that was allocated for the reservation.
+            None => state.statistics.allocations -= 1,
+        }
+        rest.bytes = remaining;
+        Some((pointer, size))
+    }
+}
+
+impl<U: SyncResource> Reservation<U> {
+    /// Bytes that can still be allocated from it.
+    pub fn remaining(&self) -> u64 {
+        self.rest().bytes
+    }
+
+    /// The pool.
+    #[doc(alias = "get_upstream_resource")]
+    pub fn pool(&self) -> &PoolMemoryResource<U> {
+        &self.inner.pool
+    }
+
+    fn rest(&self) -> std::sync::MutexGuard<'_, Rest> {
+        self.inner.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        let core = &self.inner.pool.inner.core;
+        // A stream of another device cannot use the memory.
+        if let Some(stream) = stream {
+            let stream = core.identified(stream)?;
+            core.list_of(&mut core.lock(), stream)?;
+        }
+        let mut rest = self.rest();
+        let size = padded_size(layout).filter(|&size| size <= rest.bytes);
+        let taken = size.and_then(|size| {
+            let (pointer, size) = core.split_reserved(&mut rest, size, layout.align())?;
+            if core.is_undersized(layout, size) {
+                core.caches.note_undersized();
+            }
+            Some(pointer)
+        });
+        let pointer = taken.ok_or_else(|| refused(&rest, layout, stream))?;
+        drop(rest);
+        core.annotator.allocated(pointer, layout, stream);
+        Ok(pointer)
+    }
+}
+
+#[cold]
+fn refused(rest: &Rest, layout: Layout, stream: Option<StreamRef<'_>>) -> Error {
+    let usage = PoolUsage::new(rest.bytes, 0).with_largest_free(rest.bytes);
+    let usage = usage.with_limit(rest.bytes).with_reason(OomReason::Exhausted);
+    let error = Error::out_of_memory(NAME).with_layout(layout).with_usage(usage);
+    match stream {
+        Some(stream) => error.with_stream(stream.id()),
+        None => error,
+    }
+}
+
+impl<U: SyncResource> Drop for Inner<U> {
+    fn drop(&mut self) {
+        let rest = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if rest.bytes > 0 {
+            // Nothing has used it, so any stream may.
+            self.pool.inner.core.deallocate_past_caches(None, rest.start);
+        }
+    }
+}
+
+impl<U: SyncResource> Clone for Reservation<U> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<U: SyncResource> PartialEq for Reservation<U> {
+    /// Whether both are handles to one reservation.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl<U: SyncResource> Eq for Reservation<U> {}
+
+impl<U: SyncResource + fmt::Debug> fmt::Debug for Reservation<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation")
+            .field("remaining", &self.remaining())
+            .field("pool", &self.inner.pool)
+            .finish()
+    }
+}
+
+// SAFETY: a block is split off a block of the pool that no one else knows, so it is one of the
+// pool's own, to which it is freed. No work uses it: it was allocated for any stream, and handed out
+// once. Its address is rounded up to the alignment inside a block with room for it.
+unsafe impl<U: SyncResource> SyncResource for Reservation<U> {
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.take(None, layout)
+    }
+
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract; the block is the pool's.
+        unsafe { self.inner.pool.deallocate_sync(pointer, layout) };
+    }
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        let pool = &self.inner.pool;
+        request.handle(self).upstream(pool).properties_from(pool);
+        request.value(|| pool.context()).describe(|description| {
+            description.bytes("remaining", self.remaining());
+        });
+    }
+}
+
+// SAFETY: as for `SyncResource`; a block is freed in the order of a stream by the pool.
+unsafe impl<U: SyncResource> Resource for Reservation<U> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.take(Some(stream), layout)
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract; the block is the pool's.
+        unsafe { self.inner.pool.deallocate(stream, pointer, layout) };
+    }
+
+    unsafe fn do_try_deallocate_now(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> bool {
+        // SAFETY: the caller's contract; the block is the pool's.
+        unsafe { self.inner.pool.try_deallocate_now(stream, pointer, layout) }
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
+    }
+}
+
+// SAFETY: the memory is the pool's.
+unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P> for Reservation<U> {}
+
+impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
+    for Reservation<U>
+{
+    fn property_value(&self) -> P::Value {
+        self.inner.pool.property_value()
+    }
+}
+
+// SAFETY: the memory is the pool's.
+unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for Reservation<U> {
+    const KIND: MemoryKind = U::KIND;
+    const CAPS: MemoryCaps = U::CAPS;
+}
