@@ -180,13 +180,13 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     /// ```
     #[doc(alias = "defragment")]
     pub fn trim(&self, keep: u64) -> u64 {
-        self.inner.trim(keep)
+        self.inner.trim_to(keep)
     }
 
     /// As [`trim`](Self::trim), after a wait for pending frees, as
     /// [`PoolMemoryResource::trim_blocking`] does.
     pub fn trim_blocking(&self, keep: u64) -> u64 {
-        self.inner.trim_blocking(keep)
+        self.inner.trim_to_blocking(keep)
     }
 
     /// Makes memory that was freed on captured streams available again, as

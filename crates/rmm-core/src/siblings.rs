@@ -258,12 +258,12 @@ impl Turn<'_> {
 fn give(resource: &Weak<dyn TrimmableResource>, keep: impl Fn(&PoolUsage) -> u64) -> u64 {
     let Some(resource) = resource.upgrade() else { return 0 };
     let usage = resource.usage();
-    if usage.free_bytes() == 0 { 0 } else { resource.trim(keep(&usage)) }
+    if usage.free_bytes() == 0 { 0 } else { resource.trim_to(keep(&usage)) }
 }
 
 fn give_after_wait(resource: &Weak<dyn TrimmableResource>) -> u64 {
     let Some(resource) = resource.upgrade() else { return 0 };
-    if resource.usage().free_bytes() == 0 { 0 } else { resource.trim_blocking(0) }
+    if resource.usage().free_bytes() == 0 { 0 } else { resource.trim_to_blocking(0) }
 }
 
 thread_local! {
@@ -346,7 +346,7 @@ fn ask_others<T>(
     };
     let turn = others.take_turn();
     let mut last = Some(refusal);
-    let mut attempt = |_: &mut ()| match allocate() {
+    let mut attempt = |(): &mut ()| match allocate() {
         Err(error) if error.is_out_of_memory() => {
             last = Some(error);
             ControlFlow::Continue(())
@@ -363,7 +363,7 @@ fn ask_others<T>(
             ControlFlow::Continue(()) => {
                 turn.ask(effort, bytes, &mut (), |(), ask| ask(), &mut attempt)
             }
-            served => served,
+            served @ ControlFlow::Break(_) => served,
         };
         if let ControlFlow::Break(outcome) = asked {
             return outcome;

@@ -16,12 +16,12 @@ impl<U: SyncResource> TrimmableResource for Inner<U> {
         PoolUsage::new(statistics.reserved_bytes, statistics.live_bytes)
     }
 
-    fn trim(&self, keep: u64) -> u64 {
+    fn trim_to(&self, keep: u64) -> u64 {
         self.arenas.collect_idle(None);
         self.pool.trim(keep)
     }
 
-    fn trim_blocking(&self, keep: u64) -> u64 {
+    fn trim_to_blocking(&self, keep: u64) -> u64 {
         self.arenas.collect_idle(None);
         self.pool.trim_blocking(keep)
     }

@@ -78,7 +78,7 @@ impl Session<'_> {
                 };
                 turn.ask(effort, needed, self, unlocked, &mut attempt)
             }
-            served => served,
+            served @ ControlFlow::Break(_) => served,
         };
         match asked {
             ControlFlow::Break(outcome) => outcome,

@@ -54,11 +54,11 @@ impl<U: SyncResource> TrimmableResource for Inner<U> {
         self.core.bytes_held()
     }
 
-    fn trim(&self, keep: u64) -> u64 {
+    fn trim_to(&self, keep: u64) -> u64 {
         self.core.trim(&self.upstream, keep)
     }
 
-    fn trim_blocking(&self, keep: u64) -> u64 {
+    fn trim_to_blocking(&self, keep: u64) -> u64 {
         self.core.trim_blocking(&self.upstream, keep)
     }
 }

@@ -31,6 +31,9 @@ enum Kind {
     Pages,
 }
 
+/// Where a block starts, its bytes, and whether it is live.
+type Block = (u64, u64, bool);
+
 /// A pool and its kind.
 #[derive(Clone)]
 struct Held {
@@ -43,7 +46,7 @@ impl Held {
     /// remains that needs no more of upstream.
     fn needs(&self) -> (u64, u64) {
         let (mut held, mut longest) = (0, 0);
-        let mut segments: Vec<(usize, Vec<(u64, u64, bool)>)> = Vec::new();
+        let mut segments: Vec<(usize, Vec<Block>)> = Vec::new();
         for block in self.pool.blocks() {
             let block_of = (block.segment_base.0 + block.offset, block.size, block.is_live);
             match segments.last_mut() {

@@ -169,6 +169,8 @@ fn run(
     for (block, bytes, on) in live {
         free(pool, on, block, bytes);
     }
-    streams.iter().for_each(|on| on.synchronize().unwrap());
+    for on in &streams {
+        on.synchronize().expect("it runs");
+    }
     free_all(pool, others);
 }

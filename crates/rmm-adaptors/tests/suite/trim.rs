@@ -25,23 +25,30 @@ fn stacks() -> Vec<(&'static str, AnyResource)> {
     }
     fn blocks<U: SyncResource + 'static>(upstream: U) -> FixedSizeMemoryResource<U> {
         let blocks = FixedSizeMemoryResource::builder(upstream);
-        blocks.block_size(4 << 20).blocks(2).build().unwrap()
+        blocks.block_size(4 << 20).blocks(2).build().expect("there is memory")
     }
-    let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-    let pages = || VirtualMemoryResource::new().unwrap();
+    let pool =
+        || PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("there is memory");
+    let pages = || VirtualMemoryResource::new().expect("there is memory");
     let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(mib(8));
     let arena_of_pages = ArenaMemoryResource::builder(pages()).arena_size(mib(8));
     let bins = BinningMemoryResource::builder_of(pool());
-    let bins = bins.bin_of(4 << 20, blocks(pool())).unwrap().build();
+    let bins = bins.bin_of(4 << 20, blocks(pool())).expect("there is memory").build();
     vec![
         ("pool", adapted(pool())),
-        ("pool over pages", adapted(PoolMemoryResource::builder(pages()).build().unwrap())),
-        ("pool over a pool", adapted(PoolMemoryResource::builder(pool()).build().unwrap())),
+        (
+            "pool over pages",
+            adapted(PoolMemoryResource::builder(pages()).build().expect("there is memory")),
+        ),
+        (
+            "pool over a pool",
+            adapted(PoolMemoryResource::builder(pool()).build().expect("there is memory")),
+        ),
         ("fixed-size", adapted(blocks(CudaMemoryResource::new()))),
-        ("arena", adapted(arena.build().unwrap())),
-        ("arena of pages", adapted(arena_of_pages.build().unwrap())),
+        ("arena", adapted(arena.build().expect("there is memory"))),
+        ("arena of pages", adapted(arena_of_pages.build().expect("there is memory"))),
         ("binning", adapted(bins)),
-        ("cuda-async", adapted(CudaAsyncMemoryResource::new().unwrap())),
+        ("cuda-async", adapted(CudaAsyncMemoryResource::new().expect("there is memory"))),
     ]
 }
 

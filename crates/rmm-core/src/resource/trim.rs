@@ -37,7 +37,7 @@ use crate::PoolUsage;
 ///         PoolUsage::new((self.free.lock().unwrap().len() * self.layout.size()) as u64, 0)
 ///     }
 ///
-///     fn trim(&self, keep: u64) -> u64 {
+///     fn trim_to(&self, keep: u64) -> u64 {
 ///         let mut free = self.free.lock().unwrap();
 ///         let kept = keep as usize / self.layout.size();
 ///         let beyond = free.len() - free.len().min(kept);
@@ -55,7 +55,7 @@ use crate::PoolUsage;
 /// let block = cuda.allocate_sync(layout)?;
 /// let spare = Spare { layout, free: Mutex::new(vec![block]) };
 /// assert_eq!(spare.usage().free_bytes(), 4096);
-/// assert_eq!((spare.trim(4096), spare.trim_blocking(0)), (0, 4096));
+/// assert_eq!((spare.trim_to(4096), spare.trim_to_blocking(0)), (0, 4096));
 /// assert_eq!(machine.leaks(), []);
 /// # Ok::<(), Error>(())
 /// ```
@@ -71,11 +71,11 @@ pub trait TrimmableResource: Debug + Send + Sync {
     /// Returns free memory whose last use is known to be complete, until no more than `keep` bytes
     /// are reserved or no more can be returned. Returns the bytes. Does not wait for work of the
     /// device, except as the upstream does.
-    fn trim(&self, keep: u64) -> u64;
+    fn trim_to(&self, keep: u64) -> u64;
 
-    /// As [`trim`](Self::trim), after a wait on this thread for the work that comes before frees,
+    /// As [`trim_to`](Self::trim_to), after a wait on this thread for the work that comes before frees,
     /// if some of it is pending. It does not wait if that would invalidate a capture.
-    fn trim_blocking(&self, keep: u64) -> u64 {
-        self.trim(keep)
+    fn trim_to_blocking(&self, keep: u64) -> u64 {
+        self.trim_to(keep)
     }
 }

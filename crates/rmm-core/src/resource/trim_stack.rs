@@ -16,8 +16,8 @@ pub(crate) enum TrimEffort {
 impl TrimEffort {
     fn trim(self, resource: &dyn TrimmableResource, keep: u64) -> u64 {
         match self {
-            Self::Idle => resource.trim(keep),
-            Self::Wait => resource.trim_blocking(keep),
+            Self::Idle => resource.trim_to(keep),
+            Self::Wait => resource.trim_to_blocking(keep),
         }
     }
 }

@@ -25,11 +25,11 @@ impl TrimmableResource for DriverPool {
         PoolUsage::new(reserved, self.used_bytes().unwrap_or(reserved))
     }
 
-    fn trim(&self, keep: u64) -> u64 {
+    fn trim_to(&self, keep: u64) -> u64 {
         self.bytes_given(|| drop(self.trim(keep)))
     }
 
-    fn trim_blocking(&self, keep: u64) -> u64 {
+    fn trim_to_blocking(&self, keep: u64) -> u64 {
         self.bytes_given(|| drop(self.trim_blocking(keep)))
     }
 }
