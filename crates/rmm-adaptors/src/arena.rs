@@ -161,8 +161,8 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         self.inner.arenas.report(|| self.inner.pool.blocks())
     }
 
-    /// Returns unused upstream blocks, until no more than `keep` bytes are reserved or none is idle.
-    /// Returns the bytes. Never waits for the device, except as upstream does.
+    /// Returns unused upstream blocks, until no more than `keep` bytes are reserved or none is
+    /// idle. Returns the bytes. Never waits for the device, except as upstream does.
     ///
     /// The arena takes memory again when requests need it, up to its maximum size, but over a
     /// resource such as `cudaMalloc` no longer in one contiguous block. Over virtual memory it

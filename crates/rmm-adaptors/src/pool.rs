@@ -214,8 +214,8 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         self.inner.core.trim(&self.inner.upstream, keep)
     }
 
-    /// As [`trim`](Self::trim), after a wait on this thread for the work that comes before frees, if
-    /// some of it is pending. While a stream may be under capture it does not wait.
+    /// As [`trim`](Self::trim), after a wait on this thread for the work that comes before frees,
+    /// if some of it is pending. While a stream may be under capture it does not wait.
     ///
     /// ```
     /// use std::alloc::Layout;

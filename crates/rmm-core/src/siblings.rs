@@ -151,7 +151,7 @@ fn note_limits(resource: &(dyn SyncResource + 'static), limits: &mut Vec<LimitId
 pub enum Effort {
     /// Memory that is known to be unused.
     Idle,
-    /// Memory that can be had by waiting for the device.
+    /// Memory that is unused once the device has completed its work.
     Wait,
 }
 
@@ -216,8 +216,8 @@ impl fmt::Debug for Turn<'_> {
 
 impl Turn<'_> {
     /// Asks one after another for `needed` bytes in all, and then each for all that it has, and
-    /// calls `attempt` whenever memory was returned, until that breaks. Each call of a resource runs
-    /// in `unlocked`, which releases the caller's own lock meanwhile.
+    /// calls `attempt` whenever memory was returned, until that breaks. Each call of a resource
+    /// runs in `unlocked`, which releases the caller's own lock meanwhile.
     pub fn ask<C, T>(
         &self,
         effort: Effort,
@@ -311,8 +311,8 @@ fn is_capturing(stream: Option<StreamRef<'_>>) -> bool {
 }
 
 /// Calls `allocate`, and if it is out of memory asks others and calls it again: for idle memory
-/// first, then for memory that can be had by waiting. `others` are asked for `bytes` bytes, and
-/// found only after a failure.
+/// first, then for memory that is unused once the device has completed its work. `others` are asked
+/// for `bytes` bytes, and found only after a failure.
 ///
 /// # Errors
 /// The last error of `allocate`.

@@ -20,7 +20,7 @@ use rmm_core::{
 };
 use rmm_sys::{
     CuMemAccessFlags, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool,
-    CuMemPoolProps, CuResult, CuStream,
+    CuMemPoolProps, CuResult, CuStream, Driver,
 };
 
 use crate::capability::{addressable, calls_for, calls_for_freeing, check_alignment, wrong_device};
@@ -260,21 +260,27 @@ impl DriverPool {
         }
         check_alignment(resource, layout)?;
         let driver = calls_for(Some(stream))?;
-        let bytes = layout.size();
-        let allocate = || {
-            let mut pointer = DevicePtr::NULL;
-            // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it
-            // is borrowed.
-            let code = unsafe {
-                let handle = self.handle;
-                driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, handle, stream.as_raw())
-            };
-            check("cuMemAllocFromPoolAsync", code)
-                .map_err(|error| error.with_layout(layout).with_stream(stream.id()))?;
-            Ok(pointer)
-        };
+        let allocate = || self.ask_driver(&driver, stream, layout);
         let others = || self.place.get().map(|place| place.others(None));
-        allocate_with(Some(stream), bytes as u64, allocate, others)
+        allocate_with(Some(stream), layout.size() as u64, allocate, others)
+    }
+
+    fn ask_driver(
+        &self,
+        driver: &Driver,
+        stream: StreamRef<'_>,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        let mut pointer = DevicePtr::NULL;
+        let bytes = layout.size();
+        // SAFETY: `pointer` may be written to, the pool exists, and so does the stream while it is
+        // borrowed.
+        let code = unsafe {
+            driver.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, self.handle, stream.as_raw())
+        };
+        check("cuMemAllocFromPoolAsync", code)
+            .map_err(|error| error.with_layout(layout).with_stream(stream.id()))?;
+        Ok(pointer)
     }
 
     /// # Safety

@@ -94,8 +94,8 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1
-    /// MiB, or above the maximum size; the upstream's error if it cannot allocate the memory; the driver's if it cannot report
-    /// how much memory is free.
+    /// MiB, or above the maximum size; the upstream's error if it cannot allocate the memory; the
+    /// driver's if it cannot report how much memory is free.
     pub fn build(self) -> Result<ArenaMemoryResource<U>, Error>
     where
         U: 'static,

@@ -236,7 +236,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         Ok(pool)
     }
 
-    /// Builds a pool of this name that others do not know yet, in which all blocks are of `block` bytes if that is set.
+    /// Builds a pool of this name that others do not know yet, in which all blocks are of `block`
+    /// bytes if that is set.
     pub(crate) fn build_of(
         self,
         name: &'static str,

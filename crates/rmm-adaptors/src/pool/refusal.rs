@@ -29,7 +29,8 @@ impl PoolState {
     }
 }
 
-/// Step 12. The error of a request that no step has served. `upstream` is upstream's, if it refused.
+/// Step 12. The error of a request that no step has served. `upstream` is upstream's, if it
+/// refused.
 #[cold]
 pub(super) fn refuse(
     core: &PoolCore,

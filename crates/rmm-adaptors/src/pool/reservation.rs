@@ -222,8 +222,8 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for Reservation<U> {
 }
 
 // SAFETY: a block is split off a block of the pool that no one else knows, so it is one of the
-// pool's own, to which it is freed. No work uses it: it was allocated for any stream, and handed out
-// once. Its address is rounded up to the alignment inside a block with room for it.
+// pool's own, to which it is freed. No work uses it: it was allocated for any stream, and handed
+// out once. Its address is rounded up to the alignment inside a block with room for it.
 unsafe impl<U: SyncResource> SyncResource for Reservation<U> {
     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.take(None, layout)

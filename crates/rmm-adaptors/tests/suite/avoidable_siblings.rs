@@ -1,6 +1,6 @@
 //! Tests that no avoidable allocation failure occurs with several pools on one device: random
 //! programs near the device's memory, in which a model judges each failure. The model knows only
-//! the live blocks: everything else that any of the pools holds could be had.
+//! the live blocks: everything else that any of the pools holds could be returned.
 
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@ use rmm_core::{PoolUsage, TrimmableResource};
 use super::DriverPool;
 
 impl DriverPool {
-    /// The bytes that `trim` gives back to the device: what is reserved less. 0 if the driver
+    /// The bytes that `trim` releases to the device: what is reserved less. 0 if the driver
     /// cannot say.
     fn bytes_given(&self, trim: impl FnOnce()) -> u64 {
         let Ok(before) = self.reserved_bytes() else { return 0 };
