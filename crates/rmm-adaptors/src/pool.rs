@@ -73,9 +73,12 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// 4. growth, up to the [soft limit](PoolMemoryResourceBuilder::soft_maximum_size)
 /// 5. making the stream wait for others (`cuStreamWaitEvent`, never the host)
 /// 6. growth, up to the [hard limit](PoolMemoryResourceBuilder::maximum_size)
-/// 7. waiting on the host for the device
-/// 8. returning idle upstream blocks, and growth
-/// 9. an error that says what ran short
+/// 7. idle memory of other suballocators of the device, after its own
+/// 8. waiting on the host for the device
+/// 9. returning idle upstream blocks, and growth
+/// 10. waiting for memory of other suballocators
+/// 11. [callbacks](PoolMemoryResource::on_pressure) of the program
+/// 12. an error that says what ran short, and [what would help](rmm_core::Error::remedies)
 ///
 /// If the upstream supports [in-place growth](rmm_core::ExtendableResource) (virtual memory, for
 /// one), the pool stays one contiguous range: it maps only the missing pages next to a free block,

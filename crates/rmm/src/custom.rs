@@ -6,6 +6,7 @@
 
 pub use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, ExtendableResource, HOST_ALLOCATION_ALIGNMENT, Request,
-    Resource, StreamLifetime, SyncResource, adaptor, align_down, align_up, format_bytes,
-    is_aligned, is_pointer_aligned, is_supported_alignment, is_supported_base_resource_alignment,
+    Resource, StreamLifetime, SyncResource, TrimmableResource, adaptor, align_down, align_up,
+    format_bytes, is_aligned, is_pointer_aligned, is_supported_alignment,
+    is_supported_base_resource_alignment,
 };

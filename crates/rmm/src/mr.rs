@@ -12,10 +12,11 @@ pub use rmm_adaptors::{
     FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
     FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE,
     LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
-    OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset,
-    PoolStatistics, PrefetchResourceAdaptor, ReleasePolicy, StatisticsResourceAdaptor,
-    StatisticsScope, Tag, TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
-    TrackingFinding, TrackingReport, TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
+    ManualClock, OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
+    PoolPreset, PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy,
+    Reservation, StatisticsResourceAdaptor, StatisticsScope, Tag, TagScope, TagUsage,
+    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingReport,
+    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
 };
 pub use rmm_core::{
     AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResource, DeviceResourceRef,

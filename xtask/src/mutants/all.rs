@@ -3,6 +3,7 @@
 use super::list::{
     self, adaptors, beside, caches, capi, containers, core, cudarc, default_streams, device, end,
     foreign, fresh, heap, lost, python, streams,
+    foreign, fresh, heap, lost, siblings, streams,
 };
 use super::mutant::Mutant;
 
@@ -30,6 +31,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         fresh::MUTANTS,
         lost::MUTANTS,
         python::MUTANTS,
+        siblings::MUTANTS,
         streams::MUTANTS,
     ]
     .into_iter()

@@ -15,6 +15,7 @@ pub(super) mod fresh;
 pub(super) mod heap;
 pub(super) mod lost;
 pub(super) mod python;
+pub(super) mod siblings;
 pub(super) mod streams;
 
 use super::mutant::Mutant;

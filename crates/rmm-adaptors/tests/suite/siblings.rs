@@ -12,7 +12,8 @@ use rmm_core::{AnyResource, CaptureScope, CudaStream, DevicePtr, Resource, SyncR
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource,
 };
-use rmm_sim::{Machine, Schedule};
+use rmm_sim::{Checker, Machine, Schedule};
+use rmm_sys::CuResult;
 
 use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream};
 
@@ -124,6 +125,24 @@ fn pending_memory_of_every_sibling_is_had_by_a_wait() {
             .unwrap_or_else(|error| panic!("{who}: {error:?}"));
         free(asker, &on, block, 48 * MIB);
     });
+}
+
+#[test]
+fn a_sibling_that_asks_the_driver_for_nothing_waits() {
+    let machine = machine(64);
+    let _entered = machine.enter();
+    let builder = Pool::builder(CudaMemoryResource::new()).preset(PoolPreset::Deterministic);
+    let (sibling, on) = (builder.build().expect("a pool"), stream());
+    let askers: [AnyResource; 2] =
+        [AnyResource::new(pool()), AnyResource::new(CudaMemoryResource::new())];
+    for asker in askers {
+        hold_pending(&machine, &sibling, &on, 48 * MIB);
+        let before = waits(&machine);
+        let block = asker.allocate(&on, layout(48 * MIB)).expect("the sibling has it");
+        assert!(waits(&machine) > before, "only a wait shows that the memory is unused");
+        free(&asker, &on, block, 48 * MIB);
+        asker.trim_blocking(0);
+    }
 }
 
 #[test]
@@ -368,5 +387,49 @@ fn of_two_that_ask_each_other_at_once_one_succeeds() {
                 unsafe { pool.deallocate_sync(block, layout(60 * MIB)) };
             }
         }
+    }
+}
+
+/// What several resources of one device do when they are short of memory, one after another.
+fn ask_each_other(machine: &Machine) -> Result<(), rmm_core::Error> {
+    let limit = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(12));
+    let resources: Vec<AnyResource> = vec![
+        AnyResource::new(PoolMemoryResource::builder(limit.clone()).build()?),
+        AnyResource::new(PoolMemoryResource::builder(limit.clone()).build()?),
+        AnyResource::new(PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()?),
+        AnyResource::new(CudaAsyncMemoryResource::new()?),
+        AnyResource::new(limit),
+    ];
+    let streams = [CudaStream::new()?, CudaStream::new()?];
+    for (round, bytes) in [10 * MIB, 12 * MIB].into_iter().enumerate() {
+        for resource in &resources {
+            let on = &streams[round];
+            if let Ok(block) = resource.allocate(on, layout(bytes)) {
+                // A launch that fails is not the resource's.
+                let _busy = machine.launch(on.as_raw(), rmm_sim::Kernel::new("busy", |_| {}));
+                free(resource, on, block, bytes);
+            }
+        }
+    }
+    for resource in &resources {
+        resource.trim_blocking(0);
+    }
+    Ok(())
+}
+
+#[test]
+fn any_call_of_a_request_that_asks_others_may_fail() {
+    let runs = [(CuResult::OUT_OF_MEMORY, Schedule::Lazy), (CuResult::UNKNOWN, Schedule::Eager)];
+    for (code, schedule) in runs {
+        let description = Machine::builder().memory(16 * MIB).schedule(schedule);
+        let failed = Checker::new().machine(description).fail_each_call(code, |machine| {
+            let outcome = ask_each_other(machine);
+            if machine.failed_calls().is_empty() {
+                outcome.expect("nothing fails");
+                assert_eq!(machine.memory_in_use(0), 0, "all of it was returned");
+            }
+            machine.run_all();
+        });
+        assert!(failed > 50, "{failed} calls were made to fail");
     }
 }

@@ -1,0 +1,129 @@
+//! Mutants of what returns free memory: trims, siblings, limits, reservations, callbacks.
+
+use crate::mutants::mutant::Mutant;
+
+const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
+const IDLE_TIME: &str = "crates/rmm-adaptors/src/pool/idle_time.rs";
+const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
+const LIMITING: &str = "crates/rmm-adaptors/src/limiting.rs";
+const POOL_TRIM: &str = "crates/rmm-adaptors/src/pool/trim.rs";
+const PRESSURE: &str = "crates/rmm-adaptors/src/pool/pressure.rs";
+const REMEDY: &str = "crates/rmm-core/src/remedy.rs";
+const RESERVATION: &str = "crates/rmm-adaptors/src/pool/reservation.rs";
+const SIBLINGS: &str = "crates/rmm-core/src/siblings.rs";
+const TRIM_STACK: &str = "crates/rmm-core/src/resource/trim_stack.rs";
+
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "limit-asks-everyone",
+        file: SIBLINGS,
+        original: "member.id != self.id && limit.is_none_or(|limit| member.draws_on.contains(&limit))",
+        replacement: "member.id != self.id && (limit.is_none() || true)",
+        breaks: "each refusal by a limit empties pools that could not help",
+    },
+    Mutant {
+        name: "impossible-request-empties-siblings",
+        file: SIBLINGS,
+        original: "held > 0 && held.saturating_add(free) >= needed",
+        replacement: "held > 0 && (free >= needed || true)",
+        breaks: "a request for more than there is takes all idle memory of all pools",
+    },
+    Mutant {
+        name: "siblings-return-all-at-once",
+        file: SIBLINGS,
+        original: "give(other, |usage| usage.reserved.saturating_sub(missing))",
+        replacement: "give(other, |_| 0)",
+        breaks: "a sibling returns all its idle memory for a request that is short of little",
+    },
+    Mutant {
+        name: "sibling-never-waits",
+        file: SIBLINGS,
+        original: "resource.trim_to_blocking(0)",
+        replacement: "resource.trim_to(0)",
+        breaks: "a request fails while a sibling's memory waits for the device",
+    },
+    Mutant {
+        name: "kinds-of-memory-are-mixed",
+        file: SIBLINGS,
+        original: "kind.unwrap_or(MemoryKind::Device)",
+        replacement: "kind.map_or(MemoryKind::Device, |_| MemoryKind::Device)",
+        breaks: "pools of pinned memory are emptied for a request for device memory",
+    },
+    Mutant {
+        name: "trim-passes-bins-by",
+        file: TRIM_STACK,
+        original: "others.chain(ask::upstream(resource))",
+        replacement: "others.take(0).chain(ask::upstream(resource))",
+        breaks: "a trim of a stack leaves what its bins hold",
+    },
+    Mutant {
+        name: "trim-waits-during-a-capture",
+        file: POOL_TRIM,
+        original: "has_pending_frees(&session) && !session.may_capture()",
+        replacement: "has_pending_frees(&session)",
+        breaks: "a trim invalidates a capture",
+    },
+    Mutant {
+        name: "driver-pool-trim-waits-during-a-capture",
+        file: DRIVER_POOL,
+        original: "if !is_captured && !CaptureScope::is_announced() {",
+        replacement: "if !is_captured {",
+        breaks: "a trim of a driver pool invalidates a capture",
+    },
+    Mutant {
+        name: "siblings-before-own-idle-memory",
+        file: LADDER,
+        original: "is_refused && self.scarce().is_some_and(has_siblings)",
+        replacement: "is_refused && self.scarce().is_some_and(has_siblings) && false",
+        breaks: "a pool takes its siblings' memory and keeps its own",
+    },
+    Mutant {
+        name: "host-waits-before-siblings",
+        file: LADDER,
+        original: ".or_else(|| self.ask_for_idle())",
+        replacement: "",
+        breaks: "the host waits for the device while siblings hold idle memory",
+    },
+    Mutant {
+        name: "siblings-are-not-asked-to-wait",
+        file: LADDER,
+        original: ".or_else(|| self.ask_to_wait())",
+        replacement: "",
+        breaks: "a request fails while a sibling's memory waits for the device",
+    },
+    Mutant {
+        name: "limit-asks-no-one",
+        file: LIMITING,
+        original: "allocate_with(stream, padded, reserve, || Others::of_limit(self.id))",
+        replacement: "allocate_with(stream, padded, reserve, || Others::of_limit(LimitId::new()))",
+        breaks: "a limit refuses while pools over it hold idle memory",
+    },
+    Mutant {
+        name: "reservation-keeps-the-rest",
+        file: RESERVATION,
+        original: "if rest.bytes > 0 {\n            // Nothing has used it",
+        replacement: "if rest.bytes > 0 && false {\n            // Nothing has used it",
+        breaks: "what remains of a reservation is lost",
+    },
+    Mutant {
+        name: "callback-calls-callbacks",
+        file: PRESSURE,
+        original: "if RUNS.replace(true) {",
+        replacement: "if RUNS.replace(true) && false {",
+        breaks: "a callback that allocates calls itself",
+    },
+    Mutant {
+        name: "span-of-time-is-always-over",
+        file: IDLE_TIME,
+        original: "now.saturating_sub(self.since) >= self.after",
+        replacement: "now >= self.since.min(self.after)",
+        breaks: "memory goes back long before the time that was asked for",
+    },
+    Mutant {
+        name: "remedies-that-do-not-suffice-come-first",
+        file: REMEDY,
+        original: "(!remedy.is_enough, remedy.price, remedy.bytes)",
+        replacement: "(remedy.price, remedy.bytes)",
+        breaks: "the first remedy of an error does not help",
+    },
+];
