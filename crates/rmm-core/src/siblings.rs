@@ -37,7 +37,6 @@ use crate::{
 /// What a group's members draw on: the memory of a device, of one kind.
 type Key = (CuUuid, MemoryKind);
 
-#[derive(Debug)]
 struct Group {
     key: Key,
     members: Mutex<Vec<Member>>,
@@ -45,7 +44,6 @@ struct Group {
     turn: Mutex<()>,
 }
 
-#[derive(Clone, Debug)]
 struct Member {
     id: LimitId,
     resource: Weak<dyn TrimmableResource>,
@@ -80,10 +78,16 @@ impl Group {
 }
 
 /// A place in a group, from which others can be asked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Siblings {
     group: Arc<Group>,
     id: LimitId,
+}
+
+impl fmt::Debug for Siblings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Siblings").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 impl Siblings {
@@ -156,10 +160,16 @@ pub enum Effort {
 }
 
 /// Resources that may return memory.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Others {
     group: Arc<Group>,
     resources: Vec<Weak<dyn TrimmableResource>>,
+}
+
+impl fmt::Debug for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Others").field("count", &self.resources.len()).finish_non_exhaustive()
+    }
 }
 
 impl Others {

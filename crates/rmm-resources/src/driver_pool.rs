@@ -9,6 +9,7 @@ mod sharing;
 mod trim;
 
 use std::alloc::Layout;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -55,7 +56,6 @@ pub use sharing::ImportedPool;
 /// # }
 /// ```
 #[doc(alias = "cudaMemPool_t")]
-#[derive(Debug)]
 pub struct DriverPool {
     /// # Invariant
     /// A pool that exists as long as this value: either owned, and destroyed with it, or kept alive
@@ -354,6 +354,17 @@ impl DriverPool {
             // one.
             let _reported_later = stream.synchronize();
         }
+    }
+}
+
+/// One short line: resources show the pool that they allocate from.
+impl fmt::Debug for DriverPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriverPool")
+            .field("handle", &self.handle)
+            .field("is_owned", &self.is_owned)
+            .field("is_managed", &self.is_managed)
+            .finish_non_exhaustive()
     }
 }
 
