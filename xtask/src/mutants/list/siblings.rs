@@ -36,13 +36,6 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "a sibling returns all its idle memory for a request that is short of little",
     },
     Mutant {
-        name: "sibling-never-waits",
-        file: SIBLINGS,
-        original: "resource.trim_to_blocking(0)",
-        replacement: "resource.trim_to(0)",
-        breaks: "a request fails while a sibling's memory waits for the device",
-    },
-    Mutant {
         name: "kinds-of-memory-are-mixed",
         file: SIBLINGS,
         original: "kind.unwrap_or(MemoryKind::Device)",
@@ -83,13 +76,6 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: ".or_else(|| self.ask_for_idle())",
         replacement: "",
         breaks: "the host waits for the device while siblings hold idle memory",
-    },
-    Mutant {
-        name: "siblings-are-not-asked-to-wait",
-        file: LADDER,
-        original: ".or_else(|| self.ask_to_wait())",
-        replacement: "",
-        breaks: "a request fails while a sibling's memory waits for the device",
     },
     Mutant {
         name: "limit-asks-no-one",
