@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use crate::cargo::{WithCommand as _, cargo, describe, workspace_root};
 use crate::error::{Context as _, Result};
 
+mod plugin;
 mod wheel;
 
 /// What the build and the tests need beside the package itself.
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         run_step(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
         check_reports(&reports)?;
     }
-    Ok(())
+    plugin::run(&root, &folder, first, &wheel)
 }
 
 /// Builds the wheel with the interpreter of that environment, and returns its path.

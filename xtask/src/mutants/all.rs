@@ -2,8 +2,7 @@
 
 use super::list::{
     self, adaptors, beside, caches, capi, containers, core, cudarc, default_streams, device, end,
-    foreign, fresh, heap, lost, python, streams,
-    foreign, fresh, heap, lost, siblings, streams,
+    foreign, fresh, heap, lost, python, siblings, streams,
 };
 use super::mutant::Mutant;
 
