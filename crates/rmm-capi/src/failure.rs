@@ -56,7 +56,7 @@ impl From<&Error> for Failure {
         let status = match error.kind() {
             ErrorKind::OutOfMemory => RMM_RS_OUT_OF_MEMORY,
             ErrorKind::InvalidArgument | ErrorKind::OutOfRange => RMM_RS_INVALID_ARGUMENT,
-            ErrorKind::Unsupported => RMM_RS_REFUSED,
+            ErrorKind::Unsupported | ErrorKind::NotReady => RMM_RS_REFUSED,
             _ => RMM_RS_CUDA_ERROR,
         };
         let usage = error.usage();

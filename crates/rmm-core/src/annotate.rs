@@ -127,6 +127,16 @@ impl Annotator {
         }
     }
 
+    /// Reports that the allocator is about to copy, unmap and map a range of its memory (`true`),
+    /// or that it is done (`false`): until then accesses to the range are the allocator's own,
+    /// which respect no bounds, and the blocks in it stay allocated although it is unmapped. No
+    /// other work uses the range meanwhile.
+    pub fn suspended(&self, pointer: DevicePtr, bytes: usize, is_suspended: bool) {
+        if let Some(listener) = self.listener {
+            (listener.suspended)(pointer, bytes, is_suspended);
+        }
+    }
+
     #[cold]
     fn event(
         &self,

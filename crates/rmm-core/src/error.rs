@@ -44,6 +44,10 @@ pub enum ErrorKind {
     DriverUnavailable,
     /// The driver or device does not support this.
     Unsupported,
+    /// Not possible in the resource's present state, for another reason than memory: work is
+    /// pending, or a pool is asleep. It is once that has changed.
+    #[doc(alias = "CUDA_ERROR_NOT_READY")]
+    NotReady,
 }
 
 /// An error: its [kind](ErrorKind), for programs, and the details of the request, for people.
@@ -143,6 +147,22 @@ impl Error {
     #[cold]
     pub fn unsupported(origin: &'static str, message: impl Into<String>) -> Self {
         let mut error = Self::new(ErrorKind::Unsupported, origin);
+        error.0.message = Some(message.into());
+        error
+    }
+
+    /// `origin` cannot do it in its present state; `message` says what has to change.
+    ///
+    /// ```
+    /// use rmm_core::{Error, ErrorKind};
+    ///
+    /// let error = Error::not_ready("pool", "it is asleep: wake it first");
+    /// assert_eq!(error.kind(), ErrorKind::NotReady);
+    /// assert_eq!(error.to_string(), "pool is not ready: it is asleep: wake it first");
+    /// ```
+    #[cold]
+    pub fn not_ready(origin: &'static str, message: impl Into<String>) -> Self {
+        let mut error = Self::new(ErrorKind::NotReady, origin);
         error.0.message = Some(message.into());
         error
     }
@@ -307,6 +327,11 @@ impl Error {
         self.0.kind == ErrorKind::Unsupported
     }
 
+    /// Whether it is not possible in the resource's present state, as while work is pending.
+    pub fn is_not_ready(&self) -> bool {
+        self.0.kind == ErrorKind::NotReady
+    }
+
     /// What failed: a resource's name, or a driver function.
     pub fn origin(&self) -> &'static str {
         self.0.origin
@@ -404,6 +429,7 @@ impl fmt::Display for Error {
             ErrorKind::Driver => write!(f, "{origin} failed")?,
             ErrorKind::DriverUnavailable => write!(f, "no usable {origin}")?,
             ErrorKind::Unsupported => write!(f, "{origin} is not supported here")?,
+            ErrorKind::NotReady => write!(f, "{origin} is not ready")?,
         }
         if let Some(layout) = layout {
             let (size, alignment) = (layout.size(), layout.align());

@@ -103,7 +103,8 @@ impl VirtualMemoryResource {
 
 impl fmt::Debug for VirtualMemoryResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let VirtualMemoryStatistics { reserved_bytes, mapped_bytes, blocks } = self.statistics();
+        let VirtualMemoryStatistics { reserved_bytes, mapped_bytes, blocks, .. } =
+            self.statistics();
         f.debug_struct("VirtualMemoryResource")
             .field("page_size", &self.space.page)
             .field("reserved_bytes", &reserved_bytes)
@@ -180,6 +181,15 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
             return Err(Error::invalid_argument(NAME, message).with_layout(layout));
         }
         self.allocate_in(Placement::At(address), layout).map(|_| ())
+    }
+
+    unsafe fn suspend(&self, blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
+        // SAFETY: the caller's contract.
+        unsafe { self.space.suspend(blocks) }
+    }
+
+    fn resume(&self, blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
+        self.space.resume(blocks)
     }
 }
 

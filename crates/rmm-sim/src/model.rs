@@ -30,6 +30,7 @@ pub(crate) mod signature;
 pub(crate) mod sim_time;
 pub(crate) mod streams;
 pub(crate) mod suballocations;
+pub(crate) mod suspended;
 pub(crate) mod trace;
 pub(crate) mod vector_clock;
 pub(crate) mod violation;

@@ -19,6 +19,9 @@ pub struct Annotations {
     /// The program named so many bytes of memory, or they have no name any more. Memory that is
     /// freed or allocated again loses its name by itself.
     pub memory_named: fn(CuDevicePtr, usize, Option<&str>),
+    /// An allocator is about to copy, unmap and map so many bytes of its memory, with the blocks
+    /// that are allocated there (`true`), or it is done and the blocks are as before (`false`).
+    pub suspended: fn(CuDevicePtr, usize, bool),
 }
 
 /// A range that is allocated or freed.

@@ -415,12 +415,28 @@ pub unsafe trait ExtendableResource: SyncResource {
     /// [`allocate_sync`](SyncResource::allocate_sync).
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
-    /// [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange) if the addresses are in use, or do
-    /// not belong to the resource;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the address is not a
-    /// multiple of the page size; other kinds as the resource documents.
+    /// `OutOfMemory` if there is not enough; `OutOfRange` if addresses are in use, or not of the
+    /// resource; `InvalidArgument` if it is no multiple of the page size; others as documented.
     fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error>;
+
+    /// Returns the memory of blocks, which lose their contents and keep their addresses.
+    ///
+    /// # Errors
+    /// Unsupported by default. After others, [`resume`](Self::resume) brings all contents back.
+    ///
+    /// # Safety
+    /// They are allocated here with these layouts; no work uses them before they are resumed.
+    unsafe fn suspend(&self, _blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
+        Err(Error::unsupported(self.name(), "it cannot return memory and keep the addresses"))
+    }
+
+    /// Makes suspended blocks usable again, at their addresses.
+    ///
+    /// # Errors
+    /// As [`allocate_at`](Self::allocate_at). It can be tried again.
+    fn resume(&self, _blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// A typed request to a resource, in the manner of [`std::error::Error::provide`].

@@ -19,6 +19,7 @@ fn predicates(error: &Error) -> Vec<ErrorKind> {
         (error.is_driver(), ErrorKind::Driver),
         (error.is_driver_unavailable(), ErrorKind::DriverUnavailable),
         (error.is_unsupported(), ErrorKind::Unsupported),
+        (error.is_not_ready(), ErrorKind::NotReady),
     ]
     .into_iter()
     .filter_map(|(is, kind)| is.then_some(kind))
@@ -47,6 +48,11 @@ fn each_constructor_makes_its_kind_and_one_line() {
             Error::unsupported("export", "no handles"),
             ErrorKind::Unsupported,
             "export is not supported here: no handles",
+        ),
+        (
+            Error::not_ready("pool", "it is asleep"),
+            ErrorKind::NotReady,
+            "pool is not ready: it is asleep",
         ),
     ];
     for (error, kind, line) in cases {

@@ -1,11 +1,15 @@
 //! Reserved address ranges, and the physical memory that is mapped there.
 
+mod suspended;
+
 use std::alloc::Layout;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop};
 use rmm_sys::{CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocation, Driver};
 
+use self::suspended::Suspended;
 use super::addresses::Addresses;
 use crate::capability::{calls_for, wrong_device};
 
@@ -22,6 +26,8 @@ pub struct VirtualMemoryStatistics {
     pub mapped_bytes: u64,
     /// Blocks that are allocated.
     pub blocks: u64,
+    /// Bytes of those of them that are suspended: they have addresses and no physical memory.
+    pub suspended_bytes: u64,
 }
 
 /// The address ranges of a resource and what is mapped there. Dropping it unmaps and frees both.
@@ -43,6 +49,8 @@ struct SpaceState {
     reserved: Vec<(DevicePtr, usize)>,
     mapped_bytes: u64,
     blocks: u64,
+    /// The blocks that are suspended, by their addresses.
+    suspended: BTreeMap<u64, Suspended>,
     /// What the driver refused to unmap or release. `Drop` tries again.
     stuck: Vec<Stuck>,
 }
@@ -96,6 +104,7 @@ impl Space {
             reserved_bytes: state.reserved.iter().map(|&(_, bytes)| bytes as u64).sum(),
             mapped_bytes: state.mapped_bytes,
             blocks: state.blocks,
+            suspended_bytes: state.suspended.values().map(Suspended::bytes).sum(),
         }
     }
 
@@ -179,6 +188,15 @@ impl Space {
         Ok(DevicePtr(taken.expect("as many addresses were added just now, in one piece")))
     }
 
+    /// Makes physical memory.
+    fn create(&self, driver: &Driver, bytes: usize) -> Result<CuMemHandle, Error> {
+        let properties = CuMemAllocationProp::pinned(self.location);
+        let mut memory = CuMemHandle(0);
+        // SAFETY: `memory` may be written to, and the properties read.
+        let code = unsafe { driver.cuMemCreate(&raw mut memory, bytes, &raw const properties, 0) };
+        check("cuMemCreate", code).map(|()| memory)
+    }
+
     /// Maps new physical memory at a range that was taken. The error says whether the range is
     /// unmapped.
     fn map_memory(
@@ -187,11 +205,7 @@ impl Space {
         start: DevicePtr,
         bytes: usize,
     ) -> Result<(), (Error, bool)> {
-        let properties = CuMemAllocationProp::pinned(self.location);
-        let mut memory = CuMemHandle(0);
-        // SAFETY: `memory` may be written to, and the properties read.
-        let code = unsafe { driver.cuMemCreate(&raw mut memory, bytes, &raw const properties, 0) };
-        check("cuMemCreate", code).map_err(|error| (error, true))?;
+        let memory = self.create(driver, bytes).map_err(|error| (error, true))?;
         // SAFETY: all of the memory, which was made just now, at addresses that are reserved and
         // taken by this block alone.
         let code = unsafe { driver.cuMemMap(start, bytes, 0, memory, 0) };
@@ -225,10 +239,19 @@ impl Space {
             debug_assert!(false, "no block of this layout was ever allocated: {layout:?}");
             return;
         };
-        let is_unmapped = self.release(driver, Stuck::Mapping(start, bytes));
+        let suspended = self.state().suspended.remove(&start.0);
+        let was_suspended = suspended.is_some();
+        let is_unmapped = match suspended {
+            Some(suspended) => self.discard(driver, start, suspended),
+            None => self.release(driver, Stuck::Mapping(start, bytes)),
+        };
         let mut state = self.state();
         state.blocks -= 1;
-        if is_unmapped {
+        if was_suspended {
+            if is_unmapped {
+                state.addresses.release(start.0, bytes as u64);
+            }
+        } else if is_unmapped {
             state.mapped_bytes -= bytes as u64;
             state.addresses.release(start.0, bytes as u64);
         }
@@ -239,11 +262,21 @@ impl Drop for Space {
     fn drop(&mut self) {
         let Some(driver) = driver_for_drop() else { return };
         let _relaxed = RelaxedCapture::enter();
+        let suspended = std::mem::take(&mut self.state().suspended);
+        let unfreed: Vec<u64> = suspended.keys().copied().collect();
+        for (start, suspended) in suspended {
+            self.discard(driver, DevicePtr(start), suspended);
+        }
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for stuck in state.stuck.drain(..) {
             let _last_attempt = stuck.release(driver);
         }
         for (start, bytes) in state.reserved.drain(..) {
+            // As if it were mapped: a block that was never freed keeps its addresses.
+            let range = start.0..start.0 + bytes as u64;
+            if unfreed.iter().any(|start| range.contains(start)) {
+                continue;
+            }
             // SAFETY: reserved by `take_addresses`. The driver refuses if a block was never freed;
             // then the range stays reserved.
             let _stays_reserved = unsafe { driver.cuMemAddressFree(start, bytes) };

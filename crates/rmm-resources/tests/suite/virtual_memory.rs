@@ -162,3 +162,35 @@ fn clones_and_erased_handles_are_the_same_resource() {
     drop((resource, stream));
     assert_clean(&machine);
 }
+
+#[test]
+fn suspended_blocks_keep_their_addresses() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let resource = VirtualMemoryResource::new().unwrap();
+    let blocks =
+        [1, 3, 2].map(|count| (resource.allocate_sync(pages(count)).unwrap(), pages(count)));
+    // SAFETY: allocated above with these layouts, and not used.
+    unsafe { resource.suspend(&blocks) }.unwrap();
+    // SAFETY: as above: they are suspended already.
+    unsafe { resource.suspend(&blocks[1..]) }.unwrap();
+    let (page, total) = (pages(1).size() as u64, pages(6).size() as u64);
+    let held = resource.statistics();
+    assert_eq!((held.mapped_bytes, held.suspended_bytes, held.blocks), (0, total, 3));
+    let error = resource.allocate_at(blocks[0].0, pages(1)).unwrap_err();
+    assert!(error.is_out_of_range(), "{error}");
+    // One is freed, the others come back.
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { resource.deallocate_sync(blocks[0].0, blocks[0].1) };
+    resource.allocate_at(blocks[0].0, pages(1)).expect("its addresses are free");
+    resource.resume(&blocks[1..]).unwrap();
+    let held = resource.statistics();
+    assert_eq!((held.mapped_bytes, held.suspended_bytes, held.blocks), (6 * page, 0, 3));
+    for (block, layout) in blocks {
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { resource.deallocate_sync(block, layout) };
+    }
+    drop(resource);
+    machine.assert_no_violations();
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}

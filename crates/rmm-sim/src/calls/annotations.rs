@@ -25,6 +25,7 @@ pub(crate) static ANNOTATIONS: Annotations = Annotations {
     freed: |event| on_annotation(event, false),
     stream_named: on_stream_named,
     memory_named: on_memory_named,
+    suspended: on_suspended,
 };
 
 /// Calls `work` with the machine that the hints name, if it checks.
@@ -61,6 +62,14 @@ fn on_memory_named(pointer: CuDevicePtr, bytes: usize, name: Option<&str>) {
         }
         Some(_) => {}
         None => session.checks.memory_names.end(start),
+    });
+}
+
+fn on_suspended(pointer: CuDevicePtr, bytes: usize, is_suspended: bool) {
+    let start = address(pointer);
+    let range = start..start.saturating_add(bytes);
+    with_checking_machine(&[Hint::Address(start)], |session| {
+        session.checks.suspended.set(range, is_suspended);
     });
 }
 
@@ -110,6 +119,10 @@ impl State {
             self.checks.suballocations.allocate(root, event.owner, range, Arc::clone(&access));
         if let Err(broken) = twice {
             self.report_rule(broken, range, &access);
+        }
+        if self.checks.suspended.holds(range) {
+            // A thread that got it before reports it late.
+            return;
         }
         self.check_owner_change(ViolationKind::AllocatedInUse, range, &access);
         self.checks.memory_names.remove(range);
@@ -167,6 +180,10 @@ impl State {
         let taken = self.checks.suballocations.free(root, event.owner, range, Arc::clone(&access));
         if let Err(broken) = taken {
             self.report_rule(broken, range, &access);
+        }
+        if self.checks.suspended.holds(range) {
+            // Its next owner comes after the allocator's own accesses.
+            return;
         }
         self.check_owner_change(ViolationKind::FreedInUse, range, &access);
         self.checks.memory_names.keep_freed(range.start);

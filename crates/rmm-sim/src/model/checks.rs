@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::model::memory_names::MemoryNames;
 use crate::model::shadow::Shadow;
 use crate::model::suballocations::Suballocations;
+use crate::model::suspended::Suspended;
 use crate::model::vector_clock::VectorClock;
 use crate::model::violation::{Access, Violation, ViolationKind};
 
@@ -36,6 +37,8 @@ pub(crate) struct Checks {
     pub(crate) shadow: Shadow,
     pub(crate) suballocations: Suballocations,
     pub(crate) memory_names: MemoryNames,
+    /// What an allocator copies, unmaps and maps: its own accesses respect no bounds.
+    pub(crate) suspended: Suspended,
     /// The last frees of whole allocations.
     freed: VecDeque<(Range<usize>, Arc<Access>)>,
     violations: Vec<Violation>,
@@ -68,6 +71,7 @@ impl Checks {
             shadow: Shadow::default(),
             suballocations: Suballocations::default(),
             memory_names: MemoryNames::default(),
+            suspended: Suspended::default(),
             freed: VecDeque::new(),
             violations: Vec::new(),
         }

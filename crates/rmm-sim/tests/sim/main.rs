@@ -27,6 +27,7 @@ mod pool_sharing;
 mod pools;
 mod prefetches;
 mod streams;
+mod suspended;
 mod threads;
 mod times;
 mod virtual_memory;

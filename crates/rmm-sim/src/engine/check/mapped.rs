@@ -58,7 +58,10 @@ impl State {
             return;
         }
         let access = self.access_after(Operation::Free, "cuMemUnmap", None);
-        if let Err(broken) = self.checks.suballocations.end_within(root, range) {
+        // What an allocator suspends it maps again.
+        if !self.checks.suspended.holds(range)
+            && let Err(broken) = self.checks.suballocations.end_within(root, range)
+        {
             self.report_rule(broken, range, &access);
         }
         // The history stays until the addresses are mapped again: freeing the addresses must be
