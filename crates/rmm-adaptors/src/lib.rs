@@ -66,8 +66,7 @@ pub use logging::{
     LOG_FILE_VARIABLE, LOG_HEADER, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
 };
 pub use pool::{
-    GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics, Pressure, PressureCallback, ReleasePolicy, Reservation,
+    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback, ReleasePolicy, Reservation, SleepOptions,
 };
 pub use prefetch::PrefetchResourceAdaptor;
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};

@@ -1,6 +1,7 @@
 //! A stream-ordered pool.
 
 mod allocate;
+mod asleep;
 mod builder;
 mod caches;
 mod close;
@@ -13,6 +14,7 @@ mod growth;
 mod hash;
 mod heap;
 mod idle_time;
+mod host_copy;
 mod ladder;
 mod live;
 mod now;
@@ -28,6 +30,7 @@ mod remedies;
 mod reservation;
 mod session;
 mod shrink;
+mod sleep;
 mod state;
 mod statistics;
 mod streams;
@@ -56,6 +59,7 @@ pub use idle_time::ManualClock;
 pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 pub use pressure_callbacks::{Pressure, PressureCallback};
 pub use reservation::Reservation;
+pub use sleep::{Contents, CopyProgress, SleepOptions};
 pub use statistics::{PoolBlock, PoolStatistics};
 pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 

@@ -11,5 +11,7 @@ mod pool;
 mod pool_end;
 #[path = "captures/pool_order.rs"]
 mod pool_order;
+#[path = "captures/pool_sleep.rs"]
+mod pool_sleep;
 #[path = "suite/support.rs"]
 mod support;

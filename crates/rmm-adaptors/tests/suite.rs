@@ -63,6 +63,8 @@ mod pool_many_streams;
 mod pool_old_driver;
 #[path = "suite/pool_order.rs"]
 mod pool_order;
+#[path = "suite/pool_sleep.rs"]
+mod pool_sleep;
 #[path = "suite/pool_streams.rs"]
 mod pool_streams;
 #[path = "suite/pool_threads.rs"]

@@ -8,15 +8,7 @@ pub use rmm_adaptors::TracingResourceAdaptor;
 pub use rmm_adaptors::{
     AlignedResourceAdaptor, AllocationCounters, ArenaMemoryResource, ArenaMemoryResourceBuilder,
     ArenaOfStream, ArenaReport, ArenaStatistics, BinningMemoryResource,
-    BinningMemoryResourceBuilder, CallSite, CallbackMemoryResource, Counter, FailedAllocation,
-    FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
-    FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE,
-    LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
-    ManualClock, OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy,
-    Reservation, StatisticsResourceAdaptor, StatisticsScope, Tag, TagScope, TagUsage,
-    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingReport,
-    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
+    BinningMemoryResourceBuilder, CallSite, CallbackMemoryResource, Contents, CopyProgress, Counter, FailedAllocation, FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource, FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE, LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder, ManualClock, OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy, Reservation, SleepOptions, StatisticsResourceAdaptor, StatisticsScope, Tag, TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingReport, TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
 };
 pub use rmm_core::{
     AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResource, DeviceResourceRef,
@@ -26,14 +18,14 @@ pub use rmm_core::{
 #[cfg(unix)]
 pub use rmm_resources::ImportedPool;
 pub use rmm_resources::{
-    CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder, CudaAsyncMemoryResource,
-    CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
+    CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder,
+    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
     CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
     CurrentResourceGuard, DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource,
-    PinnedFlags, PinnedHostMemoryResource, PoolReuse, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource, VirtualMemoryResourceBuilder,
-    VirtualMemoryStatistics, current_device_resource, per_device_resource,
-    reset_current_device_resource, reset_per_device_resource, set_current_device_resource,
-    set_per_device_resource, with_current_device_resource,
+    PinnedFlags, PinnedHostMemoryResource, PoolReuse,
+    SamHeadroomMemoryResource, SystemMemoryResource, VirtualMemoryResource,
+    VirtualMemoryResourceBuilder, VirtualMemoryStatistics, current_device_resource,
+    per_device_resource, reset_current_device_resource, reset_per_device_resource,
+    set_current_device_resource, set_per_device_resource, with_current_device_resource,
 };
 pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec};

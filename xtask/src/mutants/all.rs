@@ -2,7 +2,7 @@
 
 use super::list::{
     self, adaptors, beside, caches, capi, containers, core, cudarc, default_streams, device, end,
-    foreign, fresh, heap, lost, python, siblings, streams,
+    foreign, fresh, heap, lost, python, siblings, sleep, streams,
 };
 use super::mutant::Mutant;
 
@@ -31,6 +31,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         lost::MUTANTS,
         python::MUTANTS,
         siblings::MUTANTS,
+        sleep::MUTANTS,
         streams::MUTANTS,
     ]
     .into_iter()

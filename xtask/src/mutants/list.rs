@@ -16,6 +16,7 @@ pub(super) mod heap;
 pub(super) mod lost;
 pub(super) mod python;
 pub(super) mod siblings;
+pub(super) mod sleep;
 pub(super) mod streams;
 
 use super::mutant::Mutant;
@@ -320,8 +321,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "device-wait-fails-unseen",
         file: SESSION,
-        original: "resume_unwind(panic)).is_ok() {",
-        replacement: "resume_unwind(panic)).is_ok() || true {",
+        original: "resume_unwind(panic))?;",
+        replacement: "resume_unwind(panic)).unwrap_or(());",
         breaks: "after a failed wait for the device all memory counts as free",
     },
     Mutant {

@@ -160,6 +160,7 @@ impl PoolCore {
         missed: Option<(Class, Take)>,
     ) -> Result<DevicePtr, Error> {
         let mut state = self.lock();
+        state.phase.check_awake(self.name)?;
         let list = match stream {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::ANY_STREAM,

@@ -44,6 +44,7 @@ impl PoolCore {
             // stays allocated.
             Err(_) => return,
         };
+        self.end_sleep();
         let chunks = self.lock().blocks_to_return(&unknown);
         // A panic of upstream was reported when it began, and must not leave a `Drop`.
         let _reported = give_back_all(chunks, upstream);

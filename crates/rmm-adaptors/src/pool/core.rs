@@ -25,6 +25,9 @@ use super::statistics::PoolStatistics;
 use crate::sync::cache_padded::CachePadded;
 use crate::sync::fence::Fences;
 
+/// No value of the watch word: 2^32 - 1 captures are never announced.
+const NEVER_CALM: u64 = u64::MAX;
+
 #[derive(Debug)]
 pub(super) struct PoolCore {
     /// Lock order: a cache is a leaf. Take no other lock while inside one.
@@ -154,6 +157,17 @@ impl PoolCore {
         watch::word() == self.calm.load(Ordering::Relaxed)
     }
 
+    /// Ends the fast path of all threads: they take the lock, where they see what the pool does.
+    /// Returns what [`open_fast_path`](Self::open_fast_path) wants.
+    pub(super) fn close_fast_path(&self) -> u64 {
+        self.calm.swap(NEVER_CALM, Ordering::Relaxed)
+    }
+
+    /// Allows the fast path again.
+    pub(super) fn open_fast_path(&self, calm: u64) {
+        self.calm.store(calm, Ordering::Relaxed);
+    }
+
     /// Checks that the pool's context still works, if one has ended since the last check.
     ///
     /// # Errors
@@ -161,9 +175,14 @@ impl PoolCore {
     #[cold]
     pub(super) fn check_context(&self) -> Result<(), Error> {
         let ends = watch::ends(watch::word());
-        if ends != self.calm.load(Ordering::Relaxed) {
+        let calm = self.calm.load(Ordering::Relaxed);
+        if ends != calm {
             self.context.check_works()?;
-            self.calm.store(ends, Ordering::Relaxed);
+            if calm != NEVER_CALM {
+                // Unless the fast path was closed meanwhile.
+                let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+                let _closed = self.calm.compare_exchange(calm, ends, set, seen);
+            }
         }
         Ok(())
     }

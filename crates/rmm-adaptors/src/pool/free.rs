@@ -177,6 +177,7 @@ impl PoolCore {
         };
         if let Some(class) = class
             && state.timeline.is_cached(list)
+            && state.phase.is_awake()
             && self.put_in_cache(&mut state, stream, list, class, pointer)
         {
             return;

@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{MutexGuard, PoisonError};
 
-use rmm_core::{Device, StreamRef, SyncResource};
+use rmm_core::{Device, Error, StreamRef, SyncResource};
 
 use super::core::PoolCore;
 use super::heap::ListId;
@@ -67,10 +67,34 @@ impl<'p> Session<'p> {
     /// # Errors
     /// What `work` panicked with.
     pub(super) fn unlocked<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Panic> {
+        self.away += 1;
         self.state = None;
         let outcome = catch_unwind(AssertUnwindSafe(work));
         self.state = Some(self.core.lock());
+        self.come_back();
         outcome
+    }
+
+    fn come_back(&mut self) {
+        self.away -= 1;
+        if self.away == 0 && !self.phase.is_awake() {
+            self.core.settled.notify_all();
+        }
+    }
+
+    /// Waits on this thread until no other session is in the middle of its work. None begins any,
+    /// since the pool is not awake.
+    pub(super) fn wait_until_alone(&mut self) {
+        while self.away > 0 {
+            self.wait_once();
+        }
+    }
+
+    /// Waits for the signal that a call to upstream has ended.
+    fn wait_once(&mut self) {
+        let state = self.state.take().expect("the lock is held between the calls of a session");
+        let state = self.core.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        self.state = Some(state);
     }
 
     /// Calls upstream for `bytes`, which count as pending meanwhile.
@@ -120,25 +144,34 @@ impl<'p> Session<'p> {
     /// Waits on this thread until a call to upstream of another session has ended since `settled`
     /// of them had, if one is in progress.
     pub(super) fn wait_for_others(&mut self, settled: u64) {
+        self.away += 1;
         while self.settled_of_others() == settled && self.others_call() {
-            let state = self.state.take().expect("the lock is held between the calls of a session");
-            let state = self.core.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
-            self.state = Some(state);
+            self.wait_once();
         }
+        self.come_back();
     }
 
     /// Waits on this thread until the device has completed all work. Then everything freed before
     /// is idle.
     pub(super) fn wait_for_device(&mut self) {
+        // If it fails nothing is known to be idle, and the request goes on to its next step.
+        let _unknown = self.try_wait_for_device();
+    }
+
+    /// As [`wait_for_device`](Self::wait_for_device).
+    ///
+    /// # Errors
+    /// The driver's: then nothing is known.
+    pub(super) fn try_wait_for_device(&mut self) -> Result<(), Error> {
         let cut = self.cut();
         self.statistics.host_waits += 1;
         let name = self.core.name;
         let waited = self.unlocked(|| trace::waiting(name, Device::synchronize_current));
         // A subscriber of the program may panic.
-        if waited.unwrap_or_else(|panic| resume_unwind(panic)).is_ok() {
-            self.timeline.finish_cut(&cut);
-            self.reclaim_completed();
-        }
+        waited.unwrap_or_else(|panic| resume_unwind(panic))?;
+        self.timeline.finish_cut(&cut);
+        self.reclaim_completed();
+        Ok(())
     }
 }
 

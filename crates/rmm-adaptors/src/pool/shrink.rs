@@ -89,6 +89,9 @@ impl PoolCore {
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
         let mut session = Session::new(self);
+        if !session.phase.is_awake() {
+            return 0;
+        }
         self.flush_caches(&mut session);
         self.caches.shrink();
         session.transfer.shrink();
@@ -137,6 +140,9 @@ impl PoolCore {
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
         let mut session = Session::new(self);
+        if !session.phase.is_awake() {
+            return 0;
+        }
         if session.may_capture() {
             return 0;
         }

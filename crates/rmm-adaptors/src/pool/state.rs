@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncResource};
 
+use super::asleep::Phase;
 use super::caches::{Caches, LargeDemand};
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::idle_time::IdleTime;
@@ -108,6 +109,9 @@ pub(super) struct PoolState {
     pub(super) returning: u32,
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
+    /// Sessions that have released the lock and will take it again.
+    pub(super) away: u32,
+    pub(super) phase: Phase,
     pub(super) statistics: PoolStatistics,
     release_trigger: ReleaseTrigger,
     /// The span of time after which unused memory goes back, if it does.
@@ -133,6 +137,8 @@ impl PoolState {
             pending: 0,
             returning: 0,
             settled: 0,
+            away: 0,
+            phase: Phase::Awake,
             statistics: PoolStatistics::default(),
             release_trigger: ReleaseTrigger::default(),
             idle_time: None,
@@ -500,6 +506,7 @@ impl PoolState {
             live_bytes: self.heap.live().saturating_sub(cached_bytes),
             cached_bytes,
             largest_free_bytes: self.heap.largest_free(),
+            asleep_bytes: self.phase.asleep_bytes(),
             events_recorded: asked.records,
             event_queries: asked.queries,
             stream_waits: asked.waits,

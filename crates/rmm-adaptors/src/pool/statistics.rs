@@ -31,6 +31,9 @@ pub struct PoolStatistics {
     pub peak_live_bytes: u64,
     /// Bytes allocated from upstream now.
     pub reserved_bytes: u64,
+    /// Part of `reserved_bytes`: has addresses and no memory, since the pool
+    /// [sleeps](super::PoolMemoryResource::sleep).
+    pub asleep_bytes: u64,
     /// Peak of `reserved_bytes`.
     pub peak_reserved_bytes: u64,
     /// Bytes of the largest free block: freed by one stream, or idle.

@@ -1,0 +1,389 @@
+//! Sleep: all physical memory goes back to the device, all addresses stay, and the pool maps memory
+//! there again when it wakes up.
+//!
+//! Falling asleep, with the pool's lock released from 4 on:
+//!
+//! 1. no thread gets memory any more, and those that are in the middle of a request finish it
+//! 2. caches are flushed, and not filled while the pool sleeps: an address in a cache would be
+//!    handed out without a look at the pool
+//! 3. all work of the device is waited for
+//! 4. contents are copied to the host, if they are to be kept
+//! 5. upstream suspends all blocks, all or none
+//!
+//! A step that fails is undone, and the pool is awake. Waking up is 5 and 4 backwards; if that
+//! fails, the pool goes on sleeping.
+
+mod options;
+
+use std::alloc::Layout;
+use std::mem::ManuallyDrop;
+use std::panic::resume_unwind;
+
+use rmm_core::{
+    CudaStream, DevicePtr, Error, ErrorKind, ExtendableResource, RelaxedCapture, StreamRef,
+    SyncResource,
+};
+
+use super::PoolMemoryResource;
+use super::asleep::{Asleep, Phase};
+use super::core::PoolCore;
+use super::host_copy::HostCopy;
+use super::session::Session;
+use super::state::PoolState;
+pub use options::{Contents, CopyProgress, SleepOptions};
+
+impl<U: SyncResource> PoolMemoryResource<U> {
+    /// Returns all of the pool's physical memory to the device, and keeps all of its addresses:
+    /// [`wake`](Self::wake) makes them usable again. For programs that take turns with a GPU, as
+    /// inference servers that swap models, while their containers stay alive. Returns the bytes.
+    ///
+    /// Refuses while work is pending; [`sleep_with`](Self::sleep_with) can wait for it, and says
+    /// where contents go. The pool has to be over
+    /// [`VirtualMemoryResource`](rmm_resources::VirtualMemoryResource).
+    ///
+    /// While the pool sleeps, allocating fails with
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady), and frees are accepted. Free memory
+    /// sleeps too and is there again afterwards: [`trim`](Self::trim) before returns it for good.
+    /// Dropping a pool that sleeps is fine.
+    ///
+    /// **Cost.** Three driver calls for each upstream block, and four to wake it up. Blocks are of
+    /// up to 256 MiB in a large pool.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::{Contents, PoolMemoryResource};
+    /// use rmm_core::{CudaStream, Device, Resource};
+    /// use rmm_resources::VirtualMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(8 << 20, 256)?);
+    /// let before = Device::memory_info()?.free;
+    /// let weights = pool.allocate(&stream, layout)?;
+    ///
+    /// // SAFETY: no work uses the block before the pool is awake again.
+    /// let bytes = unsafe { pool.sleep(Contents::ToHost)? };
+    /// assert_eq!((bytes, Device::memory_info()?.free), (8 << 20, before));
+    /// assert!(pool.allocate(&stream, layout).unwrap_err().is_not_ready());
+    ///
+    /// pool.wake()?; // `weights` is as before
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { pool.deallocate(&stream, weights, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if work is pending, or the pool is
+    /// not awake; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the upstream
+    /// cannot keep addresses, if a stream may be under capture, or while memory is [reserved for
+    /// graphs](Self::release_graph_memory);
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is too little host
+    /// memory; else the driver's. After an error the pool is awake and its blocks hold what they
+    /// held. Only if the driver refuses to undo its half of the way the pool is
+    /// [asleep](Self::is_asleep) all the same.
+    ///
+    /// # Safety
+    /// From this call until the pool is awake again, no work uses its memory and no thread
+    /// dereferences it: neither work that is enqueued meanwhile, nor earlier work of another
+    /// context than the pool's. With [`Contents::Discard`], what the blocks hold afterwards is
+    /// undefined: it is written before it is read.
+    #[doc(alias = "sleep_mode")]
+    #[doc(alias = "cuMemUnmap")]
+    pub unsafe fn sleep(&self, contents: Contents) -> Result<u64, Error> {
+        // SAFETY: the caller's contract.
+        unsafe { self.sleep_with(SleepOptions::new(contents)) }
+    }
+
+    /// As [`sleep`](Self::sleep), with options.
+    ///
+    /// # Errors
+    /// As [`sleep`](Self::sleep).
+    ///
+    /// # Safety
+    /// As [`sleep`](Self::sleep).
+    pub unsafe fn sleep_with(&self, options: SleepOptions<'_>) -> Result<u64, Error> {
+        // SAFETY: the caller's contract.
+        unsafe { self.inner.core.sleep(&self.inner.upstream, options) }
+    }
+
+    /// Wakes a pool that sleeps: maps memory at all of its addresses, and copies contents back that
+    /// were kept. Returns the bytes; 0 if the pool is awake already. When it returns, the copies
+    /// are complete: work that is enqueued afterwards may use the blocks on any stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the device has too little
+    /// memory by now; [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if another thread is
+    /// putting the pool to sleep or waking it; else the driver's. After an error the pool sleeps as
+    /// before, with what it keeps in host memory, and this can be called again.
+    pub fn wake(&self) -> Result<u64, Error> {
+        self.wake_with(|_| ())
+    }
+
+    /// As [`wake`](Self::wake). Calls `report` now and then while contents are copied back, on this
+    /// thread, with no lock held. If it panics, the pool goes on sleeping.
+    ///
+    /// # Errors
+    /// As [`wake`](Self::wake).
+    pub fn wake_with(&self, mut report: impl FnMut(CopyProgress)) -> Result<u64, Error> {
+        self.inner.core.wake(&self.inner.upstream, &mut report)
+    }
+
+    /// Whether the pool sleeps, or a thread is putting it to sleep or waking it.
+    pub fn is_asleep(&self) -> bool {
+        !self.inner.core.lock().phase.is_awake()
+    }
+}
+
+type Pieces = Vec<(DevicePtr, Layout)>;
+
+/// A pool that is not awake, and is so again when this is dropped.
+struct Change<'s, 'p> {
+    session: &'s mut Session<'p>,
+    /// What the pool compares on its fast path while it is awake.
+    calm: u64,
+}
+
+impl Drop for Change<'_, '_> {
+    fn drop(&mut self) {
+        self.session.phase = Phase::Awake;
+        self.session.core.open_fast_path(self.calm);
+    }
+}
+
+impl<'s, 'p> Change<'s, 'p> {
+    /// Keeps all threads from allocating, and waits for those that are in the middle of it.
+    fn begin(session: &'s mut Session<'p>) -> Result<Self, Error> {
+        session.phase.check_awake(session.core.name)?;
+        session.phase = Phase::Changing;
+        let calm = session.core.close_fast_path();
+        let change = Self { session, calm };
+        change.session.wait_until_alone();
+        Ok(change)
+    }
+
+    /// The pool sleeps from now on.
+    fn keep(self, pieces: Pieces, contents: Option<HostCopy>) {
+        // It ends without waking the pool.
+        let mut change = ManuallyDrop::new(self);
+        let calm = change.calm;
+        change.session.phase = Phase::Asleep(Asleep { pieces, contents, calm });
+    }
+
+    /// Waits for the device, and finds out what has to be suspended and copied.
+    fn prepare(&mut self, waits: bool) -> Result<(Pieces, Vec<(u64, u64)>), Error> {
+        let core = self.session.core;
+        let session = &mut *self.session;
+        core.flush_caches(session);
+        if session.may_capture() {
+            let why =
+                "a pool cannot fall asleep during a capture, whose graph would use its memory";
+            return Err(Error::unsupported(core.name, why));
+        }
+        if !session.graph_blocks.is_empty() {
+            let why = "memory is reserved for graphs, which may be launched at any time";
+            return Err(Error::unsupported(core.name, why));
+        }
+        if !waits && session.has_pending_work()? {
+            let why = "work is pending: synchronize, or allow it to wait";
+            return Err(Error::not_ready(core.name, why));
+        }
+        session.try_wait_for_device()?;
+        let pieces = session.heap.pieces().map(|piece| session.upstream_block(piece));
+        let pieces = pieces.map(|block| (block.base, block.layout)).collect();
+        Ok((pieces, session.live_ranges()))
+    }
+}
+
+impl PoolCore {
+    /// What suspends and resumes this pool's blocks.
+    fn sleeper<'u>(
+        &self,
+        upstream: &'u dyn SyncResource,
+    ) -> Result<&'u dyn ExtendableResource, Error> {
+        let why = "only a pool over `VirtualMemoryResource` can return memory and keep addresses";
+        let unsupported = || Error::unsupported(self.name, why);
+        let extendable = self.extendable(upstream).ok_or_else(unsupported)?;
+        // SAFETY: no blocks.
+        match unsafe { extendable.suspend(&[]) } {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                Err(unsupported().with_source(error))
+            }
+            answer => answer.map(|()| extendable),
+        }
+    }
+
+    /// Reports to the checker that blocks are this pool's to copy, unmap and map, or not any more.
+    fn annotate_sleep(&self, pieces: &[(DevicePtr, Layout)], is_asleep: bool) {
+        for (base, layout) in pieces {
+            self.annotator.suspended(*base, layout.size(), is_asleep);
+        }
+    }
+
+    /// # Safety
+    /// As [`PoolMemoryResource::sleep`].
+    unsafe fn sleep(
+        &self,
+        upstream: &dyn SyncResource,
+        mut options: SleepOptions<'_>,
+    ) -> Result<u64, Error> {
+        let extendable = self.sleeper(upstream)?;
+        let _context = self.context.enter()?;
+        let _relaxed = RelaxedCapture::enter();
+        let mut session = Session::new(self);
+        let mut change = Change::begin(&mut session)?;
+        let (pieces, live) = change.prepare(options.waits)?;
+        let mut contents = None;
+        let suspended = change.session.unlocked(|| {
+            self.annotate_sleep(&pieces, true);
+            if options.contents == Contents::ToHost {
+                let mut copy = HostCopy::allocate(options.take_host_memory(), &live)?;
+                let mut report = |copied, total| {
+                    if let Some(report) = &mut options.report {
+                        report(CopyProgress { copied, total });
+                    }
+                };
+                // SAFETY: the ranges are blocks of the pool, all work of the context has completed,
+                // and by the caller's contract there is no other.
+                unsafe { copy.copy_to_host(&mut report) }?;
+                contents = Some(copy);
+            }
+            // SAFETY: the pieces came from this upstream with these layouts; all uses have
+            // completed, and by the caller's contract none begins.
+            unsafe { extendable.suspend(&pieces) }
+        });
+        let failed = match suspended {
+            Ok(Ok(())) => {
+                let bytes = pieces.iter().map(|(_, layout)| layout.size() as u64).sum();
+                change.keep(pieces, contents);
+                return Ok(bytes);
+            }
+            failed => failed,
+        };
+        // No block has lost its contents, and none needs new memory.
+        let resumed = change.session.unlocked(|| {
+            extendable.resume(&pieces).map(|()| {
+                self.annotate_sleep(&pieces, false);
+                drop(contents.take());
+            })
+        });
+        let is_awake = matches!(resumed, Ok(Ok(())));
+        if is_awake {
+            drop(change);
+        } else {
+            change.keep(pieces, contents);
+        }
+        drop(session);
+        match failed {
+            Ok(Err(error)) if is_awake => Err(error),
+            Ok(error) => {
+                let why = "the driver refused half-way, and refused to go back: wake the pool";
+                Err(error.map_or_else(
+                    |error| Error::not_ready(self.name, why).with_source(error),
+                    |()| Error::not_ready(self.name, why),
+                ))
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Forgets what it keeps for blocks that never wake up, at the pool's end.
+    pub(super) fn end_sleep(&self) {
+        let phase = std::mem::take(&mut self.lock().phase);
+        if let Phase::Asleep(asleep) = &phase {
+            self.annotate_sleep(&asleep.pieces, false);
+        }
+    }
+
+    fn wake(
+        &self,
+        upstream: &dyn SyncResource,
+        report: &mut dyn FnMut(CopyProgress),
+    ) -> Result<u64, Error> {
+        let mut session = Session::new(self);
+        if session.phase.is_awake() {
+            return Ok(0);
+        }
+        let extendable = self.sleeper(upstream)?;
+        let _context = self.context.enter()?;
+        let _relaxed = RelaxedCapture::enter();
+        let (mut asleep, live) = match std::mem::replace(&mut session.phase, Phase::Changing) {
+            Phase::Asleep(asleep) => (asleep, session.live_ranges()),
+            other => {
+                session.phase = other;
+                let why = "another thread is putting it to sleep or waking it";
+                return Err(Error::not_ready(self.name, why));
+            }
+        };
+        let woken = session.unlocked(|| {
+            extendable.resume(&asleep.pieces)?;
+            if let Some(contents) = &mut asleep.contents {
+                let mut report = |copied, total| report(CopyProgress { copied, total });
+                // SAFETY: the ranges are live blocks of the pool, whose memory was mapped just now;
+                // by the contract of `sleep` no other work uses it.
+                unsafe { contents.copy_to_device(&live, &mut report) }?;
+            }
+            Ok(())
+        });
+        match woken {
+            Ok(Ok(())) => {
+                let (bytes, calm) = (asleep.bytes(), asleep.calm);
+                let freed = session.unlocked(|| {
+                    self.annotate_sleep(&asleep.pieces, false);
+                    drop(asleep);
+                });
+                session.phase = Phase::Awake;
+                self.open_fast_path(calm);
+                drop(session);
+                freed.unwrap_or_else(|panic| resume_unwind(panic));
+                Ok(bytes)
+            }
+            failed => {
+                // What is refused here stays mapped until the next attempt.
+                let _suspended = session.unlocked(|| {
+                    // SAFETY: as when the pool fell asleep; the copies have completed or failed.
+                    unsafe { extendable.suspend(&asleep.pieces) }
+                });
+                session.phase = Phase::Asleep(asleep);
+                drop(session);
+                failed.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| 0)
+            }
+        }
+    }
+}
+
+impl PoolState {
+    /// Whether a stream that the pool knows has work, as far as the driver says.
+    ///
+    /// # Errors
+    /// If it does not.
+    fn has_pending_work(&self) -> Result<bool, Error> {
+        for list in self.timeline.lists() {
+            if let Some(handle) = self.timeline.late_handle(list) {
+                // SAFETY: the stream exists, as `late_handle` says; the lock is held.
+                if !unsafe { CudaStream::is_idle_raw(handle) }? {
+                    return Ok(true);
+                }
+            }
+        }
+        StreamRef::legacy().is_idle().map(|is_idle| !is_idle)
+    }
+
+    /// The addresses and bytes of all live blocks, adjacent ones as one, by address.
+    fn live_ranges(&self) -> Vec<(u64, u64)> {
+        let live = self.heap.blocks().filter(|block| block.free_in.is_none());
+        let mut blocks: Vec<(u64, u64)> =
+            live.map(|block| (self.base(block.segment).0 + block.offset, block.size)).collect();
+        blocks.sort_unstable();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (start, bytes) in blocks {
+            match ranges.last_mut() {
+                Some((before, length)) if *before + *length == start => *length += bytes,
+                _ => ranges.push((start, bytes)),
+            }
+        }
+        ranges
+    }
+}

@@ -1,0 +1,113 @@
+//! Mutants of pools that sleep.
+
+use crate::mutants::mutant::Mutant;
+
+const SLEEP: &str = "crates/rmm-adaptors/src/pool/sleep.rs";
+const SESSION: &str = "crates/rmm-adaptors/src/pool/session.rs";
+const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
+const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
+const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
+const HOST_COPY: &str = "crates/rmm-adaptors/src/pool/host_copy.rs";
+const SUSPENDED: &str = "crates/rmm-resources/src/virtual_memory/space/suspended.rs";
+const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
+
+pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "sleep-waits-for-no-work",
+        file: SLEEP,
+        original: "session.try_wait_for_device()?;",
+        replacement: "",
+        breaks: "a pool unmaps memory that pending work uses",
+    },
+    Mutant {
+        name: "sleep-during-a-capture",
+        file: SLEEP,
+        original: "if session.may_capture() {",
+        replacement: "if session.may_capture() && false {",
+        breaks: "a graph that is being captured loses its memory",
+    },
+    Mutant {
+        name: "sleep-despite-graphs",
+        file: SLEEP,
+        original: "if !session.graph_blocks.is_empty() {",
+        replacement: "if !session.graph_blocks.is_empty() && false {",
+        breaks: "a graph is launched on memory of a pool that sleeps",
+    },
+    Mutant {
+        name: "sleep-despite-pending-work",
+        file: SLEEP,
+        original: "if !waits && session.has_pending_work()? {",
+        replacement: "if false {",
+        breaks: "a program that asked not to wait waits",
+    },
+    Mutant {
+        name: "sleep-waits-for-no-thread",
+        file: SESSION,
+        original: "while self.away > 0 {",
+        replacement: "while self.away > u32::MAX / 2 {",
+        breaks: "a request that is in the middle of growth maps memory while the pool sleeps",
+    },
+    Mutant {
+        name: "sleep-leaves-the-fast-path",
+        file: CORE,
+        original: "self.calm.swap(NEVER_CALM, Ordering::Relaxed)",
+        replacement: "self.calm.load(Ordering::Relaxed)",
+        breaks: "threads fill their caches with addresses without memory",
+    },
+    Mutant {
+        name: "request-overlooks-sleep",
+        file: ALLOCATE,
+        original: "state.phase.check_awake(self.name)?;",
+        replacement: "",
+        breaks: "a pool that sleeps hands out addresses without memory",
+    },
+    Mutant {
+        name: "free-caches-while-asleep",
+        file: FREE,
+        original: "&& state.phase.is_awake()",
+        replacement: "",
+        breaks: "a thread that is late on the fast path gets an address without memory",
+    },
+    Mutant {
+        name: "failed-sleep-stays-half-way",
+        file: SLEEP,
+        original: "extendable.resume(&pieces).map(|()| {",
+        replacement: "Ok::<(), Error>(()).map(|()| {",
+        breaks: "a pool that could not fall asleep is awake, and lacks memory",
+    },
+    Mutant {
+        name: "failed-wake-keeps-memory",
+        file: SLEEP,
+        original: "unsafe { extendable.suspend(&asleep.pieces) }",
+        replacement: "Ok::<(), Error>(())",
+        breaks: "a pool that could not wake up holds memory that others need",
+    },
+    Mutant {
+        name: "contents-come-back-elsewhere",
+        file: HOST_COPY,
+        original: "let offset = part.offset + (from - part.address);",
+        replacement: "let offset = part.offset;",
+        breaks: "blocks hold each other's contents after a sleep in which some were freed",
+    },
+    Mutant {
+        name: "suspending-loses-contents",
+        file: SUSPENDED,
+        original: "        state.suspended.insert(start.0, block);\n        Ok(())",
+        replacement: "        state.suspended.insert(start.0, block);\n        drop(state);\n        self.release_retained(driver, start);\n        Ok(())",
+        breaks: "a sleep that fails half-way has lost what the first blocks held",
+    },
+    Mutant {
+        name: "suspended-block-freed-twice",
+        file: SPACE,
+        original: "self.state().suspended.remove(&start.0);\n        let was",
+        replacement: "self.state().suspended.get(&start.0).copied();\n        let was",
+        breaks: "addresses of a block that was freed while suspended are freed once more",
+    },
+    Mutant {
+        name: "resumed-without-access",
+        file: SUSPENDED,
+        original: "        check(\"cuMemSetAccess\", code)?;",
+        replacement: "        check(\"cuMemSetAccess\", code).unwrap_or(());",
+        breaks: "a block counts as usable although no device may access it",
+    },
+];
