@@ -43,6 +43,8 @@ mod oom_reason;
 mod pool;
 #[path = "suite/pool_batches.rs"]
 mod pool_batches;
+#[path = "suite/pool_budget.rs"]
+mod pool_budget;
 #[path = "suite/pool_caches.rs"]
 mod pool_caches;
 #[path = "suite/pool_devices.rs"]

@@ -22,6 +22,7 @@
 //! by [`current_device_resource`] and [`set_current_device_resource`]. Suballocators and adaptors
 //! are in `rmm-adaptors`.
 
+mod budget;
 mod capability;
 mod cuda;
 mod cuda_async;
@@ -40,6 +41,7 @@ mod system;
 mod traits;
 mod virtual_memory;
 
+pub use budget::Budget;
 pub use cuda::CudaMemoryResource;
 pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, ExportHandleTypes};
 pub use cuda_async_managed::{

@@ -117,7 +117,7 @@ impl PoolOptions {
         let Self { initial, max, soft_max, preset } = self;
         let builder = PoolMemoryResource::builder(upstream);
         let builder = set(builder, initial, PoolMemoryResourceBuilder::initial_size);
-        let builder = set(builder, max, PoolMemoryResourceBuilder::maximum_size);
+        let builder = set(builder, max, PoolMemoryResourceBuilder::budget);
         let builder = set(builder, soft_max, PoolMemoryResourceBuilder::soft_maximum_size);
         let builder = set(builder, preset, PoolMemoryResourceBuilder::preset);
         Ok(AnyResource::new(builder.build()?))

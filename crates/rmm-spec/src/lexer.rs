@@ -21,7 +21,7 @@ pub(crate) struct Lexer<'t> {
 }
 
 fn is_of_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "_-./".contains(c)
+    c.is_ascii_alphanumeric() || "_-./%".contains(c)
 }
 
 impl<'t> Lexer<'t> {

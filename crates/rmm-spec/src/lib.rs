@@ -35,7 +35,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// A resource is a name, followed in parentheses by its upstream and its options:
 /// `statistics(pool(cuda, initial=1GiB, max=8GiB))`. Sizes are whole numbers of bytes, or of `KiB`,
 /// `MiB`, `GiB` or `TiB` (powers of 1,024), or of `kB`, `MB`, `GB` or `TB` (powers of 1,000); `yes`
-/// and `no` turn options on and off; text with other characters than letters, digits and `_-./` is
+/// and `no` turn options on and off; text with other characters than letters, digits and `_-./%` is
 /// put in double quotes. In names `_` is `-`.
 ///
 /// | without upstream | options |
@@ -47,7 +47,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | with an upstream | options |
 /// |---|---|
-/// | `pool` | `initial`, `max`, `soft-max`; `preset`: `throughput`, `compact` or `deterministic` |
+/// | `pool` | `initial`; `max`, also `90%` of the device's free memory or `50%host` of the host's; `soft-max`; `preset`: `throughput`, `compact` or `deterministic` |
 /// | `arena` | `size`, reserved on creation (default: half of the device's free memory) |
 /// | `fixed-size` | `block`, `blocks`, `max` |
 /// | `binning` | `bins`: powers of two, `18..22` |

@@ -4,12 +4,13 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use rmm_adaptors::PoolPreset;
+use rmm_resources::Budget;
 
 use crate::arguments::{Arguments, same};
 use crate::error::Fault;
 use crate::plain::{Adaptor, Base};
 use crate::syntax::Call;
-use crate::value::{count, is_on, layout_size, number, powers, size};
+use crate::value::{budget, count, is_on, layout_size, number, powers, size};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
@@ -32,7 +33,7 @@ pub(crate) enum Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PoolOptions {
     pub(crate) initial: Option<u64>,
-    pub(crate) max: Option<u64>,
+    pub(crate) max: Option<Budget>,
     pub(crate) soft_max: Option<u64>,
     pub(crate) preset: Option<PoolPreset>,
 }
@@ -96,7 +97,7 @@ impl Plan {
             "pool" => {
                 let options = PoolOptions {
                     initial: arguments.option("initial", size)?,
-                    max: arguments.option("max", size)?,
+                    max: arguments.option("max", budget)?,
                     soft_max: arguments.option("soft-max", size)?,
                     preset: arguments.option("preset", preset)?,
                 };

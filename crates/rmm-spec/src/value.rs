@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use rmm_resources::Budget;
+
 /// The bytes of a unit by its name, in any case: `KiB` to `TiB` are powers of 1,024, `kB` to `TB`
 /// powers of 1,000, and none is one byte.
 #[doc(hidden)]
@@ -33,6 +35,21 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     }
     let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
     bytes.ok_or_else(|| "the size is too large".to_owned())
+}
+
+/// A [`size`], or a percentage of the device's free memory (`90%`) or of the host's (`50%host`).
+pub(crate) fn budget(text: &str) -> Result<Budget, String> {
+    let Some((number, of)) = text.split_once('%') else { return size(text).map(Budget::bytes) };
+    let expected = || "expected a percentage such as 90% or 50%host".to_owned();
+    let percent: f64 = number.parse().map_err(|_| expected())?;
+    if !(0.0..=100.0).contains(&percent) {
+        return Err(expected());
+    }
+    match of {
+        "" => Ok(Budget::free_fraction(percent / 100.0)),
+        "host" => Ok(Budget::host_fraction(percent / 100.0)),
+        _ => Err(expected()),
+    }
 }
 
 /// As [`size`], for a size or an alignment that is part of a [`Layout`](std::alloc::Layout).
@@ -81,6 +98,16 @@ mod tests {
         }
         for text in ["", "GiB", "1G", "1.5GiB", "-1", "16777216TiB", "99999999999999999999"] {
             assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn budgets_are_bytes_or_percentages() {
+        assert_eq!(budget("1KiB"), Ok(Budget::bytes(1024)));
+        assert_eq!(budget("90%"), Ok(Budget::free_fraction(0.9)));
+        assert_eq!(budget("12.5%host"), Ok(Budget::host_fraction(0.125)));
+        for text in ["%", "101%", "-1%", "50%disk", "x%", "nan%"] {
+            assert!(budget(text).is_err(), "{text}");
         }
     }
 

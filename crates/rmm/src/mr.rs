@@ -18,7 +18,7 @@ pub use rmm_core::{
 #[cfg(unix)]
 pub use rmm_resources::ImportedPool;
 pub use rmm_resources::{
-    CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder,
+    Budget, CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder,
     CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
     CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
     CurrentResourceGuard, DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource,

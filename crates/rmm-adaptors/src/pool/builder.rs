@@ -9,6 +9,7 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Context, Device, Error, Introspect, MemoryKind, RelaxedCapture,
     SyncResource,
 };
+use rmm_resources::Budget;
 
 use super::PoolMemoryResource;
 use super::caches::CachePolicy;
@@ -25,6 +26,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
     initial_size: u64,
     maximum_size: Option<u64>,
+    budget: Option<Budget>,
     soft_maximum_size: Option<u64>,
     growth: GrowthPolicy,
     check_frees: bool,
@@ -42,6 +44,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             upstream,
             initial_size: 0,
             maximum_size: None,
+            budget: None,
             soft_maximum_size: None,
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
@@ -65,6 +68,27 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     #[doc(alias = "maximum_pool_size")]
     pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = Some(bytes);
+        self
+    }
+
+    /// Hard limit in relation to the memory that there is when the pool is built; none by default.
+    /// Of this and [`maximum_size`](Self::maximum_size) the smaller one counts.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_resources::{Budget, CudaMemoryResource};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
+    /// # let _entered = machine.enter();
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = builder.budget(Budget::free_fraction(0.5)).build()?;
+    /// assert_eq!(pool.maximum_size(), Some(512 << 20));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
         self
     }
 
@@ -248,6 +272,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             upstream,
             initial_size,
             maximum_size,
+            budget,
             soft_maximum_size,
             growth,
             preset,
@@ -258,6 +283,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             symmetric_fences,
             streams_outlive,
         } = self;
+        let budget = budget.map(Budget::resolve).transpose()?;
+        let maximum_size = budget.into_iter().chain(maximum_size).min();
         let step = match growth {
             GrowthPolicy::FixedStep(0) => {
                 return Err(Error::invalid_argument(name, "the growth step must not be 0 bytes"));

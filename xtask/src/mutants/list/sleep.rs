@@ -1,4 +1,4 @@
-//! Mutants of pools that sleep.
+//! Mutants of pools that sleep, and of budgets.
 
 use crate::mutants::mutant::Mutant;
 
@@ -8,8 +8,11 @@ const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
 const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
 const HOST_COPY: &str = "crates/rmm-adaptors/src/pool/host_copy.rs";
+const BUILDER: &str = "crates/rmm-adaptors/src/pool/builder.rs";
 const SUSPENDED: &str = "crates/rmm-resources/src/virtual_memory/space/suspended.rs";
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
+const BUDGET: &str = "crates/rmm-resources/src/budget.rs";
+const AVAILABLE: &str = "crates/rmm-resources/src/budget/available.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -109,5 +112,26 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "        check(\"cuMemSetAccess\", code)?;",
         replacement: "        check(\"cuMemSetAccess\", code).unwrap_or(());",
         breaks: "a block counts as usable although no device may access it",
+    },
+    Mutant {
+        name: "budget-ignores-control-groups",
+        file: AVAILABLE,
+        original: ".fold(of_system, u64::min)",
+        replacement: ".fold(of_system, |system, _| system)",
+        breaks: "a process in a container pins more memory than it may have, and is killed",
+    },
+    Mutant {
+        name: "budget-of-an-integrated-device",
+        file: BUDGET,
+        original: "attribute(device, CuDeviceAttribute::INTEGRATED)? == 0",
+        replacement: "attribute(device, CuDeviceAttribute::INTEGRATED)? < 2",
+        breaks: "a pool of an integrated device is as small as the page cache is large",
+    },
+    Mutant {
+        name: "larger-limit-counts",
+        file: BUILDER,
+        original: "budget.into_iter().chain(maximum_size).min()",
+        replacement: "budget.into_iter().chain(maximum_size).max()",
+        breaks: "a pool grows beyond one of its two limits",
     },
 ];
