@@ -9,6 +9,7 @@
 //! | [`ManagedMemoryResource`] | managed | both | no: `cudaMallocManaged` |
 //! | [`CudaAsyncManagedMemoryResource`] | managed | both | the driver's pool, or its own |
 //! | [`PinnedHostMemoryResource`] | pinned host | both | no: `cudaHostAlloc` |
+//! | [`RegisteredHostMemoryResource`] | pinned host | both | no: `cudaHostRegister` of touched pages |
 //! | [`CudaAsyncPinnedMemoryResource`] | pinned host | both | its own driver pool, or the default |
 //! | [`SystemMemoryResource`] | host | some devices, host | no: the global allocator |
 //! | [`SamHeadroomMemoryResource`] | host, prefers the device | some devices, host | no: global allocator |
@@ -35,7 +36,9 @@ mod host;
 mod host_block;
 mod kind;
 mod managed;
+mod numa;
 mod pinned_host;
+mod registered_host;
 mod sam_headroom;
 mod system;
 mod traits;
@@ -60,6 +63,7 @@ pub use driver_pool::{DriverPool, PoolReuse};
 pub use host::HostMemoryResource;
 pub use managed::ManagedMemoryResource;
 pub use pinned_host::{PinnedFlags, PinnedHostMemoryResource};
+pub use registered_host::RegisteredHostMemoryResource;
 pub use sam_headroom::SamHeadroomMemoryResource;
 pub use system::SystemMemoryResource;
 pub use virtual_memory::{

@@ -112,7 +112,11 @@ impl PartialEq for PinnedHostMemoryResource {
 impl Eq for PinnedHostMemoryResource {}
 
 /// The block's device address, checked to be the host address and aligned to the layout.
-fn common_address(driver: &Driver, block: *mut c_void, layout: Layout) -> Result<DevicePtr, Error> {
+pub(crate) fn common_address(
+    driver: &Driver,
+    block: *mut c_void,
+    layout: Layout,
+) -> Result<DevicePtr, Error> {
     let mut pointer = DevicePtr::NULL;
     // SAFETY: `pointer` may be written to, and the block was pinned by the caller.
     let code = unsafe { driver.cuMemHostGetDevicePointer_v2(&raw mut pointer, block, 0) };

@@ -17,6 +17,8 @@ mod faults;
 mod host;
 #[path = "suite/pinned.rs"]
 mod pinned;
+#[path = "suite/registered.rs"]
+mod registered;
 #[path = "suite/regressions.rs"]
 mod regressions;
 #[path = "suite/short.rs"]

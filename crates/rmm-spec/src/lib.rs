@@ -40,7 +40,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | without upstream | options |
 /// |---|---|
-/// | `cuda`, `managed`, `pinned`, `system`, `virtual` | |
+/// | `cuda`, `managed`, `pinned`, `registered`, `system`, `virtual` | |
 /// | `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view` | |
 /// | `cuda-async` | `initial` |
 /// | `sam-headroom` | `headroom` |

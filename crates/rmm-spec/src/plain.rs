@@ -7,8 +7,8 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, Device, Error};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource,
-    CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
+    RegisteredHostMemoryResource, SystemMemoryResource, VirtualMemoryResource,
 };
 
 /// Defines a type with a value for each row.
@@ -48,6 +48,7 @@ without_options! {
     "cuda-async-pinned" CudaAsyncPinned => CudaAsyncPinnedMemoryResource::new().map(AnyResource::new);
     "managed" Managed => Ok(AnyResource::new(ManagedMemoryResource::new()));
     "pinned" Pinned => Ok(AnyResource::new(PinnedHostMemoryResource::new()));
+    "registered" Registered => Ok(AnyResource::new(RegisteredHostMemoryResource::new()));
     "system" System => SystemMemoryResource::new().map(AnyResource::new);
     "virtual" Virtual => VirtualMemoryResource::new().map(AnyResource::new);
 }

@@ -56,6 +56,7 @@ pub const RESOURCES: &[Stack] = &[
     stack("cuda-async-pinned", "cuda-async-pinned"),
     stack("managed", "managed"),
     stack("pinned", "pinned"),
+    stack("registered", "registered"),
     stack("system", "system"),
     stack("sam-headroom", "sam-headroom(headroom=1GiB)"),
 ];

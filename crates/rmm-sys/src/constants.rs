@@ -339,6 +339,12 @@ pub const MEMHOSTALLOC_DEVICEMAP: c_uint = 2;
 /// `cuMemHostAlloc`: write-combined: fast to write, slow to read for the host.
 #[doc(alias = "CU_MEMHOSTALLOC_WRITECOMBINED")]
 pub const MEMHOSTALLOC_WRITECOMBINED: c_uint = 4;
+/// `cuMemHostRegister`: pinned for every context.
+#[doc(alias = "CU_MEMHOSTREGISTER_PORTABLE")]
+pub const MEMHOSTREGISTER_PORTABLE: c_uint = 1;
+/// `cuMemHostRegister`: mapped into the device's address space.
+#[doc(alias = "CU_MEMHOSTREGISTER_DEVICEMAP")]
+pub const MEMHOSTREGISTER_DEVICEMAP: c_uint = 2;
 /// [`CuMemPoolProps::usage`](crate::CuMemPoolProps): the device's decompression engine should be
 /// able to access the memory.
 #[doc(alias = "CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS")]

@@ -72,6 +72,8 @@ fn flags_have_the_values_of_the_header() {
         ("CU_MEMHOSTALLOC_PORTABLE", MEMHOSTALLOC_PORTABLE),
         ("CU_MEMHOSTALLOC_DEVICEMAP", MEMHOSTALLOC_DEVICEMAP),
         ("CU_MEMHOSTALLOC_WRITECOMBINED", MEMHOSTALLOC_WRITECOMBINED),
+        ("CU_MEMHOSTREGISTER_PORTABLE", MEMHOSTREGISTER_PORTABLE),
+        ("CU_MEMHOSTREGISTER_DEVICEMAP", MEMHOSTREGISTER_DEVICEMAP),
     ];
     assert_eq!(flags.map(|(name, value)| (name, i64::from(value))).to_vec(), section("flags"));
 }

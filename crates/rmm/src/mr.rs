@@ -22,7 +22,7 @@ pub use rmm_resources::{
     CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
     CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
     CurrentResourceGuard, DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource,
-    PinnedFlags, PinnedHostMemoryResource, PoolReuse,
+    PinnedFlags, PinnedHostMemoryResource, PoolReuse, RegisteredHostMemoryResource,
     SamHeadroomMemoryResource, SystemMemoryResource, VirtualMemoryResource,
     VirtualMemoryResourceBuilder, VirtualMemoryStatistics, current_device_resource,
     per_device_resource, reset_current_device_resource, reset_per_device_resource,
