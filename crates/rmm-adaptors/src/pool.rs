@@ -4,6 +4,7 @@ mod allocate;
 mod asleep;
 mod builder;
 mod caches;
+mod clear;
 mod close;
 mod core;
 mod extents;
@@ -108,6 +109,10 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// power of two (less than a sixteenth more) unless memory is too scarce for that. Any alignment is
 /// honoured.
 ///
+/// **Contents.** Freed memory is not cleared: who allocates it next can read what was left there,
+/// as in every pool in front of `cudaMalloc`. A pool that tenants share can [clear each
+/// block](PoolMemoryResourceBuilder::clear_blocks) before it hands it out.
+///
 /// **Thread caches.** Each thread caches freed blocks of up to 1 MiB per stream, so most calls take
 /// no lock. All caches are flushed before the pool polls, grows or waits. A program that forbids
 /// itself system calls after its start has to [say
@@ -162,6 +167,15 @@ pub struct PoolMemoryResource<U: SyncResource> {
 struct Inner<U: SyncResource> {
     core: Arc<PoolCore>,
     upstream: U,
+}
+
+impl<U: SyncResource> Inner<U> {
+    /// Allocates a block that is not empty.
+    #[inline]
+    fn allocate(&self, stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = self.core.allocate(&self.upstream, stream, layout)?;
+        if self.core.clears { self.core.clear(stream, pointer, layout) } else { Ok(pointer) }
+    }
 }
 
 impl<U: SyncResource> PoolMemoryResource<U> {
@@ -415,7 +429,7 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.inner.core.allocate(&self.inner.upstream, None, layout)
+        self.inner.allocate(None, layout)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
@@ -451,7 +465,7 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
-        self.inner.core.allocate(&self.inner.upstream, Some(stream), layout)
+        self.inner.allocate(Some(stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
@@ -465,6 +479,10 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
     fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
         if layout.size() == 0 {
             return Some(DevicePtr::NULL);
+        }
+        // To clear a block the driver is called.
+        if self.inner.core.clears {
+            return None;
         }
         self.inner.core.try_allocate_now(stream, layout)
     }

@@ -47,6 +47,8 @@ mod pool_batches;
 mod pool_budget;
 #[path = "suite/pool_caches.rs"]
 mod pool_caches;
+#[path = "suite/pool_clear.rs"]
+mod pool_clear;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
 #[path = "suite/pool_end.rs"]

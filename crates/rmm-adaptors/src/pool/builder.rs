@@ -22,6 +22,7 @@ use crate::sync::fence::Fences;
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option, off by default or not")]
 pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
     initial_size: u64,
@@ -32,6 +33,7 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     check_frees: bool,
     symmetric_fences: bool,
     streams_outlive: bool,
+    clears: bool,
     preset: PoolPreset,
     release: ReleasePolicy,
     release_after: Option<Duration>,
@@ -50,6 +52,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             check_frees: cfg!(debug_assertions),
             symmetric_fences: false,
             streams_outlive: false,
+            clears: false,
             preset: PoolPreset::default(),
             release: ReleasePolicy::default(),
             release_after: None,
@@ -113,6 +116,52 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// be allocated twice.
     pub fn check_frees(mut self, check: bool) -> Self {
         self.check_frees = check;
+        self
+    }
+
+    /// Whether each block is filled with zeros before the caller gets it; not by default. So no
+    /// tenant of a shared pool reads what another has left, whatever stream, thread or tag it uses,
+    /// and no leak of memory is a leak of data. Bytes beyond the requested ones are not cleared.
+    ///
+    /// The price is `cuMemsetD8Async` in the stream's order for each allocation: about a
+    /// microsecond of the calling thread, and the time in which the device writes the block (some
+    /// terabytes a second). Allocating without a stream also makes a stream and waits for the fill.
+    /// [`try_allocate_now`](rmm_core::Resource::try_allocate_now) has no block then, since it calls
+    /// no driver. Blocks are cleared for the same tenant too; give tenants that trust themselves
+    /// pools of their own. The memory has to be accessible to the device.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CudaStream, Resource, copy};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = builder.clear_blocks(true).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(4096, 256)?);
+    /// let secret = pool.allocate(&stream, layout)?;
+    /// // SAFETY: the block is as long, and its only stream is this one.
+    /// unsafe { copy::fill(secret, 7, 4096, &stream) }?;
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { pool.deallocate(&stream, secret, layout) };
+    ///
+    /// let block = pool.allocate(&stream, layout)?;
+    /// assert_eq!(block, secret);
+    /// let mut bytes = [1; 4096];
+    /// // SAFETY: both are as long, and `bytes` outlives the synchronization below.
+    /// unsafe { copy::device_to_host(bytes.as_mut_ptr().cast(), block, 4096, &stream) }?;
+    /// stream.synchronize()?;
+    /// assert_eq!(bytes, [0; 4096]);
+    /// # // SAFETY: as above.
+    /// # unsafe { pool.deallocate(&stream, block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clear_blocks(mut self, clear: bool) -> Self {
+        self.clears = clear;
         self
     }
 
@@ -282,6 +331,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             check_frees,
             symmetric_fences,
             streams_outlive,
+            clears,
         } = self;
         let budget = budget.map(Budget::resolve).transpose()?;
         let maximum_size = budget.into_iter().chain(maximum_size).min();
@@ -341,6 +391,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             streams_outlive,
             context,
             siblings,
+            clears,
         };
         let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {

@@ -49,6 +49,8 @@ pub(super) struct PoolCore {
     /// It has, if this is set: see
     /// [`streams_outlive_pool`](super::PoolMemoryResourceBuilder::streams_outlive_pool).
     pub(super) streams_outlive: bool,
+    /// Whether blocks are [cleared](super::clear) before the caller gets them.
+    pub(super) clears: bool,
     /// Whether the [release policy](super::ReleasePolicy) asks for a look at unused memory.
     pub(super) release_is_due: AtomicBool,
     /// The context of the memory, and of all streams and events of this pool.
@@ -73,6 +75,7 @@ pub(super) struct Settings {
     pub(super) fences: Fences,
     pub(super) checks_frees: bool,
     pub(super) streams_outlive: bool,
+    pub(super) clears: bool,
     pub(super) context: Context,
     pub(super) siblings: Siblings,
 }
@@ -88,6 +91,7 @@ impl PoolCore {
             streams_outlive,
             context,
             siblings,
+            clears,
         } = settings;
         Self {
             caches: Caches::new(cached, fences),
@@ -98,6 +102,7 @@ impl PoolCore {
             annotator: Annotator::new(name),
             checks_frees,
             streams_outlive,
+            clears,
             release_is_due: AtomicBool::new(false),
             context,
             calm: AtomicU64::new(watch::ends(watch::word())),

@@ -1,4 +1,4 @@
-//! Mutants of pools that sleep, and of budgets.
+//! Mutants of pools that sleep or clear blocks, of budgets, and of registered memory.
 
 use crate::mutants::mutant::Mutant;
 
@@ -13,6 +13,10 @@ const SUSPENDED: &str = "crates/rmm-resources/src/virtual_memory/space/suspended
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const BUDGET: &str = "crates/rmm-resources/src/budget.rs";
 const AVAILABLE: &str = "crates/rmm-resources/src/budget/available.rs";
+const CLEAR: &str = "crates/rmm-adaptors/src/pool/clear.rs";
+const POOL: &str = "crates/rmm-adaptors/src/pool.rs";
+const PAGES: &str = "crates/rmm-resources/src/registered_host/pages.rs";
+const REGISTERED: &str = "crates/rmm-resources/src/registered_host.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -133,5 +137,47 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "budget.into_iter().chain(maximum_size).min()",
         replacement: "budget.into_iter().chain(maximum_size).max()",
         breaks: "a pool grows beyond one of its two limits",
+    },
+    Mutant {
+        name: "blocks-without-a-stream-stay-dirty",
+        file: POOL,
+        original: "if self.core.clears { self",
+        replacement: "if self.core.clears && stream.is_some() { self",
+        breaks: "a tenant that allocates without a stream reads what another has left",
+    },
+    Mutant {
+        name: "dirty-blocks-are-had-at-once",
+        file: POOL,
+        original: "if self.inner.core.clears {",
+        replacement: "if false {",
+        breaks: "a call that does not wait hands out what another tenant has left",
+    },
+    Mutant {
+        name: "uncleared-block-is-lost",
+        file: CLEAR,
+        original: "cleared.inspect_err(|_| self.deallocate(Some(stream), pointer, layout))",
+        replacement: "cleared",
+        breaks: "a block that could not be cleared is never free again",
+    },
+    Mutant {
+        name: "block-is-cleared-too-late",
+        file: CLEAR,
+        original: "stream.synchronize().inspect_err(behind_it)",
+        replacement: "Ok(()).inspect_err(behind_it)",
+        breaks: "a block that any stream may use at once is being cleared still",
+    },
+    Mutant {
+        name: "small-pages-are-shared",
+        file: PAGES,
+        original: "let page = if block.size() >= HUGE { HUGE } else { PAGE };",
+        replacement: "let page = 256;",
+        breaks: "two registered blocks lie on one page",
+    },
+    Mutant {
+        name: "registered-page-is-freed",
+        file: REGISTERED,
+        original: "                pages.keep();\n                Ok(pointer)",
+        replacement: "                Ok(pointer)",
+        breaks: "devices write to memory that the program's allocator has again",
     },
 ];
