@@ -16,6 +16,7 @@ mod pairs;
 mod random;
 mod recorded;
 mod replay;
+mod sleep;
 mod threads;
 
 use crate::allocators::{Kind, Serves};
@@ -68,6 +69,11 @@ pub const WORKLOADS: &[Workload] = &[
     many("grow", "allocations from an empty pool", growth::grow),
     many("busy", "random calls beside work of the device", growth::busy),
     many("replay", "recorded programs", replay::replay),
+    Workload {
+        for_one: Some("pool-virtual"),
+        ..all("sleep", "a pool that sleeps and wakes up", sleep::sleep)
+    },
+    Workload { for_one: Some("pool"), ..all("pinned", "a GiB of pinned memory", sleep::pinned) },
     #[cfg(feature = "cudarc")]
     Workload {
         for_one: Some("pool"),

@@ -69,6 +69,8 @@ mod pool_old_driver;
 mod pool_order;
 #[path = "suite/pool_sleep.rs"]
 mod pool_sleep;
+#[path = "suite/pool_sleep_threads.rs"]
+mod pool_sleep_threads;
 #[path = "suite/pool_streams.rs"]
 mod pool_streams;
 #[path = "suite/pool_threads.rs"]

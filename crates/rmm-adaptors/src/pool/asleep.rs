@@ -25,8 +25,6 @@ pub(super) struct Asleep {
     pub(super) pieces: Vec<(DevicePtr, Layout)>,
     /// What the live blocks held, if it was kept.
     pub(super) contents: Option<HostCopy>,
-    /// What [`PoolCore::calm`](super::core::PoolCore) was before.
-    pub(super) calm: u64,
 }
 
 impl Asleep {

@@ -1,6 +1,6 @@
 //! Clearing blocks before the caller gets them.
 //!
-//! Every block is cleared, whoever had its memory before: to know that it was the same tenant, each
+//! Every block is cleared, also for the tenant that had it before: to know that it was the same tenant, each
 //! byte would need an owner that follows it through splits, merges, caches, and pages that go back
 //! to the driver and come again.
 

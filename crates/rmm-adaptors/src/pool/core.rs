@@ -25,9 +25,6 @@ use super::statistics::PoolStatistics;
 use crate::sync::cache_padded::CachePadded;
 use crate::sync::fence::Fences;
 
-/// No value of the watch word: 2^32 - 1 captures are never announced.
-const NEVER_CALM: u64 = u64::MAX;
-
 #[derive(Debug)]
 pub(super) struct PoolCore {
     /// Lock order: a cache is a leaf. Take no other lock while inside one.
@@ -162,17 +159,6 @@ impl PoolCore {
         watch::word() == self.calm.load(Ordering::Relaxed)
     }
 
-    /// Ends the fast path of all threads: they take the lock, where they see what the pool does.
-    /// Returns what [`open_fast_path`](Self::open_fast_path) wants.
-    pub(super) fn close_fast_path(&self) -> u64 {
-        self.calm.swap(NEVER_CALM, Ordering::Relaxed)
-    }
-
-    /// Allows the fast path again.
-    pub(super) fn open_fast_path(&self, calm: u64) {
-        self.calm.store(calm, Ordering::Relaxed);
-    }
-
     /// Checks that the pool's context still works, if one has ended since the last check.
     ///
     /// # Errors
@@ -180,14 +166,9 @@ impl PoolCore {
     #[cold]
     pub(super) fn check_context(&self) -> Result<(), Error> {
         let ends = watch::ends(watch::word());
-        let calm = self.calm.load(Ordering::Relaxed);
-        if ends != calm {
+        if ends != self.calm.load(Ordering::Relaxed) {
             self.context.check_works()?;
-            if calm != NEVER_CALM {
-                // Unless the fast path was closed meanwhile.
-                let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
-                let _closed = self.calm.compare_exchange(calm, ends, set, seen);
-            }
+            self.calm.store(ends, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! Falling asleep, with the pool's lock released from 4 on:
 //!
 //! 1. no thread gets memory any more, and those that are in the middle of a request finish it
-//! 2. caches are flushed, and not filled while the pool sleeps: an address in a cache would be
-//!    handed out without a look at the pool
+//! 2. all caches are flushed, and none is made while the pool is not awake: so the fast path, which
+//!    does not look at the pool, has nothing
 //! 3. all work of the device is waited for
 //! 4. contents are copied to the host, if they are to be kept
 //! 5. upstream suspends all blocks, all or none
@@ -142,14 +142,11 @@ type Pieces = Vec<(DevicePtr, Layout)>;
 /// A pool that is not awake, and is so again when this is dropped.
 struct Change<'s, 'p> {
     session: &'s mut Session<'p>,
-    /// What the pool compares on its fast path while it is awake.
-    calm: u64,
 }
 
 impl Drop for Change<'_, '_> {
     fn drop(&mut self) {
         self.session.phase = Phase::Awake;
-        self.session.core.open_fast_path(self.calm);
     }
 }
 
@@ -158,8 +155,7 @@ impl<'s, 'p> Change<'s, 'p> {
     fn begin(session: &'s mut Session<'p>) -> Result<Self, Error> {
         session.phase.check_awake(session.core.name)?;
         session.phase = Phase::Changing;
-        let calm = session.core.close_fast_path();
-        let change = Self { session, calm };
+        let change = Self { session };
         change.session.wait_until_alone();
         Ok(change)
     }
@@ -168,8 +164,7 @@ impl<'s, 'p> Change<'s, 'p> {
     fn keep(self, pieces: Pieces, contents: Option<HostCopy>) {
         // It ends without waking the pool.
         let mut change = ManuallyDrop::new(self);
-        let calm = change.calm;
-        change.session.phase = Phase::Asleep(Asleep { pieces, contents, calm });
+        change.session.phase = Phase::Asleep(Asleep { pieces, contents });
     }
 
     /// Waits for the device, and finds out what has to be suspended and copied.
@@ -329,13 +324,12 @@ impl PoolCore {
         });
         match woken {
             Ok(Ok(())) => {
-                let (bytes, calm) = (asleep.bytes(), asleep.calm);
+                let bytes = asleep.bytes();
                 let freed = session.unlocked(|| {
                     self.annotate_sleep(&asleep.pieces, false);
                     drop(asleep);
                 });
                 session.phase = Phase::Awake;
-                self.open_fast_path(calm);
                 drop(session);
                 freed.unwrap_or_else(|panic| resume_unwind(panic));
                 Ok(bytes)

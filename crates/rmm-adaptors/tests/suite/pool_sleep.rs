@@ -1,19 +1,11 @@
 //! Tests of a pool that sleeps: its memory is the device's, its addresses stay, contents come back,
 //! and a step that fails is undone.
 
-use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 
 use proptest::prelude::*;
 use rmm_adaptors::{Contents, PoolMemoryResource, PoolPreset, SleepOptions};
-use rmm_core::{
-    AnySyncResource, CudaStream, Device, DevicePtr, Error, ExtendableResource, Request, Resource,
-    SyncResource,
-};
+use rmm_core::{AnySyncResource, CudaStream, Device, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
@@ -22,16 +14,16 @@ use crate::harness::{Fixture, Runner};
 use crate::programs::{Op, ops};
 use crate::support::{MIB, base_seed, free, keep_busy, layout, mib, read, stream, write};
 
-type Pool = PoolMemoryResource<VirtualMemoryResource>;
+pub(crate) type Pool = PoolMemoryResource<VirtualMemoryResource>;
 
 const PRESETS: [PoolPreset; 3] =
     [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
 
-fn description(schedule: Schedule) -> MachineBuilder {
+pub(crate) fn description(schedule: Schedule) -> MachineBuilder {
     Machine::builder().memory(64 << 20).schedule(schedule)
 }
 
-fn pool() -> Pool {
+pub(crate) fn pool() -> Pool {
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     PoolMemoryResource::builder(upstream).check_frees(false).build().expect("a pool")
 }
@@ -42,7 +34,7 @@ fn free_memory() -> u64 {
 }
 
 /// Lets the pool sleep once its work is done.
-fn sleep(pool: &Pool, contents: Contents) -> Result<u64, Error> {
+pub(crate) fn sleep(pool: &Pool, contents: Contents) -> Result<u64, Error> {
     // SAFETY: no test uses the pool's memory while the pool sleeps, nor reads what it discarded.
     unsafe { pool.sleep_with(SleepOptions::new(contents).wait_for_work(true)) }
 }
@@ -118,6 +110,11 @@ fn no_address_is_handed_out_while_the_pool_sleeps() {
         }
     }
     let kept = sizes.map(|size| allocate(&pool, &stream, size));
+    for _ in 0..4 {
+        let block = allocate(&pool, &stream, sizes[0]);
+        free(&pool, &stream, block, sizes[0]);
+    }
+    assert!(pool.statistics().cached_bytes > 0, "the thread has a cache");
     sleep(&pool, Contents::Discard).expect("it falls asleep");
     let refused = || {
         for size in sizes {
@@ -426,162 +423,31 @@ proptest! {
     }
 }
 
-/// Threads that allocate and free meanwhile get memory, or the error: never an address twice, and
-/// none of a pool that sleeps.
+/// What its documentation says of the price.
 #[test]
-fn threads_go_on_while_the_pool_sleeps_and_wakes() {
-    for seed in 0..6 {
-        let machine = description(Schedule::Seeded(seed ^ base_seed())).build();
-        let entered = machine.enter();
-        // One stream without work: what threads free is complete.
-        let (pool, stream) = (pool(), stream());
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for number in 0..3_usize {
-                let (machine, pool, stream) = (&machine, pool.clone(), stream.clone());
-                let is_over = &is_over;
-                scope.spawn(move || {
-                    let _entered = machine.enter();
-                    let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-                    let mut live = Vec::new();
-                    let mut turn = 0_usize;
-                    while !is_over.load(Ordering::Relaxed) || !live.is_empty() {
-                        turn += 1;
-                        let size = [1000, 40 << 10, 3 * MIB][(turn * 7 + number) % 3];
-                        let allocated = (live.len() < 8 && !is_over.load(Ordering::Relaxed))
-                            .then(|| pool.allocate(&stream, layout(size)));
-                        match allocated {
-                            Some(Ok(block)) => live.push((block, size)),
-                            Some(Err(error)) => {
-                                let is_known = error.is_not_ready() || error.is_out_of_memory();
-                                assert!(is_known, "{error}");
-                            }
-                            None => {}
-                        }
-                        if live.len() > 5 || has_turn(&live, turn) {
-                            let (block, size) = live.pop().expect("there is one");
-                            free(&pool, &stream, block, size);
-                        }
-                    }
-                });
-            }
-            for cycle in 0..40 {
-                let contents = if cycle % 2 == 0 { Contents::ToHost } else { Contents::Discard };
-                sleep(&pool, contents).expect("it falls asleep");
-                assert!(pool.is_asleep());
-                pool.wake().expect("it wakes up");
-            }
-            is_over.store(true, Ordering::Relaxed);
-        });
-        assert_eq!(pool.statistics().live_bytes, 0);
-        drop((pool, stream, entered));
-        machine.assert_no_violations();
-        assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
-    }
-}
-
-/// Whether a thread should free a block although it holds few.
-fn has_turn(live: &[(DevicePtr, usize)], turn: usize) -> bool {
-    live.len() > turn % 6
-}
-
-/// Virtual memory whose allocations wait until the test lets them go on.
-#[derive(Debug)]
-struct Gate {
-    upstream: VirtualMemoryResource,
-    /// Notifies of an allocation, and receives the end of the wait.
-    next: Mutex<Option<(Sender<()>, Receiver<()>)>>,
-}
-
-// SAFETY: the contract is kept by the virtual memory; calls are only delayed.
-unsafe impl SyncResource for Gate {
-    fn name(&self) -> &'static str {
-        "gate"
-    }
-
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        let next = self.next.lock().expect("no panic").take();
-        if let Some((arrived, go_on)) = next {
-            arrived.send(()).expect("the test waits for it");
-            go_on.recv().expect("the test goes on");
-        }
-        self.upstream.allocate_sync(layout)
-    }
-
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.upstream.deallocate_sync(pointer, layout) };
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.extendable(self);
-    }
-}
-
-// SAFETY: the contract is kept by the virtual memory; calls are only delayed.
-unsafe impl ExtendableResource for Gate {
-    fn page_size(&self) -> u64 {
-        self.upstream.page_size()
-    }
-
-    fn allocate_at(&self, start: DevicePtr, layout: Layout) -> Result<(), Error> {
-        self.upstream.allocate_at(start, layout)
-    }
-
-    unsafe fn suspend(&self, blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.upstream.suspend(blocks) }
-    }
-
-    fn resume(&self, blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
-        self.upstream.resume(blocks)
-    }
-}
-
-/// Memory that a thread is just getting sleeps with the rest.
-#[test]
-fn a_request_that_is_in_progress_is_waited_for() {
-    for _ in 0..10 {
-        let machine = description(Schedule::Eager).build();
-        let _entered = machine.enter();
-        let ((arrived, arrival), (signal, go_on)) = (channel(), channel());
-        let next = Mutex::new(Some((arrived, go_on)));
-        let upstream = VirtualMemoryResource::new().expect("virtual memory");
-        let pool = PoolMemoryResource::builder(Gate { upstream, next }).build().expect("a pool");
-        let on_machine = |work: &mut dyn FnMut()| {
-            let _entered = machine.enter();
-            let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-            work();
-        };
-        thread::scope(|scope| {
-            let grower = scope.spawn(|| {
-                on_machine(&mut || {
-                    let block = pool.allocate_sync(layout(MIB)).expect("it came before");
-                    // SAFETY: allocated above with this layout, and not used.
-                    unsafe { pool.deallocate_sync(block, layout(MIB)) };
-                });
-            });
-            arrival.recv().expect("the thread asks for memory");
-            let sleeper = scope.spawn(|| {
-                on_machine(&mut || {
-                    // SAFETY: no work uses the pool's memory.
-                    let slept = unsafe { pool.sleep(Contents::Discard) };
-                    assert_eq!(slept.expect("it falls asleep"), pool.reserved_bytes());
-                });
-            });
-            while !pool.is_asleep() {
-                thread::yield_now();
-            }
-            assert!(pool.allocate_sync(layout(MIB)).expect_err("it falls asleep").is_not_ready());
-            assert!(pool.wake().expect_err("a thread is at it").is_not_ready());
-            signal.send(()).expect("the thread waits");
-            grower.join().expect("it does not panic");
-            sleeper.join().expect("it does not panic");
-        });
-        assert_eq!(pool.wake().expect("it wakes up"), pool.reserved_bytes());
-        assert!(pool.reserved_bytes() > 0);
-        drop(pool);
-        machine.assert_no_violations();
-        assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
-    }
+fn a_sleep_takes_three_calls_for_each_upstream_block() {
+    let machine = description(Schedule::Eager).build();
+    let _entered = machine.enter();
+    let upstream = VirtualMemoryResource::new().expect("virtual memory");
+    let pool = PoolMemoryResource::builder(upstream).initial_size(mib(32)).build().expect("a pool");
+    let blocks = pool.statistics().upstream_allocations;
+    assert!(blocks > 1, "{blocks}");
+    let calls = |names: &[&str]| {
+        let counts = machine.call_counts();
+        let of =
+            |name| counts.iter().find(|(known, _)| *known == name).map_or(0, |&(_, count)| count);
+        names.iter().map(|&name| of(name)).collect::<Vec<u64>>()
+    };
+    let more_than = |before: &[u64], now: &[u64]| {
+        now.iter().zip(before).map(|(now, before)| now - before).collect::<Vec<u64>>()
+    };
+    let down = ["cuMemRetainAllocationHandle", "cuMemUnmap", "cuMemRelease"];
+    let before = calls(&down);
+    // SAFETY: no work uses the pool's memory.
+    unsafe { pool.sleep(Contents::Discard) }.expect("it falls asleep");
+    assert_eq!(more_than(&before, &calls(&down)), [blocks; 3]);
+    let up = ["cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemRelease"];
+    let before = calls(&up);
+    pool.wake().expect("it wakes up");
+    assert_eq!(more_than(&before, &calls(&up)), [blocks; 4]);
 }

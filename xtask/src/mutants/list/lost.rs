@@ -89,8 +89,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "pool-does-not-look-after-its-context",
         file: CORE,
-        original: "if ends != calm {",
-        replacement: "if ends != calm && false {",
+        original: "if ends != self.calm.load(Ordering::Relaxed) {",
+        replacement: "if ends != self.calm.load(Ordering::Relaxed) && false {",
         breaks: "a pool hands out memory of a context that was reset",
     },
     Mutant {

@@ -4,7 +4,6 @@ use crate::mutants::mutant::Mutant;
 
 const SLEEP: &str = "crates/rmm-adaptors/src/pool/sleep.rs";
 const SESSION: &str = "crates/rmm-adaptors/src/pool/session.rs";
-const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
 const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
 const HOST_COPY: &str = "crates/rmm-adaptors/src/pool/host_copy.rs";
@@ -55,11 +54,11 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "a request that is in the middle of growth maps memory while the pool sleeps",
     },
     Mutant {
-        name: "sleep-leaves-the-fast-path",
-        file: CORE,
-        original: "self.calm.swap(NEVER_CALM, Ordering::Relaxed)",
-        replacement: "self.calm.load(Ordering::Relaxed)",
-        breaks: "threads fill their caches with addresses without memory",
+        name: "sleep-keeps-caches",
+        file: SLEEP,
+        original: "core.flush_caches(session);",
+        replacement: "",
+        breaks: "threads get addresses without memory from their caches",
     },
     Mutant {
         name: "request-overlooks-sleep",
@@ -73,7 +72,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: FREE,
         original: "&& state.phase.is_awake()",
         replacement: "",
-        breaks: "a thread that is late on the fast path gets an address without memory",
+        breaks: "threads fill caches while the pool sleeps, and get addresses without memory from them",
     },
     Mutant {
         name: "failed-sleep-stays-half-way",

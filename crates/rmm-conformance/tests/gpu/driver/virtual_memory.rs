@@ -190,6 +190,35 @@ fn mapped_memory_outlives_its_handle() {
     });
 }
 
+/// As a pool falls asleep and wakes up again before it has returned the memory.
+#[test]
+fn unmapped_memory_keeps_its_contents_while_it_is_retained() {
+    in_every_place(|| {
+        with_granularity(|unit| {
+            let (range, memory, own) =
+                (Range::new(unit)?, Physical::new(unit)?, Stream::non_blocking()?);
+            works("the mapping", memory.map(range.start, unit, 0))?;
+            works("its access", make_accessible(range.start, unit)?)?;
+            drop(memory);
+            works("writing", write(&own, range.start, 7))?;
+            holds(&own, range.start, 7)?;
+            let mut handle = CuMemHandle(0);
+            let start = usize::try_from(range.start.0).map_err(Failure::new)?;
+            let start = std::ptr::without_provenance_mut(start);
+            // SAFETY: `handle` may be written to; the address is only a name.
+            let code = unsafe { driver().cuMemRetainAllocationHandle(&raw mut handle, start) };
+            works("retaining", code)?;
+            let retained = Physical { handle };
+            works("unmapping", unmap(range.start, unit))?;
+            works("mapping again", retained.map(range.start, unit, 0))?;
+            works("its access", make_accessible(range.start, unit)?)?;
+            drop(retained);
+            holds(&own, range.start, 7)?;
+            works("unmapping at the end", unmap(range.start, unit))
+        })
+    });
+}
+
 #[test]
 fn a_new_mapping_is_accessible_to_nobody() {
     in_every_place(|| {
