@@ -1,8 +1,8 @@
 //! Clearing blocks before the caller gets them.
 //!
-//! Every block is cleared, also for the tenant that had it before: to know that it was the same tenant, each
-//! byte would need an owner that follows it through splits, merges, caches, and pages that go back
-//! to the driver and come again.
+//! Every block is cleared, also for the tenant that had it before: to know that, each byte would
+//! need an owner that follows it through splits, merges, caches, and pages that go back to the
+//! driver and come again.
 
 use std::alloc::Layout;
 
