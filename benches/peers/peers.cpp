@@ -58,6 +58,9 @@ constexpr workload workloads[]{
   {"replay", peers::replay, long_lists},
   // A library for Rust, whose slices our own runner times.
   {"cudarc", peers::pair, nothing},
+  // None of the others sleeps; RMM's pinned resource is one call of the driver.
+  {"sleep", peers::pair, nothing},
+  {"pinned", peers::pair, nothing},
 };
 
 std::set<std::string> words(std::string const& list)

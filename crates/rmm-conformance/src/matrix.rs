@@ -22,13 +22,14 @@ pub struct Cell {
 }
 
 /// The resources at the bottom of a stack: a name before those that it contains.
-const BASES: [&str; 9] = [
+const BASES: [&str; 10] = [
     "cuda-async-managed",
     "cuda-async-pinned",
     "cuda-async",
     "virtual",
     "managed",
     "pinned",
+    "registered",
     "system",
     "sam-headroom",
     "cuda",
@@ -63,6 +64,7 @@ pub fn is_supported(stack: &Stack) -> Result<bool, Error> {
         "cuda-async-pinned" => has(Attribute::HOST_MEMORY_POOLS_SUPPORTED)?,
         "managed" => has(Attribute::MANAGED_MEMORY)?,
         "pinned" => has(Attribute::UNIFIED_ADDRESSING)?,
+        "registered" => has(Attribute::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)?,
         "system" => has(Attribute::PAGEABLE_MEMORY_ACCESS)?,
         "sam-headroom" => has(Attribute::PAGEABLE_MEMORY_ACCESS)? && driver_version()? >= 12020,
         _ => true,
@@ -75,8 +77,8 @@ fn too_much(stack: &Stack, place: Place) -> Result<Option<usize>, Error> {
         // A GPU that is asked for more managed memory than it has can hang, and harm more than this
         // program.
         "managed" | "cuda-async-managed" if matches!(place, Place::Gpu(_)) => None,
-        "managed" | "cuda-async-managed" | "cuda-async-pinned" | "pinned" | "system"
-        | "sam-headroom" => Some(BEYOND_ADDRESSES),
+        "managed" | "cuda-async-managed" | "cuda-async-pinned" | "pinned" | "registered"
+        | "system" | "sam-headroom" => Some(BEYOND_ADDRESSES),
         _ => Some(twice_the_device()?),
     })
 }
@@ -265,6 +267,7 @@ mod tests {
             "cuda-async-view",
             "managed",
             "pinned",
+            "registered",
             "aligned",
             "callback",
             "failure-callback",

@@ -11,6 +11,7 @@ use rmm_core::{
 };
 use rmm_sys::{CuDeviceAttribute, MEMHOSTREGISTER_DEVICEMAP, MEMHOSTREGISTER_PORTABLE};
 
+use crate::budget::Budget;
 use crate::capability::{calls_for, calls_for_freeing, check_alignment};
 use crate::kind::known_kind;
 use crate::pinned_host::common_address;
@@ -21,6 +22,9 @@ use pages::Pages;
 /// more at once.
 const MOST_THREADS: usize = 16;
 
+/// Bytes from which on it is looked up how much the host has left: that reads some files.
+const LARGE: usize = 64 << 20;
+
 /// Pinned host memory that comes up fast: pages of the program's global allocator, which threads
 /// touch in parallel on the NUMA node of the GPU, and which are then registered with the driver.
 ///
@@ -28,7 +32,8 @@ const MOST_THREADS: usize = 16;
 /// [`PinnedHostMemoryResource`](crate::PinnedHostMemoryResource) is built, clears and pins one page
 /// after the other: 422 ms for each GiB on the host of an H200. Here the pages are huge ones where
 /// the system has them, and are in place before the driver pins them. Blocks are rounded up to 64
-/// KiB, and from 2 MiB on to 2 MiB; small ones are slower than from `cudaHostAlloc`.
+/// KiB, and from 2 MiB on to 2 MiB; small ones are slower than from `cudaHostAlloc`. One that is
+/// larger than what the host has [left](Budget::host_fraction) is refused, and not touched.
 ///
 /// The memory is pinned for the contexts of all devices, and mapped into their address spaces: host
 /// and devices access it by the same address. Where they cannot, allocating fails with
@@ -126,6 +131,14 @@ impl RegisteredHostMemoryResource {
         check_alignment(Self::NAME, layout)?;
         let driver = calls_for(stream)?;
         let node = self.node()?;
+        // The system would hand out addresses, and end the process while it touches them.
+        if layout.size() >= LARGE
+            && let Ok(available) = Budget::host_fraction(1.0).resolve()
+            && layout.size() as u64 > available
+        {
+            let message = format!("the host has {available} bytes left");
+            return Err(Error::out_of_memory(Self::NAME).with_layout(layout).with_message(message));
+        }
         let pages = Pages::allocate(layout, self.threads, node)
             .ok_or_else(|| Error::out_of_memory(Self::NAME).with_layout(layout))?;
         let flags = MEMHOSTREGISTER_PORTABLE | MEMHOSTREGISTER_DEVICEMAP;

@@ -84,3 +84,15 @@ fn what_cannot_be_registered_is_given_back() {
     assert_eq!(calls(&machine, "cuMemHostUnregister"), 1);
     assert!(resource.allocate_sync(layout(MIB, 512)).unwrap_err().is_invalid_argument());
 }
+
+#[test]
+fn more_than_the_host_has_is_refused_before_it_is_touched() {
+    let machine = lazy().build();
+    let _entered = machine.enter();
+    let resource = RegisteredHostMemoryResource::new();
+    let Ok(left) = rmm_resources::Budget::host_fraction(1.0).resolve() else { return };
+    let twice = usize::try_from(left).expect("a size") * 2;
+    let error = resource.allocate_sync(layout(twice, 256)).expect_err("there is half as much");
+    assert!(error.is_out_of_memory() && error.to_string().contains("left"), "{error}");
+    assert_eq!(calls(&machine, "cuMemHostRegister_v2"), 0);
+}
