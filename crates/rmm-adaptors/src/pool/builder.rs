@@ -150,7 +150,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     ///
     /// let block = pool.allocate(&stream, layout)?;
     /// assert_eq!(block, secret);
-    /// let mut bytes = [1; 4096];
+    /// let mut bytes = [1_u8; 4096];
     /// // SAFETY: both are as long, and `bytes` outlives the synchronization below.
     /// unsafe { copy::device_to_host(bytes.as_mut_ptr().cast(), block, 4096, &stream) }?;
     /// stream.synchronize()?;
