@@ -23,6 +23,7 @@ mod bins;
 mod coalesce;
 mod extend;
 mod few;
+mod free_list;
 mod lists;
 mod nodes;
 mod pieces;
@@ -32,6 +33,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 mod window;
+mod zones;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -43,6 +45,7 @@ pub(super) use nodes::{ListId, NodeId, Point, SegmentId};
 use nodes::{Node, NodeState, Nodes};
 pub(super) use pieces::Piece;
 use runs::Runs;
+use zones::{SlabSizes, Tier, Zone};
 
 /// A block, as seen from outside of the heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +102,7 @@ pub(crate) struct Heap {
     /// Lists of other streams that were searched, and blocks that were examined to be reclaimed.
     #[cfg(test)]
     pub(super) steps: usize,
+    slabs: SlabSizes,
 }
 
 impl Node {
@@ -129,6 +133,7 @@ impl Heap {
             is_thorough: false,
             #[cfg(test)]
             steps: 0,
+            slabs: SlabSizes::default(),
         }
     }
 
@@ -223,6 +228,7 @@ impl Heap {
             offset: 0,
             size,
             state: NodeState::Detached,
+            zone: Zone::Large,
             before: None,
             after: None,
             previous: None,
@@ -248,8 +254,18 @@ impl Heap {
 
     /// Takes a block of `size` bytes from a list: the best fit among a few candidates.
     pub(super) fn take(&mut self, list: ListId, size: u64) -> Option<NodeId> {
-        let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;
+        let (id, tier) =
+            self.tiers(size).iter().find_map(|&tier| self.find_in(list, size, tier))?;
+        let id = self.of_tier(id, tier);
         Some(self.make_live(id, size))
+    }
+
+    /// The best fit among a few candidates of a tier, and the tier.
+    #[inline]
+    fn find_in(&self, list: ListId, size: u64, tier: Tier) -> Option<(NodeId, Tier)> {
+        let least = self.least_of(tier, size);
+        let list = &self.lists[list.index()];
+        Some((list.find(&self.nodes, tier, least, usize::MAX, |_| true)?, tier))
     }
 
     /// Takes a block of `size` bytes from a list, if it was freed no later than `covered`, or else
@@ -264,17 +280,20 @@ impl Heap {
             let own = self.take_visible(list, size, covered);
             return own.or_else(|| self.take(ListId::ANY_STREAM, size));
         }
-        if !self.is_thorough || list == ListId::ANY_STREAM {
-            let own = self.take(list, size);
-            return own.or_else(|| self.take(ListId::ANY_STREAM, size));
-        }
-        let find =
-            |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);
-        let size_of = |id: NodeId| self.nodes.get(id).size;
-        let id = match (find(list), find(ListId::ANY_STREAM)) {
-            (Some(own), Some(clean)) if size_of(clean) < size_of(own) => clean,
-            (own, clean) => own.or(clean)?,
-        };
+        let is_close = self.is_thorough && list != ListId::ANY_STREAM;
+        let (id, tier) = self.tiers(size).iter().find_map(|&tier| {
+            let own = self.find_in(list, size, tier);
+            if own.is_some() && !is_close {
+                return own;
+            }
+            let clean = self.find_in(ListId::ANY_STREAM, size, tier);
+            let size_of = |found: (NodeId, Tier)| self.nodes.get(found.0).size;
+            match (own, clean) {
+                (Some(own), Some(clean)) if size_of(clean) < size_of(own) => Some(clean),
+                (own, clean) => own.or(clean),
+            }
+        })?;
+        let id = self.of_tier(id, tier);
         Some(self.make_live(id, size))
     }
 
@@ -294,20 +313,26 @@ impl Heap {
         if covered < list.oldest() {
             return None;
         }
-        let id = list.find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered)?;
+        let is_covered = |point| point <= covered;
+        let (id, tier) = self.tiers(size).iter().find_map(|&tier| {
+            let least = self.least_of(tier, size);
+            Some((list.find(&self.nodes, tier, least, FOREIGN_BINS, is_covered)?, tier))
+        })?;
+        let id = self.of_tier(id, tier);
         Some(self.make_live(id, size))
     }
 
     /// The block that [`take`](Self::take) would take, and its point.
     pub(super) fn fit(&self, list: ListId, size: u64) -> Option<(NodeId, Point)> {
-        let id = self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true)?;
+        let tiers = [Tier::Large, Tier::Slabs];
+        let (id, _) = tiers.iter().find_map(|&tier| self.find_in(list, size, tier))?;
         Some((id, self.nodes.get(id).point()))
     }
 
     /// Makes the first `size` bytes of a free block, which has at least as many, a live block. The
     /// remainder stays in its list at its point, and mostly in its position there.
     pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { segment, offset, size: whole, state, before, .. } = *self.nodes.get(id);
+        let Node { segment, offset, size: whole, state, zone, before, .. } = *self.nodes.get(id);
         let NodeState::Free(list, _) = state else {
             unreachable!("only a block that is free is taken out of a list")
         };
@@ -321,7 +346,7 @@ impl Heap {
         self.lists[list.index()].resize(&mut self.nodes, id, whole - size);
         let (after, state) = (Some(id), NodeState::Live);
         let [previous, next] = [None; 2];
-        let taken = Node { segment, offset, size, state, before, after, previous, next };
+        let taken = Node { segment, offset, size, state, zone, before, after, previous, next };
         let taken = self.nodes.insert(taken);
         let rest = self.nodes.get_mut(id);
         rest.offset = offset + size;
@@ -381,19 +406,22 @@ impl Heap {
     /// is in the list. Points join by maximum: the whole is usable once both parts are. A neighbour
     /// mostly keeps its position in the list.
     fn insert_coalesced(&mut self, id: NodeId, list: ListId, point: Point) -> NodeId {
-        let Node { segment, offset, size, before, after, .. } = *self.nodes.get(id);
+        if self.nodes.get(id).zone == Zone::Large {
+            self.enlarge_neighbours(id, list);
+        }
+        let Node { segment, offset, size, zone, before, after, .. } = *self.nodes.get(id);
         let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
             let neighbour = neighbour?;
-            let state = nodes.get(neighbour).state;
-            let NodeState::Free(its, point) = state else { return None };
-            (its == list).then_some((neighbour, point))
+            let node = nodes.get(neighbour);
+            let NodeState::Free(its, point) = node.state else { return None };
+            (its == list && node.zone == zone).then_some((neighbour, point))
         };
         let below = free_at(&self.nodes, before);
         let above = free_at(&self.nodes, after);
         let (kept, whole, point) = match (below, above) {
             (None, None) => {
                 self.enlist(id, list, point);
-                return id;
+                return self.enlarge_if_alone(id);
             }
             (None, Some((above, freed))) => {
                 self.runs.part(&self.nodes, above);
@@ -419,7 +447,7 @@ impl Heap {
         self.lists[list.index()].resize(&mut self.nodes, kept, whole);
         self.nodes.get_mut(kept).state = NodeState::Free(list, point);
         self.runs.join(&self.nodes, kept);
-        kept
+        self.enlarge_if_alone(kept)
     }
 
     /// Merges a block with the one after it; both are detached.

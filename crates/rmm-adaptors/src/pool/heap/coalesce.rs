@@ -5,9 +5,10 @@
 
 use std::cmp::Reverse;
 
-use super::lists::FreeList;
+use super::lists::StreamLists;
 use super::nodes::{ListId, Node, NodeId, NodeState, Point};
 use super::runs::{Run, Start, free_neighbours};
+use super::zones::Zone;
 use super::{Heap, Segment};
 
 /// Free neighbours, all of which the requesting stream may use.
@@ -120,6 +121,7 @@ impl Heap {
         self.index_runs();
         let UsableRun { first, bytes } = self.shortest_usable_run(size, usable)?;
         self.delist(first);
+        self.nodes.get_mut(first).zone = Zone::Large;
         while self.nodes.get(first).size < bytes {
             let after = self.nodes.get(first).after;
             self.delist(after.expect("a run has blocks up to its end"));
@@ -135,7 +137,7 @@ impl Heap {
         size: u64,
         usable: impl Fn(ListId, Point) -> bool,
     ) -> Option<NodeId> {
-        let in_list = |(id, list): (ListId, &FreeList)| {
+        let in_list = |(id, list): (ListId, &StreamLists)| {
             // Most lists are skipped without a look at their blocks.
             let is_worth_it = size <= list.largest_bound() && usable(id, list.oldest());
             is_worth_it.then(|| list.find_smallest(&self.nodes, size, |point| usable(id, point)))?

@@ -6,6 +6,7 @@
 use super::coalesce::UsableRun;
 use super::nodes::{ListId, Node, NodeId, NodeState, Point, SegmentId};
 use super::window::{Span, Window, best_window};
+use super::zones::Zone;
 use super::{Extension, Heap, Segment};
 
 /// A reserved range, parts of which are unmapped. No other request gets any part of it.
@@ -245,6 +246,7 @@ impl Heap {
                 missing.push((offset, self.nodes.get(id).size));
             } else {
                 let (list, _) = self.delist(id);
+                self.nodes.get_mut(id).zone = Zone::Large;
                 is_idle &= list == ListId::ANY_STREAM;
             }
             match reserved {
@@ -276,6 +278,7 @@ impl Heap {
             offset,
             size: bytes,
             state: NodeState::Detached,
+            zone: Zone::Large,
             before: Some(last),
             after: None,
             previous: None,
@@ -289,7 +292,7 @@ impl Heap {
     /// Extends a reserved range at its segment's end by whole pages.
     pub(crate) fn widen(&mut self, extent: &mut PendingExtent, bytes: u64) {
         // Others may have extended the segment since it was reserved.
-        if self.nodes.get(extent.node).after.is_some() || bytes == 0 {
+        if { self.nodes.get(extent.node).after }.is_some() || bytes == 0 {
             return;
         }
         let entry = self.segment_mut(extent.segment);

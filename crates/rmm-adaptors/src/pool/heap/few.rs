@@ -104,13 +104,16 @@ impl FewBlocks {
 #[cfg(test)]
 mod tests {
     use super::super::nodes::{Node, NodeState, Nodes, SegmentId};
+    use super::super::zones::Zone;
     use super::*;
 
     fn ids(count: usize) -> Vec<NodeId> {
         let mut nodes = Nodes::default();
         let [before, after, previous, next] = [None; 4];
         let (segment, state) = (SegmentId(0), NodeState::Live);
-        let node = Node { segment, offset: 0, size: 256, state, before, after, previous, next };
+        let zone = Zone::Large;
+        let node =
+            Node { segment, offset: 0, size: 256, state, zone, before, after, previous, next };
         (0..count).map(|_| nodes.insert(node)).collect()
     }
 

@@ -2,13 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
-use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
 
-use super::bins::{Bin, BinMap};
-use super::few::{FEW, FewBlocks};
+use super::free_list::{Bins, FreeList};
 use super::nodes::{ListId, NodeId, Nodes, Point};
+use super::zones::{Tier, Zone};
 
 #[cfg(test)]
 mod tests;
@@ -19,74 +17,21 @@ const LOOK_AT: usize = 4;
 /// The same where space counts more than time.
 const LOOK_CLOSER_AT: usize = 16;
 
-/// The bins of a free list, each a doubly linked list.
+/// The free blocks of one stream, or the idle blocks, of both zones.
 #[derive(Debug)]
-struct Bins {
-    map: BinMap,
-    heads: [Option<NodeId>; BinMap::BINS],
-}
-
-/// Free blocks by size: a few in an array, more in bins.
-///
-/// # Invariant
-/// All blocks are in the bins if `is_binned`, else all are in `few`.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct FreeList {
-    few: FewBlocks,
-    /// Created when the blocks are too many for the array, since bins take kilobytes.
-    bins: Option<Box<Bins>>,
-    bytes: u64,
-    blocks: usize,
-    /// Lower bound on the points of all blocks.
-    oldest: Point,
-    largest: Cell<Largest>,
-    /// How many blocks of a bin a search examines.
-    look_at: usize,
+pub(super) struct StreamLists {
+    large: FreeList,
+    /// Free parts of slabs; created with the first one.
+    small: Option<Box<FreeList>>,
     /// Whether [`Lists`] has it among the occupied ones.
     is_listed: bool,
-    is_binned: bool,
-}
-
-/// So few blocks come back from the bins into the array: a quarter of what it holds, so that a list
-/// does not move to and fro.
-const FEW_AGAIN: usize = FEW / 4;
-
-/// A cached upper bound on the largest block.
-#[derive(Clone, Copy, Debug)]
-struct Largest {
-    /// Upper bound on the bytes of every block.
-    size: u64,
-    /// Blocks of exactly that size; 0 if the bound is stale.
-    count: usize,
-}
-
-impl Largest {
-    const NONE: Self = Self { size: 0, count: 0 };
-
-    /// A block of this size was added.
-    #[inline]
-    fn add(&mut self, size: u64) {
-        if size >= self.size {
-            let count = if size == self.size { self.count + 1 } else { 1 };
-            *self = Self { size, count };
-        }
-    }
-
-    /// A block of this size was removed.
-    #[inline]
-    fn remove(&mut self, size: u64) {
-        if size == self.size {
-            self.count -= 1;
-        }
-    }
 }
 
 /// All free lists, by number, and which of them hold blocks.
 #[derive(Debug)]
 pub(super) struct Lists {
     /// Index: [`ListId`]. The first is the idle list.
-    all: Vec<FreeList>,
+    all: Vec<StreamLists>,
     /// The lists that hold blocks, so that a search skips the others. A list that has become empty
     /// stays until the next pass.
     ///
@@ -103,78 +48,24 @@ pub(super) struct Lists {
     look_at: usize,
 }
 
-impl Bins {
-    fn new() -> Box<Self> {
-        Box::new(Self { map: BinMap::new(), heads: [None; BinMap::BINS] })
-    }
-
-    /// The bins that hold blocks, from one on.
-    fn from(&self, bin: Bin) -> impl Iterator<Item = Bin> + '_ {
-        let next = |&bin: &Bin| BinMap::next(bin).and_then(|bin| self.map.at_or_above(bin));
-        std::iter::successors(self.map.at_or_above(bin), next)
-    }
-
-    #[expect(
-        clippy::inline_always,
-        reason = "a move from bin to bin is one with both, in a call that most requests make"
-    )]
-    #[inline(always)]
-    fn insert(&mut self, nodes: &mut Nodes, bin: Bin, id: NodeId) {
-        let head = self.heads[bin.index()].replace(id);
-        let node = nodes.get_mut(id);
-        node.previous = None;
-        node.next = head;
-        match head {
-            Some(head) => nodes.get_mut(head).previous = Some(id),
-            None => self.map.set(bin),
-        }
-    }
-
-    #[expect(
-        clippy::inline_always,
-        reason = "a move from bin to bin is one with both, in a call that most requests make"
-    )]
-    #[inline(always)]
-    fn remove(&mut self, nodes: &mut Nodes, bin: Bin, id: NodeId) {
-        let node = nodes.get_mut(id);
-        let (previous, next) = (node.previous.take(), node.next.take());
-        if let Some(next) = next {
-            nodes.get_mut(next).previous = previous;
-        }
-        if let Some(previous) = previous {
-            nodes.get_mut(previous).next = next;
-        } else {
-            self.heads[bin.index()] = next;
-            if next.is_none() {
-                self.map.clear(bin);
-            }
-        }
-    }
-
-    /// A block of the lowest bin that is not empty.
-    fn first(&self) -> Option<NodeId> {
-        self.heads[self.map.at_or_above(Bin::of(0))?.index()]
-    }
-
-    fn iter<'a>(&self, nodes: &'a Nodes, bin: Bin) -> impl Iterator<Item = NodeId> + 'a {
-        std::iter::successors(self.heads[bin.index()], |&id| nodes.get(id).next)
-    }
-}
-
 impl Lists {
     /// The idle list alone.
     pub(super) fn new() -> Self {
-        Self { all: vec![FreeList::new(LOOK_AT)], occupied: Vec::new(), first: 0, look_at: LOOK_AT }
+        Self {
+            all: vec![StreamLists::new(LOOK_AT)],
+            occupied: Vec::new(),
+            first: 0,
+            look_at: LOOK_AT,
+        }
     }
 
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Adds an empty list.
     pub(super) fn add(&mut self) -> ListId {
-        self.all.push(FreeList::new(self.look_at));
+        self.all.push(StreamLists::new(self.look_at));
         let index = u32::try_from(self.all.len() - 1);
         ListId(index.expect("a program has fewer than 2^32 streams at a time"))
     }
@@ -182,7 +73,7 @@ impl Lists {
     /// Examines more blocks from now on.
     pub(super) fn look_closer(&mut self) {
         self.look_at = LOOK_CLOSER_AT;
-        self.all.iter_mut().for_each(|list| list.look_at = LOOK_CLOSER_AT);
+        self.all.iter_mut().for_each(StreamLists::look_closer);
     }
 
     /// Puts a free block into a list.
@@ -201,7 +92,7 @@ impl Lists {
     }
 
     /// The idle list, and the other lists that hold blocks.
-    pub(super) fn with_blocks(&self) -> impl Iterator<Item = (ListId, &FreeList)> + '_ {
+    pub(super) fn with_blocks(&self) -> impl Iterator<Item = (ListId, &StreamLists)> + '_ {
         let lists = std::iter::once(ListId::ANY_STREAM).chain(self.occupied());
         lists.map(|list| (list, &self.all[list.index()]))
     }
@@ -255,213 +146,140 @@ impl Lists {
             "blocks would be lost"
         );
         self.all.truncate(count);
-        self.all.iter_mut().filter(|list| list.is_empty()).for_each(|list| list.bins = None);
+        self.all.iter_mut().filter(|list| list.is_empty()).for_each(StreamLists::shrink);
         self.all.shrink_to_fit();
         self.occupied.shrink_to_fit();
     }
 
     /// Host bytes of the lists and their bins.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        let with_bins = self.all.iter().filter(|list| list.bins.is_some()).count();
-        let lists = self.all.capacity() * size_of::<FreeList>();
+        let own = self.all.iter().map(StreamLists::bookkeeping_bytes).sum::<usize>();
+        let lists = self.all.capacity() * size_of::<StreamLists>();
         let occupied = self.occupied.capacity() * size_of::<ListId>();
-        (lists + occupied + with_bins * size_of::<Bins>()) as u64
+        (lists + occupied + own) as u64
     }
 }
 
 impl Index<usize> for Lists {
-    type Output = FreeList;
+    type Output = StreamLists;
 
     #[inline]
-    fn index(&self, number: usize) -> &FreeList {
+    fn index(&self, number: usize) -> &StreamLists {
         &self.all[number]
     }
 }
 
 impl IndexMut<usize> for Lists {
     #[inline]
-    fn index_mut(&mut self, number: usize) -> &mut FreeList {
+    fn index_mut(&mut self, number: usize) -> &mut StreamLists {
         &mut self.all[number]
     }
 }
 
-impl FreeList {
+impl StreamLists {
     fn new(look_at: usize) -> Self {
-        let largest = Cell::new(Largest::NONE);
-        Self {
-            few: FewBlocks::new(),
-            bins: None,
-            bytes: 0,
-            blocks: 0,
-            oldest: Point::MAX,
-            largest,
-            look_at,
-            is_listed: false,
-            is_binned: false,
+        Self { large: FreeList::new(look_at), small: None, is_listed: false }
+    }
+
+    fn look_closer(&mut self) {
+        self.large.look_at = LOOK_CLOSER_AT;
+        self.small.iter_mut().for_each(|small| small.look_at = LOOK_CLOSER_AT);
+    }
+
+    /// Frees host memory that an empty list does not need.
+    fn shrink(&mut self) {
+        (self.large.bins, self.small) = (None, None);
+    }
+
+    fn bookkeeping_bytes(&self) -> usize {
+        let of_bins = |list: &FreeList| if list.bins.is_some() { size_of::<Bins>() } else { 0 };
+        let small = self.small.as_deref();
+        of_bins(&self.large) + small.map_or(0, |small| size_of::<FreeList>() + of_bins(small))
+    }
+
+    /// The list of a zone, if there is one.
+    #[inline]
+    fn of_zone(&self, zone: Zone) -> Option<&FreeList> {
+        match zone {
+            Zone::Large => Some(&self.large),
+            Zone::Small => self.small.as_deref(),
         }
+    }
+
+    /// The list that a block belongs into.
+    #[inline]
+    fn of(&mut self, nodes: &Nodes, id: NodeId) -> &mut FreeList {
+        match nodes.get(id).zone {
+            Zone::Large => &mut self.large,
+            Zone::Small => {
+                let look_at = self.large.look_at;
+                self.small.get_or_insert_with(|| Box::new(FreeList::new(look_at)))
+            }
+        }
+    }
+
+    /// Both lists, that of small blocks first.
+    fn both(&self) -> impl Iterator<Item = &FreeList> {
+        self.small.as_deref().into_iter().chain([&self.large])
+    }
+
+    /// The free parts of slabs.
+    pub(super) fn small<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = NodeId> + 'a {
+        self.small.as_deref().into_iter().flat_map(|small| small.iter_from(nodes, 0))
     }
 
     /// Bytes of all blocks together.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.both().map(|list| list.bytes).sum()
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.blocks == 0
+        self.both().all(|list| list.blocks == 0)
     }
 
     /// Lower bound on the points of all blocks.
+    #[inline]
     pub(super) fn oldest(&self) -> Point {
-        self.oldest
+        self.small.as_ref().map_or(Point::MAX, |small| small.oldest).min(self.large.oldest)
     }
 
     /// Sets the lower bound on the points of all blocks.
     pub(super) fn note_oldest(&mut self, oldest: Point) {
-        self.oldest = oldest;
+        self.large.oldest = oldest;
+        self.small.iter_mut().for_each(|small| small.oldest = oldest);
     }
 
     /// Upper bound on the bytes of every block.
     pub(super) fn largest_bound(&self) -> u64 {
-        self.largest.get().size
+        self.both().map(FreeList::largest_bound).max().unwrap_or(0)
     }
 
     fn insert(&mut self, nodes: &mut Nodes, id: NodeId) {
-        let node = nodes.get(id);
-        let (size, point) = (node.size, node.point());
-        if self.is_binned || !self.few.push(self.blocks, id, size) {
-            self.insert_into_bins(nodes, id, size);
-        }
-        self.oldest = self.oldest.min(point);
-        self.largest.get_mut().add(size);
-        self.bytes += size;
-        self.blocks += 1;
-    }
-
-    /// Adds a block to the bins, to which those of the array move.
-    fn insert_into_bins(&mut self, nodes: &mut Nodes, id: NodeId, size: u64) {
-        self.move_to_bins(nodes);
-        self.bins_of_blocks().insert(nodes, Bin::of(size), id);
-    }
-
-    #[cold]
-    fn fill_bins(&mut self, nodes: &mut Nodes) {
-        let bins = self.bins.get_or_insert_with(Bins::new);
-        for id in self.few.iter() {
-            let size = nodes.get(id).size;
-            bins.insert(nodes, Bin::of(size), id);
-        }
-        self.few = FewBlocks::new();
-        self.is_binned = true;
-    }
-
-    fn move_to_bins(&mut self, nodes: &mut Nodes) {
-        if !self.is_binned {
-            self.fill_bins(nodes);
-        }
-    }
-
-    /// Moves the blocks from the bins to the array, in which there is room.
-    #[cold]
-    fn move_to_array(&mut self, nodes: &mut Nodes) {
-        let mut moved = 0;
-        while let Some(id) = self.bins.as_deref().and_then(Bins::first) {
-            let size = nodes.get(id).size;
-            if !self.few.push(moved, id, size) {
-                break;
-            }
-            self.bins_of_blocks().remove(nodes, Bin::of(size), id);
-            moved += 1;
-        }
-        self.is_binned = false;
-        if moved < self.blocks {
-            // A block is too large for the array.
-            self.fill_bins(nodes);
-        }
+        self.of(nodes, id).insert(nodes, id);
     }
 
     pub(super) fn remove(&mut self, nodes: &mut Nodes, id: NodeId) {
-        let size = nodes.get(id).size;
-        if self.is_binned {
-            self.bins_of_blocks().remove(nodes, Bin::of(size), id);
-        } else {
-            self.few.remove(self.blocks, id);
-        }
-        self.bytes -= size;
-        self.blocks -= 1;
-        if self.blocks == 0 {
-            self.oldest = Point::MAX;
-            self.largest.set(Largest::NONE);
-        } else {
-            self.largest.get_mut().remove(size);
-        }
-        if self.is_binned && self.blocks <= FEW_AGAIN {
-            self.move_to_array(nodes);
-        }
+        self.of(nodes, id).remove(nodes, id);
     }
 
-    /// Changes the size of a block in the list. Within its bin, the block keeps its position.
+    /// Changes the size of a block in its list. Within its bin, the block keeps its position.
     pub(super) fn resize(&mut self, nodes: &mut Nodes, id: NodeId, size: u64) {
-        let known = nodes.get(id).size;
-        if !self.is_binned && !self.few.resize(self.blocks, id, size) {
-            self.fill_bins(nodes);
-        }
-        if self.is_binned {
-            let (from, to) = (Bin::of(known), Bin::of(size));
-            if from != to {
-                let bins = self.bins_of_blocks();
-                bins.remove(nodes, from, id);
-                bins.insert(nodes, to, id);
-            }
-        }
-        nodes.get_mut(id).size = size;
-        self.bytes = self.bytes - known + size;
-        let largest = self.largest.get_mut();
-        largest.remove(known);
-        largest.add(size);
+        self.of(nodes, id).resize(nodes, id, size);
     }
 
-    fn bins_of_blocks(&mut self) -> &mut Bins {
-        self.bins.as_mut().expect("a list that is binned has bins")
-    }
-
-    /// The bins, if the blocks are in them.
+    /// Finds the smallest block of at least `size` bytes of a tier's zone that `usable` accepts: in
+    /// bins among the first few of each, in at most `bins` non-empty ones.
     #[inline]
-    fn bins_in_use(&self) -> Option<&Bins> {
-        self.bins.as_deref().filter(|_| self.is_binned)
-    }
-
-    /// Finds the smallest block of at least `size` bytes that `usable` accepts: in bins among the
-    /// first few of each, in at most `bins` non-empty ones.
     pub(super) fn find(
         &self,
         nodes: &Nodes,
+        tier: Tier,
         size: u64,
         bins: usize,
         usable: impl Fn(Point) -> bool,
     ) -> Option<NodeId> {
-        let Some(all) = self.bins_in_use() else {
-            return self.few.find(self.blocks, size, |id| usable(nodes.get(id).point()));
-        };
-        let mut from = Bin::of(size);
-        for _ in 0..bins {
-            let bin = all.map.at_or_above(from)?;
-            let (mut best, mut best_size) = (None, u64::MAX);
-            let mut next = all.heads[bin.index()];
-            for _ in 0..self.look_at {
-                let Some(id) = next else { break };
-                let node = nodes.get(id);
-                let its_size = node.size;
-                if its_size >= size && its_size < best_size && usable(node.point()) {
-                    (best, best_size) = (next, its_size);
-                }
-                next = node.next;
-            }
-            if best.is_some() {
-                return best;
-            }
-            from = BinMap::next(bin)?;
-        }
-        None
+        self.of_zone(tier.zone())?.find(nodes, size, bins, usable)
     }
 
     /// The smallest block of at least `size` bytes that `usable` accepts. O(blocks of that size or
@@ -472,29 +290,11 @@ impl FreeList {
         size: u64,
         usable: impl Fn(Point) -> bool,
     ) -> Option<NodeId> {
-        if size > self.largest_bound() {
-            return None;
-        }
-        let Some(bins) = self.bins_in_use() else {
-            return self.few.find(self.blocks, size, |id| usable(nodes.get(id).point()));
-        };
-        bins.from(Bin::of(size)).find_map(|bin| {
-            let mut best: Option<(u64, NodeId)> = None;
-            for id in bins.iter(nodes, bin) {
-                let node = nodes.get(id);
-                let better = size..best.map_or(u64::MAX, |(known, _)| known);
-                if better.contains(&{ node.size }) && usable(node.point()) {
-                    best = Some((node.size, id));
-                    if node.size == size {
-                        break;
-                    }
-                }
-            }
-            best.map(|(_, id)| id)
-        })
+        let found = self.both().filter_map(|list| list.find_smallest(nodes, size, &usable));
+        found.min_by_key(|&id| nodes.get(id).size)
     }
 
-    /// All blocks, the smallest bins first.
+    /// All blocks, the smallest bins of each zone first.
     pub(super) fn iter<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = NodeId> + 'a {
         self.iter_from(nodes, 0)
     }
@@ -505,31 +305,11 @@ impl FreeList {
         nodes: &'a Nodes,
         size: u64,
     ) -> impl Iterator<Item = NodeId> + 'a {
-        let few = self.few.iter().filter(move |&id| nodes.get(id).size >= size);
-        let bins = self.bins_in_use().into_iter();
-        let binned = bins
-            .flat_map(move |bins| bins.from(Bin::of(size)).flat_map(|bin| bins.iter(nodes, bin)));
-        few.chain(binned)
+        self.both().flat_map(move |list| list.iter_from(nodes, size))
     }
 
-    /// The largest block's bytes. O(1), or O(blocks of the highest bin) once after the largest
-    /// block was removed.
+    /// The largest block's bytes.
     fn largest(&self, nodes: &Nodes) -> u64 {
-        let known = self.largest.get();
-        if known.count > 0 {
-            return known.size;
-        }
-        let highest = self.bins_in_use().and_then(|bins| Some((bins, bins.map.highest()?)));
-        let binned = highest.into_iter().flat_map(|(bins, bin)| bins.iter(nodes, bin));
-        let mut largest = Largest::NONE;
-        for size in self.few.iter().chain(binned).map(|id| nodes.get(id).size) {
-            match size.cmp(&largest.size) {
-                Ordering::Less => {}
-                Ordering::Equal => largest.count += 1,
-                Ordering::Greater => largest = Largest { size, count: 1 },
-            }
-        }
-        self.largest.set(largest);
-        largest.size
+        self.both().map(|list| list.largest(nodes)).max().unwrap_or(0)
     }
 }

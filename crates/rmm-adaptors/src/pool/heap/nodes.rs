@@ -4,6 +4,8 @@
 
 use std::num::NonZeroU32;
 
+use super::zones::Zone;
+
 /// A block's number in the arena, from 1: so that a record with its four links stays within a cache
 /// line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,7 +22,7 @@ impl NodeId {
     }
 }
 
-const _: () = assert!(size_of::<Node>() <= 52);
+const _: () = assert!(size_of::<Node>() <= 54);
 
 /// A segment's number: one piece of memory from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -62,9 +64,9 @@ pub(super) enum NodeState {
     Unused,
 }
 
-/// The record of a block. Packed to 44 bytes, since there may be millions.
+/// The record of a block. Packed to 54 bytes, since there may be millions.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, packed(4))]
+#[repr(C, packed(2))]
 pub(super) struct Node {
     pub(super) segment: SegmentId,
     /// Bytes from the segment's start.
@@ -72,6 +74,7 @@ pub(super) struct Node {
     /// Bytes; a multiple of the granule.
     pub(super) size: u64,
     pub(super) state: NodeState,
+    pub(super) zone: Zone,
     /// The neighbours in the segment (boundary tags).
     pub(super) before: Option<NodeId>,
     pub(super) after: Option<NodeId>,
@@ -229,7 +232,8 @@ mod tests {
     fn node(offset: u64) -> Node {
         let (segment, state) = (SegmentId(0), NodeState::Live);
         let [before, after, previous, next] = [None; 4];
-        Node { segment, offset, size: 256, state, before, after, previous, next }
+        let zone = Zone::Large;
+        Node { segment, offset, size: 256, state, zone, before, after, previous, next }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 
 use super::nodes::{ListId, Node, NodeId, NodeState, SegmentId};
 use super::runs::free_neighbours;
+use super::zones::Zone;
 use super::{Block, Extension, Heap};
 
 /// The memory of one upstream block.
@@ -52,7 +53,8 @@ impl Heap {
     /// The idle pieces: the largest first, and of equal ones those in the smallest idle blocks,
     /// which are the least useful. O(n log n) in the idle blocks that may contain a piece and the
     /// pieces in them.
-    pub(crate) fn unused_pieces(&self) -> Vec<Piece> {
+    pub(crate) fn unused_pieces(&mut self) -> Vec<Piece> {
+        self.join_pieces();
         let mut unused = Vec::new();
         for id in self.lists[ListId::ANY_STREAM.index()].iter_from(&self.nodes, self.smallest_piece)
         {
@@ -97,7 +99,7 @@ impl Heap {
         let Some(Some(entry)) = self.segments.get(segment.index()) else { return false };
         let node = self.nodes.get(id);
         let holds = matches!(node.state, NodeState::Free(ListId::ANY_STREAM, _))
-            && node.segment == segment
+            && { node.segment } == segment
             && node.offset <= offset
             && offset + size <= node.offset + node.size;
         if !holds || entry.pieces.get(&offset) != Some(&size) {
@@ -128,6 +130,7 @@ impl Heap {
     /// Turns a detached block into a gap. A segment does not end with a gap: its end moves down,
     /// until nothing is left.
     pub(super) fn leave_gap(&mut self, id: NodeId) {
+        self.nodes.get_mut(id).zone = Zone::Large;
         let Node { segment, before, after, .. } = *self.nodes.get(id);
         let is_gap = |heap: &Self, id: &NodeId| matches!(heap.nodes.get(*id).state, NodeState::Gap);
         let mut id = id;

@@ -4,13 +4,15 @@
 
 use super::Heap;
 use super::nodes::{ListId, NodeId, NodeState};
+use super::zones::Tier;
 
 impl Heap {
     /// Whether [`take_own_or_idle`](Self::take_own_or_idle) would split a block that has free
     /// neighbours, on any list.
     pub(crate) fn would_divide(&self, list: ListId, size: u64) -> bool {
-        let find =
-            |list: ListId| self.lists[list.index()].find(&self.nodes, size, usize::MAX, |_| true);
+        let find = |list: ListId| {
+            self.lists[list.index()].find(&self.nodes, Tier::Large, size, usize::MAX, |_| true)
+        };
         let is_free = |id: Option<NodeId>| {
             id.is_some_and(|id| matches!(self.nodes.get(id).state, NodeState::Free(..)))
         };

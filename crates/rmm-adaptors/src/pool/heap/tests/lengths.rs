@@ -4,6 +4,7 @@ use super::super::bins::GRANULE;
 use super::super::few::FEW;
 use super::super::lists::Lists;
 use super::super::nodes::{ListId, Node, NodeId, NodeState, Nodes, SegmentId};
+use super::super::zones::{Tier, Zone};
 
 /// A list, and the sizes of what is in it.
 struct Model {
@@ -24,7 +25,8 @@ impl Model {
     fn insert(&mut self, size: u64) {
         let (segment, state) = (SegmentId(0), NodeState::Free(Self::LIST, 1));
         let [before, after, previous, next] = [None; 4];
-        let node = Node { segment, offset: 0, size, state, before, after, previous, next };
+        let zone = Zone::Large;
+        let node = Node { segment, offset: 0, size, state, zone, before, after, previous, next };
         let id = self.nodes.insert(node);
         self.lists.insert(Self::LIST, &mut self.nodes, id);
         self.blocks.push(id);
@@ -48,10 +50,10 @@ impl Model {
         for wanted in sizes.iter().flat_map(|size| [size - GRANULE, *size, size + GRANULE]) {
             let fits = sizes.iter().copied().find(|&size| size >= wanted);
             let size_of = |id: Option<NodeId>| id.map(|id| self.nodes.get(id).size);
-            let found = list.find(&self.nodes, wanted, usize::MAX, |_| true);
+            let found = list.find(&self.nodes, Tier::Large, wanted, usize::MAX, |_| true);
             assert_eq!(size_of(found), fits, "{wanted} of {sizes:?}");
             assert_eq!(size_of(list.find_smallest(&self.nodes, wanted, |_| true)), fits);
-            assert_eq!(list.find(&self.nodes, wanted, usize::MAX, |_| false), None);
+            assert_eq!(list.find(&self.nodes, Tier::Large, wanted, usize::MAX, |_| false), None);
         }
         let mut listed: Vec<u64> =
             list.iter(&self.nodes).map(|id| self.nodes.get(id).size).collect();

@@ -112,10 +112,20 @@ pub(super) fn check(heap: &Heap) {
     assert_eq!(heap.gaps.values().copied().collect::<Vec<_>>(), gaps, "gaps");
     for (_, segment) in segments(heap) {
         assert_eq!(heap.blocks_from(segment.first).last(), Some(segment.last), "ends");
+        let blocks: Vec<Node> =
+            heap.blocks_from(segment.first).map(|id| *heap.nodes.get(id)).collect();
+        for (block, next) in blocks.iter().zip(blocks.iter().skip(1)) {
+            let list_of = |node: &Node| match node.state {
+                NodeState::Free(list, _) => Some((list, node.zone)),
+                _ => None,
+            };
+            let list = list_of(block);
+            assert!(list.is_none() || list != list_of(next), "not merged: {block:?} {next:?}");
+        }
     }
     for (id, list) in heap.lists.with_blocks() {
         for node in list.iter(&heap.nodes).map(|id| heap.nodes.get(id)) {
-            assert!(matches!(node.state, NodeState::Free(its, _) if its == id));
+            assert!(matches!({ node.state }, NodeState::Free(its, _) if its == id));
             assert!(list.oldest() <= node.point(), "a block is older than the list");
             assert!(list.largest_bound() >= node.size);
         }
@@ -124,7 +134,7 @@ pub(super) fn check(heap: &Heap) {
 
 /// Cleans what pieces need, and then all: that makes no further piece unused.
 pub(super) fn check_pieces(heap: &mut Heap, covered: Point) {
-    let unused = |heap: &Heap| -> Vec<(usize, u64)> {
+    let unused = |heap: &mut Heap| -> Vec<(usize, u64)> {
         let mut pieces: Vec<_> =
             heap.unused_pieces().iter().map(|it| (it.segment.index(), it.offset)).collect();
         pieces.sort_unstable();
