@@ -7,6 +7,7 @@ mod caches;
 mod clear;
 mod close;
 mod core;
+mod exchange;
 mod extents;
 mod free;
 mod graphs;

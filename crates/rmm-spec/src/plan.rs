@@ -57,9 +57,10 @@ const OTHERS: [&str; 12] = [
 fn preset(text: &str) -> Result<PoolPreset, String> {
     match text {
         "throughput" => Ok(PoolPreset::Throughput),
+        "low-latency" => Ok(PoolPreset::LowLatency),
         "compact" => Ok(PoolPreset::Compact),
         "deterministic" => Ok(PoolPreset::Deterministic),
-        _ => Err("expected throughput, compact or deterministic".to_owned()),
+        _ => Err("expected throughput, low-latency, compact or deterministic".to_owned()),
     }
 }
 

@@ -378,7 +378,15 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             release,
             block,
         };
-        let cached = if preset == PoolPreset::Throughput { cached } else { CachePolicy::Off };
+        let cached = match (preset, cached) {
+            (PoolPreset::Compact | PoolPreset::Deterministic, _) => CachePolicy::Off,
+            (PoolPreset::Throughput, CachePolicy::SizeClasses)
+                if upstream.as_extendable().is_some() =>
+            {
+                CachePolicy::FewOfSizeClasses
+            }
+            (PoolPreset::Throughput | PoolPreset::LowLatency, cached) => cached,
+        };
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks_frees = check_frees;
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;

@@ -70,6 +70,9 @@ pub(crate) enum CachePolicy {
     /// Those of up to 1 MiB by size class, and a few larger ones, since cached blocks do not
     /// coalesce.
     SizeClasses,
+    /// As [`SizeClasses`](Self::SizeClasses), but fewer of them: in memory that can be extended a
+    /// cached block costs the pages around it.
+    FewOfSizeClasses,
     /// All: they have this size.
     OneSize(u64),
 }
@@ -123,7 +126,7 @@ impl CachePolicy {
     /// The classes of all blocks that are cached.
     fn classes(self) -> impl DoubleEndedIterator<Item = Class> {
         let only = if let Self::OneSize(unit) = self { Some(Class::only(unit)) } else { None };
-        let all = (self == Self::SizeClasses).then(Class::all);
+        let all = matches!(self, Self::SizeClasses | Self::FewOfSizeClasses).then(Class::all);
         only.into_iter().chain(all.into_iter().flatten())
     }
 }
@@ -148,7 +151,7 @@ impl Caches {
     #[inline]
     pub(super) fn class(&self, size: u64) -> Option<Class> {
         match self.policy {
-            CachePolicy::SizeClasses => Class::holding(size),
+            CachePolicy::SizeClasses | CachePolicy::FewOfSizeClasses => Class::holding(size),
             CachePolicy::OneSize(unit) => (size <= unit).then_some(Class::only(unit)),
             CachePolicy::Off => None,
         }
@@ -319,10 +322,10 @@ impl Caches {
 
     /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes.
     pub(super) fn set_capacity_from(&self, reserved: u64) {
-        if let CachePolicy::OneSize(_) = self.policy {
-            self.budget.set_from_blocks_of_one_size(reserved);
-        } else {
-            self.budget.set_from(reserved);
+        match self.policy {
+            CachePolicy::OneSize(_) => self.budget.set_from_blocks_of_one_size(reserved),
+            CachePolicy::FewOfSizeClasses => self.budget.set_to_few_from(reserved),
+            CachePolicy::SizeClasses | CachePolicy::Off => self.budget.set_from(reserved),
         }
     }
 

@@ -26,7 +26,7 @@ impl PoolCore {
         let bytes = layout.size() as u64;
         if let Some(upstream) = self.extendable(upstream) {
             let page = upstream.page_size();
-            let piece = self.growth.piece_size(bytes, page);
+            let piece = self.growth.piece_size(bytes, bytes, page);
             if piece < bytes && bytes.is_multiple_of(page) {
                 let extent =
                     trace::growing(self.name, bytes, || allocate_in_pieces(upstream, bytes, piece));

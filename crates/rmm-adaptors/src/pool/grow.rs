@@ -115,12 +115,13 @@ impl Session<'_> {
             let mut extent = self.reserve(list, size, page).ok_or(None)?;
             let others_called = self.others_call();
             let missing = extent.missing_bytes();
-            let most = match keep {
-                Keep::PeakUse => growth.retain_target_extendable(self.peak_with(size)),
-                Keep::WithinLimit => growth.hard_limit,
+            let peak = self.peak_with(size);
+            let (most, limit_of_room) = match keep {
+                Keep::PeakUse => (growth.retain_target_extendable(peak), growth.retain_limit(peak)),
+                Keep::WithinLimit => (growth.hard_limit, growth.hard_limit),
             };
             let may_grow = catch_unwind(AssertUnwindSafe(|| {
-                self.make_room(request, missing, most);
+                self.make_room(request, missing, most, limit_of_room);
                 let held = self.heap.reserved() + self.pending;
                 check_capacity(upstream, held.saturating_add(missing)).map(|()| held)
             }));
@@ -141,9 +142,11 @@ impl Session<'_> {
             };
             let needed_end = extent.end_of_missing();
             if extent.is_at_end && !takes_least {
-                self.heap.widen(&mut extent, wanted - missing);
+                let room = most.saturating_sub(held) / page * page;
+                self.heap.widen(&mut extent, wanted.min(missing.max(room)) - missing);
             }
-            let pieces = cut(&extent.missing, growth.piece_size(held, page));
+            let pieces =
+                cut(&extent.missing, growth.piece_size(held, extent.missing_bytes(), page));
             let base = self.base(extent.segment);
             // Memory that other threads are returning has left a gap, but upstream may not have it
             // yet; and what they ask for at addresses of upstream's choice may go back.

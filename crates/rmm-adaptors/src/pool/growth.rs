@@ -12,8 +12,19 @@ const LARGEST_STEP: u64 = 256 << 20;
 
 /// Upper bound on in-place growth beyond what is missing.
 const LARGEST_EXTENSION: u64 = 256 << 20;
-/// Upper bound on the bytes mapped by one call in a compact pool.
+/// The same where calls count more than bytes.
+const LARGEST_DOUBLING: u64 = 1 << 30;
+/// Upper bound on the bytes mapped by one call, in most requests.
+const LARGEST_PIECE: u64 = 128 << 20;
+/// The same in a compact pool.
 const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
+/// So many pieces are mapped for one request at most, about a millisecond's.
+const MOST_PIECES: u64 = 24;
+
+/// What a pool keeps beyond the peak use where memory can be extended: this fraction.
+const SURPLUS_FRACTION: u64 = 32;
+/// The least that it keeps beyond, in small pools.
+const LEAST_SURPLUS: u64 = 8 << 20;
 
 /// Upper bound on one request to upstream: a layout holds no more.
 const MOST: u64 = isize::MAX as u64;
@@ -66,25 +77,30 @@ impl Growth {
         let wanted = match (self.policy, self.preset) {
             (GrowthPolicy::FixedStep(step), _) => missing.checked_next_multiple_of(step),
             (GrowthPolicy::Exact, _) | (GrowthPolicy::Geometric, PoolPreset::Compact) => None,
-            (GrowthPolicy::Geometric, _) => {
-                Some(missing.max((held / 32).clamp(PAGE, LARGEST_EXTENSION)))
+            (GrowthPolicy::Geometric, PoolPreset::LowLatency) => {
+                Some(missing.max(held.clamp(PAGE, LARGEST_DOUBLING)))
+            }
+            (GrowthPolicy::Geometric, PoolPreset::Throughput | PoolPreset::Deterministic) => {
+                let ahead = (held / 64).clamp(PAGE, LARGEST_EXTENSION);
+                let kept = self.surplus(held).max(PAGE);
+                Some(missing.max(ahead.min(kept)))
             }
         };
         let wanted = wanted.and_then(|bytes| bytes.checked_next_multiple_of(page));
         Some(wanted.unwrap_or(missing).min(room))
     }
 
-    /// Upper bound on the bytes of a piece when `held` are reserved: large pieces take fewer calls,
-    /// small ones are idle more often.
-    pub(super) fn piece_size(&self, held: u64, page: u64) -> u64 {
+    /// Upper bound on the bytes of a piece when `held` are reserved and `missing` are mapped: large
+    /// pieces take fewer calls, small ones are idle more often.
+    pub(super) fn piece_size(&self, held: u64, missing: u64, page: u64) -> u64 {
         let most = match self.preset {
             PoolPreset::Compact => (held / 128).min(LARGEST_COMPACT_PIECE),
-            // A large pool is seldom short of whole pieces, and takes long to grow by small ones.
-            PoolPreset::Throughput | PoolPreset::Deterministic if held >= 1 << 30 => held / 32,
-            PoolPreset::Throughput | PoolPreset::Deterministic => held / 64,
+            // A small pool is short of whole pieces sooner.
+            PoolPreset::Throughput | PoolPreset::Deterministic if held < 1 << 30 => held / 64,
+            PoolPreset::Throughput | PoolPreset::Deterministic => (held / 32).min(LARGEST_PIECE),
+            PoolPreset::LowLatency => missing,
         };
-        let most = most.min(LARGEST_EXTENSION);
-        (most / page * page).max(page)
+        (most / page * page).max((missing / MOST_PIECES).next_multiple_of(page)).max(page)
     }
 
     /// The bytes that the pool retains for a program whose peak was `peak`: half as much again (or
@@ -97,8 +113,29 @@ impl Growth {
     /// As [`retain_target`](Self::retain_target), for memory that can be extended: it fragments
     /// less, and pieces go back from anywhere.
     pub(super) fn retain_target_extendable(&self, peak: u64) -> u64 {
-        let more = if self.preset == PoolPreset::Compact { 0 } else { peak / 8 * 3 };
-        peak.saturating_add(more).saturating_add(self.initial_size)
+        peak.saturating_add(self.surplus(peak)).saturating_add(self.initial_size)
+    }
+
+    /// What [`retain_target_extendable`](Self::retain_target_extendable) adds to the peak.
+    fn surplus(&self, peak: u64) -> u64 {
+        match self.preset {
+            PoolPreset::Compact => 0,
+            PoolPreset::Throughput | PoolPreset::Deterministic => {
+                (peak / SURPLUS_FRACTION).max(LEAST_SURPLUS)
+            }
+            PoolPreset::LowLatency => peak,
+        }
+    }
+
+    /// The bytes up to which the pool may grow, where memory can be extended, when to stay below
+    /// [`retain_target_extendable`](Self::retain_target_extendable) would take many calls.
+    pub(super) fn retain_limit(&self, peak: u64) -> u64 {
+        match self.preset {
+            PoolPreset::Compact | PoolPreset::LowLatency => self.retain_target_extendable(peak),
+            PoolPreset::Throughput | PoolPreset::Deterministic => {
+                peak.saturating_add(peak / 8 * 3).saturating_add(self.initial_size)
+            }
+        }
     }
 }
 
@@ -146,21 +183,41 @@ mod tests {
         let growth = growth(GrowthPolicy::Geometric, None);
         let any = u64::MAX;
         assert_eq!(growth.extension(0, 256, any, PAGE), Some(PAGE));
-        assert_eq!(growth.extension(1 << 30, PAGE, any, PAGE), Some(32 << 20));
+        assert_eq!(growth.extension(1 << 30, PAGE, any, PAGE), Some(16 << 20));
         assert_eq!(growth.extension(1 << 40, PAGE, any, PAGE), Some(LARGEST_EXTENSION));
         assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256, PAGE), Some(PAGE));
         assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256, PAGE), None);
         assert_eq!(growth.extension(0, 256, any, 16 * PAGE), Some(16 * PAGE));
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
         assert_eq!(compact.extension(1 << 30, PAGE, any, PAGE), Some(PAGE));
-        assert_eq!(growth.piece_size(0, PAGE), PAGE);
-        assert_eq!(growth.piece_size(1 << 40, PAGE), LARGEST_EXTENSION);
-        assert_eq!(compact.piece_size(1 << 40, PAGE), LARGEST_COMPACT_PIECE);
-        assert_eq!(compact.piece_size(1 << 30, PAGE), 8 << 20);
-        assert_eq!(
-            (growth.retain_target_extendable(1000), compact.retain_target_extendable(1000)),
-            (1375, 1000)
-        );
+        let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
+        assert_eq!(quick.extension(64 << 20, PAGE, any, PAGE), Some(64 << 20));
+        assert_eq!(quick.extension(1 << 40, PAGE, any, PAGE), Some(LARGEST_DOUBLING));
+    }
+
+    #[test]
+    fn pieces_grow_with_the_pool_and_the_request() {
+        let growth = growth(GrowthPolicy::Geometric, None);
+        let compact = Growth { preset: PoolPreset::Compact, ..growth };
+        let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
+        assert_eq!(growth.piece_size(0, PAGE, PAGE), PAGE);
+        assert_eq!(growth.piece_size(1 << 40, PAGE, PAGE), LARGEST_PIECE);
+        assert_eq!(growth.piece_size(0, 48 * PAGE, PAGE), 2 * PAGE, "24 calls at most");
+        assert_eq!(compact.piece_size(1 << 40, PAGE, PAGE), LARGEST_COMPACT_PIECE);
+        assert_eq!(compact.piece_size(1 << 30, PAGE, PAGE), 8 << 20);
+        assert_eq!(quick.piece_size(0, 48 * PAGE, PAGE), 48 * PAGE);
+    }
+
+    #[test]
+    fn little_is_kept_beyond_the_peak() {
+        let growth = growth(GrowthPolicy::Geometric, None);
+        let compact = Growth { preset: PoolPreset::Compact, ..growth };
+        let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
+        let kept = |growth: Growth| growth.retain_target_extendable(64 << 30);
+        assert_eq!(kept(growth), 66 << 30);
+        assert_eq!((kept(compact), kept(quick)), (64 << 30, 128 << 30));
+        assert_eq!(growth.retain_target_extendable(0), LEAST_SURPLUS);
+        assert_eq!((growth.retain_limit(8000), compact.retain_limit(8000)), (11_000, 8000));
     }
 
     #[test]

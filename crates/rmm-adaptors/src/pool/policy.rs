@@ -22,10 +22,16 @@ pub enum GrowthPolicy {
 #[non_exhaustive]
 pub enum PoolPreset {
     /// Few driver calls and no waits: the pool grows before it makes a stream wait, and keeps up to
-    /// half as much again as the program ever used, or three eighths where memory can be
-    /// [extended](rmm_core::ExtendableResource).
+    /// half as much again as the program ever used. Where memory can be
+    /// [extended](rmm_core::ExtendableResource) it keeps a thirty-second more, as long as that
+    /// takes few calls; while it grows it may wait for the device now and then, to unmap what is
+    /// free.
     #[default]
     Throughput,
+    /// The fewest driver calls: as [`Throughput`](Self::Throughput), but where memory can be
+    /// [extended](rmm_core::ExtendableResource) the pool doubles when it grows, by one call, and
+    /// keeps up to as much again as the program ever used.
+    LowLatency,
     /// Little memory: before it grows beyond the peak of the program, the pool makes the stream
     /// wait for others, and returns idle memory elsewhere. Over a resource that can be
     /// [extended](rmm_core::ExtendableResource) it then holds little more than the peak; over other

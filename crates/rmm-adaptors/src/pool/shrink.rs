@@ -15,6 +15,13 @@ use super::policy::ReleasePolicy;
 use super::session::{Request, Session};
 use super::state::{PoolState, UpstreamBlock, give_back_all};
 
+/// A pool that grows waits for the device if it would otherwise hold this fraction more than it
+/// should.
+const WAITED_FOR_FRACTION: u64 = 64;
+
+/// What such a wait costs: about a millisecond of the device's time, as much as so many exchanges.
+const EXCHANGES_PER_WAIT: u64 = 16;
+
 impl Session<'_> {
     /// Returns idle upstream blocks if growth would leave the pool with much more than the program
     /// has ever used: a program whose requests grow would otherwise collect upstream blocks that
@@ -25,16 +32,14 @@ impl Session<'_> {
             return;
         }
         let most = self.core.growth.retain_target(self.peak_with(request.size));
-        self.make_room(request, request.size, most);
+        self.make_room(request, request.size, most, most);
     }
 
     /// Returns idle upstream blocks, until `missing` bytes more would leave the pool with no more
-    /// than `most`. Never waits for work.
-    pub(super) fn make_room(&mut self, request: Request<'_>, missing: u64, most: u64) {
-        // Requests may be as large as half of what the numbers hold, and several may be pending.
-        let held =
-            |state: &PoolState| (state.heap.reserved() + state.pending).saturating_add(missing);
-        if held(self) <= most {
+    /// than `most`, or with no more than `limit` and all pieces are exchanged that may be. Where
+    /// that keeps much memory from being mapped, waits for the device once.
+    pub(super) fn make_room(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
+        if self.held_with(missing) <= most {
             return;
         }
         // The other lists were polled just now.
@@ -42,14 +47,38 @@ impl Session<'_> {
             self.poll(request.list);
         }
         self.reclaim_completed();
-        let mut excess = held(self) - most;
-        let mut pieces = self.heap.unused_pieces();
-        let enough = pieces.iter().position(|piece| {
-            let is_enough = excess == 0;
-            excess = excess.saturating_sub(piece.size);
-            is_enough
+        self.return_for(request, missing, most, limit);
+        // What the device still uses cannot be unmapped.
+        let is_worth_a_wait = most < limit
+            && self.held_with(missing) > most + most / WAITED_FOR_FRACTION
+            && self.exchanges.allowed(self.operations()) >= EXCHANGES_PER_WAIT
+            && self.timeline.polls
+            && self.heap.idle_bytes() > 0;
+        if is_worth_a_wait && !self.may_capture() {
+            self.exchanges.note(EXCHANGES_PER_WAIT);
+            self.wait_for_device();
+            self.return_for(request, missing, most, limit);
+        }
+    }
+
+    /// Bytes that are held, or asked for, once `missing` are mapped. Requests may be as large as
+    /// half of what the numbers hold, and several may be pending.
+    fn held_with(&self, missing: u64) -> u64 {
+        (self.heap.reserved() + self.pending).saturating_add(missing)
+    }
+
+    /// Returns pieces that are known to be idle, as [`make_room`](Self::make_room) says.
+    fn return_for(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
+        let allowed =
+            if most < limit { self.exchanges.allowed(self.operations()) } else { u64::MAX };
+        let mut held = self.held_with(missing);
+        let (mut pieces, mut count) = (self.heap.unused_pieces(), 0);
+        pieces.retain(|piece| {
+            let goes = held > limit || held > most && count < allowed;
+            (held, count) = if goes { (held - piece.size, count + 1) } else { (held, count) };
+            goes
         });
-        pieces.truncate(enough.unwrap_or(pieces.len()));
+        self.exchanges.note(pieces.len() as u64);
         let blocks = self.remove_pieces(pieces);
         self.return_blocks(request.upstream, &blocks);
     }

@@ -9,6 +9,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncRe
 
 use super::asleep::Phase;
 use super::caches::{Caches, LargeDemand};
+use super::exchange::Exchanges;
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
@@ -113,6 +114,7 @@ pub(super) struct PoolState {
     pub(super) away: u32,
     pub(super) phase: Phase,
     pub(super) statistics: PoolStatistics,
+    pub(super) exchanges: Exchanges,
     release_trigger: ReleaseTrigger,
     /// The span of time after which unused memory goes back, if it does.
     pub(super) idle_time: Option<IdleTime>,
@@ -142,6 +144,7 @@ impl PoolState {
             statistics: PoolStatistics::default(),
             release_trigger: ReleaseTrigger::default(),
             idle_time: None,
+            exchanges: Exchanges::default(),
         }
     }
 
@@ -185,6 +188,7 @@ impl PoolState {
 
     fn note_growth(&mut self, pieces: u64) {
         self.statistics.upstream_allocations += pieces;
+        self.exchanges.note_growth(pieces, self.heap.reserved());
         self.statistics.reserved_bytes = self.heap.reserved();
         self.statistics.peak_reserved_bytes =
             self.statistics.peak_reserved_bytes.max(self.heap.reserved());
@@ -415,7 +419,8 @@ impl PoolState {
         self.statistics.peak_live_bytes.max(self.heap.live().saturating_add(more))
     }
 
-    fn operations(&self) -> u64 {
+    /// Allocations and frees in the heap so far.
+    pub(super) fn operations(&self) -> u64 {
         self.statistics.allocations + self.statistics.frees
     }
 

@@ -22,6 +22,13 @@ pub(super) const CACHE_FRACTION: u64 = 32;
 /// quarter of the pool is cached at most.
 pub(super) const CACHES_IN_ALL: u64 = 7;
 
+/// The fraction where memory can be extended: there a pool holds a thirty-second more than its
+/// program uses, and cached blocks are a part of that.
+const FEW_FRACTION: u64 = 1024;
+
+/// The same for all caches.
+const FEW_IN_ALL: u64 = 28;
+
 /// In small pools all caches may hold so many bytes, but at most half of the pool: a few blocks for
 /// each stream keep calls away from the lock.
 const LEAST_TOTAL: u64 = 2 << 20;
@@ -83,19 +90,25 @@ impl Budget {
 
     /// Bounds all to fractions of the pool's reserved bytes.
     pub(super) fn set_from(&self, reserved: u64) {
-        let total = CACHES_IN_ALL * (reserved / CACHE_FRACTION);
-        self.set(reserved, total.max(LEAST_TOTAL.min(reserved / 2)));
+        let fraction = reserved / CACHE_FRACTION;
+        self.set(reserved, fraction, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)));
+    }
+
+    /// Bounds each to a small fraction of the pool's reserved bytes. Many of them together may hold
+    /// an eighth of what [`set_from`](Self::set_from) lets them hold.
+    pub(super) fn set_to_few_from(&self, reserved: u64) {
+        let fraction = reserved / FEW_FRACTION;
+        self.set(reserved, fraction, (FEW_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)));
     }
 
     /// Bounds all to the pool's reserved bytes. Blocks of one size do not
     /// coalesce, so that no memory is lost to other requests while it is cached: all caches
     /// together may hold whatever there is.
     pub(super) fn set_from_blocks_of_one_size(&self, reserved: u64) {
-        self.set(reserved, reserved);
+        self.set(reserved, reserved / CACHE_FRACTION, reserved);
     }
 
-    fn set(&self, reserved: u64, total: u64) {
-        let fraction = reserved / CACHE_FRACTION;
+    fn set(&self, reserved: u64, fraction: u64, total: u64) {
         let capacity = fraction.max(LEAST_CAPACITY.min(reserved / 4));
         self.fraction.store(fraction, Ordering::Relaxed);
         self.capacity.store(capacity, Ordering::Relaxed);
