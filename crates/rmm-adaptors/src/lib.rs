@@ -66,7 +66,9 @@ pub use logging::{
     LOG_FILE_VARIABLE, LOG_HEADER, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
 };
 pub use pool::{
-    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback, ReleasePolicy, Reservation, SleepOptions,
+    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource,
+    PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
+    ReleasePolicy, Reservation, SleepOptions,
 };
 pub use prefetch::PrefetchResourceAdaptor;
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};

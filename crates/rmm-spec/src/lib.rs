@@ -47,7 +47,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | with an upstream | options |
 /// |---|---|
-/// | `pool` | `initial`; `max`, also `90%` of the device's free memory or `50%host` of the host's; `soft-max`; `preset`: `throughput`, `compact` or `deterministic` |
+/// | `pool` | `initial`; `max`, also `90%` of the device's free memory or `50%host` of the host's; `soft-max`; `preset`: `throughput`, `low-latency`, `compact` or `deterministic` |
 /// | `arena` | `size`, reserved on creation (default: half of the device's free memory) |
 /// | `fixed-size` | `block`, `blocks`, `max` |
 /// | `binning` | `bins`: powers of two, `18..22` |

@@ -8,7 +8,16 @@ pub use rmm_adaptors::TracingResourceAdaptor;
 pub use rmm_adaptors::{
     AlignedResourceAdaptor, AllocationCounters, ArenaMemoryResource, ArenaMemoryResourceBuilder,
     ArenaOfStream, ArenaReport, ArenaStatistics, BinningMemoryResource,
-    BinningMemoryResourceBuilder, CallSite, CallbackMemoryResource, Contents, CopyProgress, Counter, FailedAllocation, FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource, FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE, LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder, ManualClock, OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy, Reservation, SleepOptions, StatisticsResourceAdaptor, StatisticsScope, Tag, TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingReport, TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
+    BinningMemoryResourceBuilder, CallSite, CallbackMemoryResource, Contents, CopyProgress,
+    Counter, FailedAllocation, FailureCallbackResourceAdaptor,
+    FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource, FixedSizeMemoryResource,
+    FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE, LOG_HEADER,
+    LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder, ManualClock,
+    OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset,
+    PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy,
+    Reservation, SleepOptions, StatisticsResourceAdaptor, StatisticsScope, Tag, TagScope, TagUsage,
+    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingReport,
+    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
 };
 pub use rmm_core::{
     AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResource, DeviceResourceRef,

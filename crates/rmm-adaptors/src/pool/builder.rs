@@ -378,15 +378,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             release,
             block,
         };
-        let cached = match (preset, cached) {
-            (PoolPreset::Compact | PoolPreset::Deterministic, _) => CachePolicy::Off,
-            (PoolPreset::Throughput, CachePolicy::SizeClasses)
-                if upstream.as_extendable().is_some() =>
-            {
-                CachePolicy::FewOfSizeClasses
-            }
-            (PoolPreset::Throughput | PoolPreset::LowLatency, cached) => cached,
-        };
+        let cached = cached_with(preset, cached, upstream.as_extendable().is_some());
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks_frees = check_frees;
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;
@@ -397,9 +389,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             fences,
             checks_frees,
             streams_outlive,
+            clears,
             context,
             siblings,
-            clears,
         };
         let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {
@@ -423,5 +415,16 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             core.add_extent(&mut core.lock(), &upstream, &extent);
         }
         Ok(PoolMemoryResource::open(core, upstream))
+    }
+}
+
+/// What a pool caches, with a preset and over memory that can be extended or not.
+fn cached_with(preset: PoolPreset, cached: CachePolicy, is_extendable: bool) -> CachePolicy {
+    match (preset, cached) {
+        (PoolPreset::Compact | PoolPreset::Deterministic, _) => CachePolicy::Off,
+        (PoolPreset::Throughput, CachePolicy::SizeClasses) if is_extendable => {
+            CachePolicy::FewOfSizeClasses
+        }
+        (PoolPreset::Throughput | PoolPreset::LowLatency, cached) => cached,
     }
 }

@@ -86,9 +86,9 @@ impl PoolCore {
             fences,
             checks_frees,
             streams_outlive,
+            clears,
             context,
             siblings,
-            clears,
         } = settings;
         Self {
             caches: Caches::new(cached, fences),

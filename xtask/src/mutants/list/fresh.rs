@@ -16,7 +16,7 @@ const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
 const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/coalesce.rs";
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
-const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
+const FREE_LIST: &str = "crates/rmm-adaptors/src/pool/heap/free_list.rs";
 const LIVE: &str = "crates/rmm-adaptors/src/pool/live.rs";
 const NODES: &str = "crates/rmm-adaptors/src/pool/heap/nodes.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
@@ -292,7 +292,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "piece-of-another-segment",
         file: PIECES,
-        original: "&& node.segment == segment",
+        original: "&& { node.segment } == segment",
         replacement: "&& true",
         breaks: "a piece goes back because memory elsewhere is unused",
     },
@@ -333,7 +333,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "largest-that-left-counts",
-        file: LISTS,
+        file: FREE_LIST,
         original: "self.count -= 1;",
         replacement: "",
         breaks: "a block that was taken counts as the largest free one",
@@ -355,7 +355,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "widened-over-another-block",
         file: EXTEND,
-        original: "self.nodes.get(extent.node).after.is_some() || bytes == 0",
+        original: "{ self.nodes.get(extent.node).after }.is_some() || bytes == 0",
         replacement: "bytes == 0",
         breaks: "a block reaches into one that was added behind it",
     },

@@ -8,10 +8,46 @@ const WINDOW: &str = "crates/rmm-adaptors/src/pool/heap/window.rs";
 const FUSE: &str = "crates/rmm-adaptors/src/pool/heap/coalesce.rs";
 const RUNS: &str = "crates/rmm-adaptors/src/pool/heap/runs.rs";
 const PIECES: &str = "crates/rmm-adaptors/src/pool/heap/pieces.rs";
-const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
+const ZONES: &str = "crates/rmm-adaptors/src/pool/heap/zones.rs";
+const FREE_LIST: &str = "crates/rmm-adaptors/src/pool/heap/free_list.rs";
 const BINS: &str = "crates/rmm-adaptors/src/pool/heap/bins.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "small-part-joins-large-memory",
+        file: HEAP,
+        original: "(its == list && node.zone == zone).then_some((neighbour, point))",
+        replacement: "(its == list).then_some((neighbour, point))",
+        breaks: "a free part of a slab is coalesced into a large block that is in another list",
+    },
+    Mutant {
+        name: "whole-slab-stays-small",
+        file: ZONES,
+        original: "if zone == Zone::Large || size < self.slabs.bytes && (is_small(before) || is_small(after)) {",
+        replacement: "if zone == Zone::Large || size < self.slabs.bytes * 64 {",
+        breaks: "free slabs never become large memory again",
+    },
+    Mutant {
+        name: "idle-part-of-a-slab-hides-a-piece",
+        file: ZONES,
+        original: "let joined: Vec<NodeId> = idle.filter(shares_piece).collect();",
+        replacement: "let joined: Vec<NodeId> = idle.filter(shares_piece).take(0).collect();",
+        breaks: "a piece that is partly a slab's is not given back",
+    },
+    Mutant {
+        name: "exchanges-are-free",
+        file: "crates/rmm-adaptors/src/pool/exchange.rs",
+        original: "self.exchanged += pieces;",
+        replacement: "",
+        breaks: "a pool over virtual memory maps and unmaps without end",
+    },
+    Mutant {
+        name: "growth-ahead-of-the-target",
+        file: "crates/rmm-adaptors/src/pool/growth.rs",
+        original: "(peak / SURPLUS_FRACTION).max(LEAST_SURPLUS)",
+        replacement: "(peak / 2).max(LEAST_SURPLUS)",
+        breaks: "a pool over virtual memory keeps half as much again as its program used",
+    },
     Mutant {
         name: "merging-takes-the-older-point-after",
         file: HEAP,
@@ -42,7 +78,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "resized-block-stays-in-its-bin",
-        file: LISTS,
+        file: FREE_LIST,
         original: "if from != to {",
         replacement: "if from > to {",
         breaks: "a block that has grown is not found as what it is",
@@ -50,8 +86,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "covered-search-takes-any-point",
         file: HEAP,
-        original: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered)?;",
-        replacement: ".find(&self.nodes, size, FOREIGN_BINS, |point| point <= covered || point > 0)?;",
+        original: "let is_covered = |point| point <= covered;",
+        replacement: "let is_covered = |point| point <= covered || point > 0;",
         breaks: "another stream's blocks are taken whether covered or not",
     },
     Mutant {
@@ -112,7 +148,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "size-class-off-by-one",
-        file: LISTS,
+        file: FREE_LIST,
         original: "if its_size >= size &&",
         replacement: "if its_size + 256 >= size &&",
         breaks: "blocks are handed out that are a granule too small",
@@ -140,7 +176,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "oldest-block-of-a-list-is-forgotten",
-        file: LISTS,
+        file: FREE_LIST,
         original: "self.oldest = self.oldest.min(point);",
         replacement: "self.oldest = point;",
         breaks: "a search passes by a list that has what it looks for",

@@ -56,6 +56,7 @@ const BEYOND: u64 = 1 << 60;
 impl Heap {
     /// Marks a segment as extendable.
     pub(crate) fn make_extendable(&mut self, segment: SegmentId) {
+        self.slabs.are_made = true;
         self.set_extension(segment, Extension::Anywhere);
     }
 

@@ -223,7 +223,8 @@ proptest! {
     ) {
         let mut heap = Heap::new();
         if let Some(granules) = slab {
-            heap.slabs = SlabSizes { bytes: granules * GRANULE, heap_for_each: 0 };
+            heap.slabs =
+                SlabSizes { are_made: true, bytes: granules * GRANULE, heap_for_each: 0 };
         }
         if is_indexed {
             heap.runs.from = 0;

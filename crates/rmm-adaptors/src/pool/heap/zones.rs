@@ -29,6 +29,9 @@ pub(super) enum Zone {
 /// Slabs of a heap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabSizes {
+    /// Whether there are any: only where memory can be extended. Elsewhere memory is never
+    /// unmapped under small blocks, and slabs would take room that large ones have no other for.
+    pub(super) are_made: bool,
     /// Bytes of a slab. A free part of a slab with as many is large again.
     pub(super) bytes: u64,
     /// So many bytes a heap has for each stream, or small blocks of all streams share what there
@@ -39,7 +42,7 @@ pub(super) struct SlabSizes {
 impl Default for SlabSizes {
     /// A page of virtual memory each, and a sixty-fourth of the heap in all.
     fn default() -> Self {
-        Self { bytes: 2 << 20, heap_for_each: 128 << 20 }
+        Self { are_made: false, bytes: 2 << 20, heap_for_each: 128 << 20 }
     }
 }
 
@@ -85,7 +88,8 @@ impl Heap {
     /// Whether the heap is large enough for a slab of each stream.
     #[inline]
     fn makes_slabs(&self) -> bool {
-        self.reserved >= self.slabs.heap_for_each.saturating_mul(self.lists.len() as u64)
+        self.slabs.are_made
+            && self.reserved >= self.slabs.heap_for_each.saturating_mul(self.lists.len() as u64)
     }
 
     /// The least bytes of a block of a tier for a request of `size` bytes.
