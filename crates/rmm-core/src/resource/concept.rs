@@ -541,8 +541,7 @@ impl<R: Resource + PartialEq> Erased for R {}
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
 
-/// An owned resource of any type, whose memory has every property in the set `S`. Clones are the
-/// same resource.
+/// An owned resource whose memory has every property in the set `S`. Clones are one resource.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -568,8 +567,7 @@ pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
 /// # }
 /// ```
 ///
-/// Narrowing the property set is free and checked at compile time; widening it is checked at run
-/// time:
+/// Narrowing the set is free and checked at compile time; widening it is checked at run time:
 ///
 /// ```
 /// use rmm_core::{AnyResource, DeviceAccessible, HostAccessible};

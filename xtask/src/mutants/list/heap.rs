@@ -32,7 +32,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         file: ZONES,
         original: "let joined: Vec<NodeId> = idle.filter(shares_piece).collect();",
         replacement: "let joined: Vec<NodeId> = idle.filter(shares_piece).take(0).collect();",
-        breaks: "a piece that is partly a slab's is not given back",
+        breaks: "a piece that is partly a slab's stays",
     },
     Mutant {
         name: "exchanges-are-free",
