@@ -107,6 +107,8 @@ def test_cupys_stream_is_looked_up_when_it_changes(fake: Callable[..., types.Mod
 
     class Foreign:
         def __init__(self, stream: Stream) -> None:
+            # As CuPy's objects own their streams: a buffer's stream keeps this object.
+            self.owner = stream
             self.handle = stream.__cuda_stream__()[1]
 
         def __cuda_stream__(self) -> tuple[int, int]:
