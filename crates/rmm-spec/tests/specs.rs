@@ -163,7 +163,7 @@ fn errors_point_at_the_character() {
         ("limiting(cuda)", "             ^", "`limiting` needs `limit=`"),
         ("logging(cuda, file=\"a)", "                   ^", "this quote is never closed"),
         ("pool(cuda; max=1)", "         ^", "a character that means nothing here"),
-        ("pool(cuda, preset=fast)", "                  ^", "expected throughput, compact"),
+        ("pool(cuda, preset=fast)", "                  ^", "expected throughput, low-latency"),
         ("tracking(cuda, stacks=perhaps)", "                      ^", "expected yes or no"),
         ("binning(cuda, bins=5)", "                   ^", "expected two powers of two"),
         ("übung(cuda)", "^", "a character that means nothing here"),

@@ -50,7 +50,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "a trim of a stack leaves what its bins hold",
     },
     Mutant {
-        name: "trim-waits-during-a-capture",
+        name: "blocking-trim-waits-during-a-capture",
         file: POOL_TRIM,
         original: "has_pending_frees(&session) && !session.may_capture()",
         replacement: "has_pending_frees(&session)",
