@@ -7,6 +7,7 @@ use super::{Block, GRANULE, Heap, ListId, NodeId, PendingExtent, Piece, Point};
 
 mod lengths;
 mod scans;
+mod slabs;
 mod stale;
 
 #[derive(Clone, Debug)]

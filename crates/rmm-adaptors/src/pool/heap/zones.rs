@@ -104,13 +104,23 @@ impl Heap {
         if tier == Tier::NewSlab { self.cut_slab(id) } else { id }
     }
 
-    /// Makes the first bytes of a large free block a slab, at the same point of the same list.
+    /// Makes the first bytes of a large free block a slab in the same list. Where the slab ends with
+    /// the block, it takes in the part of a slab that is free behind it.
     fn cut_slab(&mut self, id: NodeId) -> NodeId {
-        let (list, point) = self.delist(id);
+        let (list, mut point) = self.delist(id);
         let slab = self.slabs.bytes;
         if self.nodes.get(id).size > slab {
             let rest = self.split(id, slab);
             self.enlist(rest, list, point);
+        } else if let Some(after) = self.nodes.get(id).after {
+            let Node { state, zone, .. } = *self.nodes.get(after);
+            if let (NodeState::Free(its, freed), Zone::Small) = (state, zone)
+                && its == list
+            {
+                self.delist(after);
+                self.merge_next(id);
+                point = point.max(freed);
+            }
         }
         self.nodes.get_mut(id).zone = Zone::Small;
         self.enlist(id, list, point);
@@ -145,15 +155,14 @@ impl Heap {
         }
     }
 
-    /// Makes a free part of a slab large if no other is on the side away from `large`.
+    /// Makes a free part of a slab large if no other is on the side away from `large`, which is
+    /// detached: the part joins the large block that may be there.
     #[cold]
     fn enlarge_last(&mut self, id: NodeId, large: NodeId) {
         let Node { before, after, .. } = *self.nodes.get(id);
         let far = if before == Some(large) { after } else { before };
         if far.is_none_or(|far| self.nodes.get(far).zone == Zone::Large) {
-            let (list, point) = self.delist(id);
-            self.nodes.get_mut(id).zone = Zone::Large;
-            self.enlist(id, list, point);
+            self.enlarge(id);
         }
     }
 
