@@ -43,8 +43,8 @@ struct Held {
 
 impl Held {
     /// The bytes that live blocks keep the pool from returning, and the longest range in what
-    /// remains that needs no more of upstream.
-    fn needs(&self) -> (u64, u64) {
+    /// remains that needs no more of upstream. Upstream blocks take up whole `units`.
+    fn needs(&self, unit: u64) -> (u64, u64) {
         let (mut held, mut longest) = (0, 0);
         let mut segments: Vec<(usize, Vec<Block>)> = Vec::new();
         for block in self.pool.blocks() {
@@ -62,7 +62,7 @@ impl Held {
                 pages.dedup();
                 held += pages.len() as u64 * PAGE;
             } else if blocks.iter().any(|(.., is_live)| *is_live) {
-                held += blocks.iter().map(|(_, size, _)| size).sum::<u64>();
+                held += blocks.iter().map(|(_, size, _)| size).sum::<u64>().next_multiple_of(unit);
             }
             let (mut free, mut end) = (0, 0);
             for (at, size, is_live) in blocks {
@@ -74,13 +74,14 @@ impl Held {
     }
 }
 
-/// Pools on one machine, each with its own thread's part of the program.
+/// Pools on one machine, each with its own thread's part of the program. The driver gives memory in
+/// pages, a limit in bytes: `unit` is what an upstream block takes up a multiple of.
 fn run(
     programs: &[Vec<Op>],
     memory_pages: u64,
     make: impl Fn(usize) -> (AnyResource, Kind),
     preset: impl Fn(usize) -> PoolPreset,
-    limit: u64,
+    (limit, unit): (u64, u64),
 ) -> u64 {
     let memory = usize::try_from(memory_pages * PAGE).expect("it is little");
     let machine = Machine::builder().memory(memory).schedule(Schedule::Lazy).build();
@@ -101,13 +102,13 @@ fn run(
             let mut runner = Runner::on_streams(fixture, number as u64, STREAMS);
             let all = Rc::clone(&all);
             runner.judge_failures(move |_, _, asked| {
-                let (_, longest) = all[number].needs();
+                let (_, longest) = all[number].needs(unit);
                 assert!(longest < asked, "{asked} bytes fit into {longest} free ones");
-                let held: u64 = all.iter().map(|pool| pool.needs().0).sum();
+                let held: u64 = all.iter().map(|pool| pool.needs(unit).0).sum();
                 // Blocks of pages take up whole pages.
                 let asked = match all[number].kind {
                     Kind::Pages => asked.next_multiple_of(PAGE),
-                    Kind::Blocks => asked,
+                    Kind::Blocks => asked.next_multiple_of(unit),
                 };
                 assert!(
                     held + asked > limit,
@@ -156,7 +157,7 @@ proptest! {
     ) {
         let kind = |number: usize| if kinds >> number & 1 == 0 { Kind::Blocks } else { Kind::Pages };
         let preset = |number: usize| PRESETS[presets / 3_usize.pow(u32::try_from(number).unwrap()) % 3];
-        run(&programs, pages, |number| (upstream_of(kind(number)), kind(number)), preset, pages * PAGE);
+        run(&programs, pages, |number| (upstream_of(kind(number)), kind(number)), preset, (pages * PAGE, PAGE));
     }
 
     #[test]
@@ -168,7 +169,7 @@ proptest! {
         let limit = LimitingResourceAdaptor::new(CudaMemoryResource::new(), pages * PAGE);
         let preset = |number: usize| PRESETS[presets / 3_usize.pow(u32::try_from(number).unwrap()) % 3];
         let make = |_| (AnyResource::new(limit.clone()), Kind::Blocks);
-        run(&programs, pages * 2, make, preset, pages * PAGE);
+        run(&programs, pages * 2, make, preset, (pages * PAGE, 1));
     }
 }
 
@@ -178,6 +179,6 @@ fn programs_of_several_pools_reach_the_limit() {
     use crate::programs::drawn;
     let programs: Vec<Vec<Op>> = (0..3).map(|thread| drawn(ops(400), 7, thread)).collect();
     let make = |_| (upstream_of(Kind::Blocks), Kind::Blocks);
-    let refused = run(&programs, 8, make, |_| PoolPreset::Throughput, 8 * PAGE);
+    let refused = run(&programs, 8, make, |_| PoolPreset::Throughput, (8 * PAGE, PAGE));
     assert!(refused > 0);
 }
