@@ -25,6 +25,7 @@ mod policy;
 mod pressure;
 mod pressure_callbacks;
 mod probe;
+mod reclaim_turns;
 mod refill;
 mod refusal;
 mod relief;

@@ -67,6 +67,8 @@ mod pool_many_streams;
 mod pool_old_driver;
 #[path = "suite/pool_order.rs"]
 mod pool_order;
+#[path = "suite/pool_reclaim.rs"]
+mod pool_reclaim;
 #[path = "suite/pool_sleep.rs"]
 mod pool_sleep;
 #[path = "suite/pool_sleep_threads.rs"]

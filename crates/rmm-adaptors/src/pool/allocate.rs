@@ -5,7 +5,9 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, StreamRef, SyncResource};
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, RelaxedCapture, StreamRef, SyncResource,
+};
 
 use super::caches::{Class, Take};
 use super::core::PoolCore;
@@ -150,6 +152,15 @@ impl PoolCore {
         state.take_free(list, size)
     }
 
+    /// Makes idle what another stream is done with.
+    #[cold]
+    fn reclaim_in_turn(&self, state: &mut PoolState, list: ListId) {
+        // If the context has ended, a later step says so.
+        let Ok(_context) = self.context.enter() else { return };
+        let _relaxed = RelaxedCapture::enter();
+        state.reclaim_in_turn(list);
+    }
+
     /// Allocates a block of `size` bytes from the heap.
     fn allocate_block(
         &self,
@@ -178,6 +189,9 @@ impl PoolCore {
             self.weigh_large(&mut state, list, size);
         }
         let mut for_graph = is_captured(stream)?;
+        if !for_graph && state.timeline.polls && state.reclaim_turns.is_due() {
+            self.reclaim_in_turn(&mut state, list);
+        }
         let mut free =
             if for_graph { None } else { self.take_free(&mut state, stream, list, size) };
         // A capture that was not announced is found here at the latest: before the driver is asked

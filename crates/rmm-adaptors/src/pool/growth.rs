@@ -21,8 +21,8 @@ const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 /// So many pieces are mapped for one request at most, about a millisecond's.
 const MOST_PIECES: u64 = 24;
 
-/// What a pool keeps beyond the peak use where memory can be extended: this fraction.
-const SURPLUS_FRACTION: u64 = 32;
+/// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, less than 5 %.
+const SURPLUS_FRACTION: u64 = 21;
 /// The least that it keeps beyond, in small pools.
 const LEAST_SURPLUS: u64 = 8 << 20;
 
@@ -133,7 +133,7 @@ impl Growth {
         match self.preset {
             PoolPreset::Compact | PoolPreset::LowLatency => self.retain_target_extendable(peak),
             PoolPreset::Throughput | PoolPreset::Deterministic => {
-                peak.saturating_add(peak / 8 * 3).saturating_add(self.initial_size)
+                peak.saturating_add(peak / 5).saturating_add(self.initial_size)
             }
         }
     }
@@ -214,10 +214,10 @@ mod tests {
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
         let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
         let kept = |growth: Growth| growth.retain_target_extendable(64 << 30);
-        assert_eq!(kept(growth), 66 << 30);
+        assert_eq!(kept(growth), (64 << 30) + (64 << 30) / 21);
         assert_eq!((kept(compact), kept(quick)), (64 << 30, 128 << 30));
         assert_eq!(growth.retain_target_extendable(0), LEAST_SURPLUS);
-        assert_eq!((growth.retain_limit(8000), compact.retain_limit(8000)), (11_000, 8000));
+        assert_eq!((growth.retain_limit(8000), compact.retain_limit(8000)), (9600, 8000));
     }
 
     #[test]

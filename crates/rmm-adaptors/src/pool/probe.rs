@@ -80,6 +80,33 @@ impl PoolState {
         }
     }
 
+    /// Whether other streams have freed at least `size` bytes that have not become idle.
+    pub(super) fn others_hold(&self, own: ListId, size: u64) -> bool {
+        let heap = &self.heap;
+        let in_reach = heap.live() + heap.free_bytes(own) + heap.free_bytes(ListId::ANY_STREAM);
+        own != ListId::ANY_STREAM && heap.reserved().saturating_sub(in_reach) >= size
+    }
+
+    /// Asks the driver what is complete of what was freed on the stream whose turn it is, unless
+    /// that is the stream of `own`, and makes it idle. The pool's context must be current.
+    pub(super) fn reclaim_in_turn(&mut self, own: ListId) {
+        let mut next = 0;
+        let mut turn = self.heap.next_occupied(&mut next);
+        if turn == Some(own) {
+            turn = self.heap.next_occupied(&mut next);
+        }
+        self.heap.begin_with(next);
+        if let Some(list) = turn.filter(|&list| list != own) {
+            let before = self.heap.free_bytes(list);
+            self.poll(list);
+            let done = self.timeline.done(list);
+            self.heap.reclaim(list, done, RECLAIM_BATCH);
+            if self.heap.free_bytes(list) == before {
+                self.reclaim_turns.note_in_vain();
+            }
+        }
+    }
+
     /// Asks the driver about events of the context, and on the stream of `list` records an event if
     /// blocks await it. Returns `false` if an event of the context is wanted and not paid for.
     fn poll_context_and(&mut self, list: ListId, effort: Effort) -> bool {

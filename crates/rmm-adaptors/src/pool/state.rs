@@ -14,6 +14,7 @@ use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
 use super::policy::ReleasePolicy;
+use super::reclaim_turns::ReclaimTurns;
 use super::statistics::PoolStatistics;
 use super::timeline::Timeline;
 use super::transfer::{Batch, TransferCache};
@@ -115,6 +116,7 @@ pub(super) struct PoolState {
     pub(super) phase: Phase,
     pub(super) statistics: PoolStatistics,
     pub(super) exchanges: Exchanges,
+    pub(super) reclaim_turns: ReclaimTurns,
     release_trigger: ReleaseTrigger,
     /// The span of time after which unused memory goes back, if it does.
     pub(super) idle_time: Option<IdleTime>,
@@ -145,6 +147,7 @@ impl PoolState {
             release_trigger: ReleaseTrigger::default(),
             idle_time: None,
             exchanges: Exchanges::default(),
+            reclaim_turns: ReclaimTurns::default(),
         }
     }
 

@@ -40,9 +40,9 @@ pub(super) struct SlabSizes {
 }
 
 impl Default for SlabSizes {
-    /// A page of virtual memory each, and a sixty-fourth of the heap in all.
+    /// A page of virtual memory each, and an eighth of the heap in all.
     fn default() -> Self {
-        Self { are_made: false, bytes: 2 << 20, heap_for_each: 128 << 20 }
+        Self { are_made: false, bytes: 2 << 20, heap_for_each: 16 << 20 }
     }
 }
 
