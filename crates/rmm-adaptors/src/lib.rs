@@ -1,7 +1,7 @@
 //! Memory resources over other resources: suballocators and adaptors.
 //!
 //! * [`PoolMemoryResource`] suballocates large upstream blocks in stream order, without calling the
-//!   driver.
+//!   driver; [`default_pool`] makes one over the memory that suits it best.
 //! * [`ArenaMemoryResource`] does the same with an arena for each stream, so that threads share no
 //!   lock.
 //! * [`FixedSizeMemoryResource`] allocates blocks of one size; [`BinningMemoryResource`] sends each
@@ -33,6 +33,7 @@ mod arena;
 mod binning;
 mod blocks;
 mod callback;
+mod default_pool;
 mod failure_callback;
 mod fallback;
 mod fixed_size;
@@ -56,6 +57,7 @@ pub use arena::{
 };
 pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
 pub use callback::CallbackMemoryResource;
+pub use default_pool::{DefaultPool, default_pool};
 pub use failure_callback::{
     FailedAllocation, FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder,
 };

@@ -19,6 +19,8 @@ mod avoidable_siblings;
 mod binning;
 #[path = "suite/created_context.rs"]
 mod created_context;
+#[path = "suite/default_pool.rs"]
+mod default_pool;
 #[path = "suite/default_streams.rs"]
 mod default_streams;
 #[path = "suite/driver_calls.rs"]

@@ -182,3 +182,17 @@ fn waits_of_an_arena_are_reported_with_its_name() {
     });
     assert_eq!(recorded, waits_told_of("arena"));
 }
+
+#[test]
+fn a_default_pool_tells_where_its_memory_comes_from() {
+    let attribute = rmm_sys::CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+    for (has_virtual, backing) in [(1, "virtual memory"), (0, "cudaMalloc")] {
+        let machine = Machine::builder().attribute(attribute, has_virtual).build();
+        let _entered = machine.enter();
+        let listener = Listener::new("rmm::backing");
+        listener.while_it_listens(|| rmm_adaptors::default_pool().expect("a pool"));
+        let recorded = listener.recorded();
+        assert_eq!(recorded.len(), 1, "{recorded:?}");
+        assert!(recorded[0].ends_with(&format!("device=0 backing={backing}")), "{recorded:?}");
+    }
+}

@@ -3,6 +3,7 @@
 //! | resource | memory | accessible to | stream order |
 //! |---|---|---|---|
 //! | [`CudaMemoryResource`] | device | devices | no: `cudaMalloc`, `cudaFree` |
+//! | [`BackingMemoryResource`] | device | devices | no: `cuMemMap`, or else `cudaMalloc` |
 //! | [`VirtualMemoryResource`] | device | devices | no: `cuMemMap`, adjacent blocks |
 //! | [`CudaAsyncMemoryResource`] | device | devices | its own driver pool (`cudaMallocAsync`) |
 //! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that it does not own |
@@ -23,6 +24,7 @@
 //! by [`current_device_resource`] and [`set_current_device_resource`]. Suballocators and adaptors
 //! are in `rmm-adaptors`.
 
+mod backing;
 mod budget;
 mod capability;
 mod cuda;
@@ -44,6 +46,7 @@ mod system;
 mod traits;
 mod virtual_memory;
 
+pub use backing::{Backing, BackingMemoryResource, BackingMemoryResourceBuilder};
 pub use budget::Budget;
 pub use cuda::CudaMemoryResource;
 pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, ExportHandleTypes};

@@ -3,6 +3,8 @@
 
 #[path = "suite/allocator.rs"]
 mod allocator;
+#[path = "suite/backing.rs"]
+mod backing;
 #[path = "suite/captures.rs"]
 mod captures;
 #[path = "suite/cuda_async.rs"]

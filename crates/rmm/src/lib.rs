@@ -11,10 +11,7 @@
 //! # let machine = rmm_sim::Machine::new();
 //! # let _entered = machine.enter();
 //! # let (host, n) = (vec![1.0f32; 1000], 500);
-//! let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-//!     .initial_size(1 << 30)
-//!     .maximum_size(8 << 30)
-//!     .build()?;
+//! let pool = rmm::default_pool()?; // over virtual memory, or else `cudaMalloc`
 //! rmm::set_current_device_resource(&pool)?; // returns the previous one, owned
 //!
 //! let stream = CudaStream::new()?;
@@ -113,9 +110,27 @@
 //!
 //! # Resources
 //!
-//! - Memory from the driver: [`CudaMemoryResource`], [`CudaAsyncMemoryResource`],
-//!   [`VirtualMemoryResource`]; [`ManagedMemoryResource`], [`PinnedHostMemoryResource`] and
-//!   [`HostMemoryResource`].
+//! [`default_pool`] makes the pool to begin with: over virtual memory where the device has it, over
+//! `cudaMalloc` elsewhere. [`PoolMemoryResource::on_device`] makes it with options, such as a
+//! limit; [`PoolMemoryResource::builder`] makes one over any other resource:
+//!
+//! ```
+//! use rmm::mr::{Backing, BackingMemoryResource, PoolPreset};
+//! use rmm::prelude::*;
+//!
+//! # let machine = rmm_sim::Machine::new();
+//! # let _entered = machine.enter();
+//! let pool = PoolMemoryResource::on_device()?.maximum_size(8 << 30).build()?;
+//! // For a program that exports memory by `cudaIpcGetMemHandle`:
+//! let cuda = BackingMemoryResource::builder().backing(Backing::CudaMalloc).build()?;
+//! let exported = PoolMemoryResource::builder(cuda).preset(PoolPreset::LowLatency).build()?;
+//! # assert_ne!(pool.upstream().backing(), exported.upstream().backing());
+//! # Ok::<(), rmm::Error>(())
+//! ```
+//!
+//! - Memory from the driver: [`BackingMemoryResource`], which is one of [`VirtualMemoryResource`]
+//!   and [`CudaMemoryResource`]; [`CudaAsyncMemoryResource`]; [`ManagedMemoryResource`],
+//!   [`PinnedHostMemoryResource`] and [`HostMemoryResource`].
 //! - Suballocators: [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and
 //!   [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream.
 //! - Adaptors that observe: [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`],
@@ -134,7 +149,7 @@
 //!
 //! # let machine = rmm_sim::Machine::new();
 //! # let _entered = machine.enter();
-//! let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+//! let pool = rmm::default_pool()?;
 //! let log = std::env::temp_dir().join(format!("rmm-{}.csv", std::process::id()));
 //! let mr = LoggingResourceAdaptor::create(pool, &log)?;
 //! let mr = LimitingResourceAdaptor::new(mr, 1 << 20); // at most 1 MiB at a time
@@ -142,7 +157,7 @@
 //! let buffer = DeviceBuffer::zeroed_in(1000, &CudaStream::new()?, &mr)?;
 //! assert_eq!(mr.counters().bytes.value, 1000);
 //! let any: AnyResource = AnyResource::new(mr);
-//! assert!(any.find::<PoolMemoryResource<CudaMemoryResource>>().is_some());
+//! assert!(any.find::<rmm::DefaultPool>().is_some());
 //! # drop(buffer);
 //! # std::fs::remove_file(log)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -390,15 +405,15 @@ pub use error::{Error, ErrorKind, Result};
 pub use mr::TracingResourceAdaptor;
 #[doc(inline)]
 pub use mr::{
-    AlignedResourceAdaptor, AnyResource, ArenaMemoryResource, BinningMemoryResource,
-    CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource, CurrentResourceGuard,
-    FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
-    HostMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, ManagedMemoryResource,
-    PinnedHostMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor, Resource, ResourceRef,
-    ResourceSpec, StatisticsResourceAdaptor, SyncResource, TaggedResourceAdaptor,
-    ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource,
-    current_device_resource, reset_current_device_resource, set_current_device_resource,
-    with_current_device_resource,
+    AlignedResourceAdaptor, AnyResource, ArenaMemoryResource, BackingMemoryResource,
+    BinningMemoryResource, CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource,
+    CurrentResourceGuard, DefaultPool, FailureCallbackResourceAdaptor, FallbackMemoryResource,
+    FixedSizeMemoryResource, HostMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor,
+    ManagedMemoryResource, PinnedHostMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor,
+    Resource, ResourceRef, ResourceSpec, StatisticsResourceAdaptor, SyncResource,
+    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+    VirtualMemoryResource, current_device_resource, default_pool, reset_current_device_resource,
+    set_current_device_resource, with_current_device_resource,
 };
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};

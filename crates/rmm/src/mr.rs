@@ -9,7 +9,7 @@ pub use rmm_adaptors::{
     AlignedResourceAdaptor, AllocationCounters, ArenaMemoryResource, ArenaMemoryResourceBuilder,
     ArenaOfStream, ArenaReport, ArenaStatistics, BinningMemoryResource,
     BinningMemoryResourceBuilder, CallSite, CallbackMemoryResource, Contents, CopyProgress,
-    Counter, FailedAllocation, FailureCallbackResourceAdaptor,
+    Counter, DefaultPool, FailedAllocation, FailureCallbackResourceAdaptor,
     FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource, FixedSizeMemoryResource,
     FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE, LOG_HEADER,
     LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder, ManualClock,
@@ -17,7 +17,7 @@ pub use rmm_adaptors::{
     PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy,
     Reservation, SleepOptions, StatisticsResourceAdaptor, StatisticsScope, Tag, TagScope, TagUsage,
     TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingReport,
-    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
+    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder, default_pool,
 };
 pub use rmm_core::{
     AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResource, DeviceResourceRef,
@@ -27,8 +27,9 @@ pub use rmm_core::{
 #[cfg(unix)]
 pub use rmm_resources::ImportedPool;
 pub use rmm_resources::{
-    Budget, CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder,
-    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
+    Backing, BackingMemoryResource, BackingMemoryResourceBuilder, Budget,
+    CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder, CudaAsyncMemoryResource,
+    CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
     CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
     CurrentResourceGuard, DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource,
     PinnedFlags, PinnedHostMemoryResource, PoolReuse, RegisteredHostMemoryResource,

@@ -7,10 +7,10 @@ use rmm_core::{
     Resource, SyncResource,
 };
 use rmm_resources::{
-    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    BackingMemoryResource, CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
+    CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
+    HostMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::{Fault, Leak, LeakKind, Machine};
 use rmm_sys::CuResult;
@@ -21,7 +21,8 @@ use crate::short::{calls, layout, mib, peek, poke, stream, unified, write_later}
 type Make = fn() -> Result<Box<dyn Resource>, Error>;
 
 /// Every resource, by its name.
-const EVERY: [(&str, Make); 11] = [
+const EVERY: [(&str, Make); 12] = [
+    ("backing", || Ok(Box::new(BackingMemoryResource::new()?))),
     ("cuda", || Ok(Box::new(CudaMemoryResource::new()))),
     ("virtual", || Ok(Box::new(VirtualMemoryResource::new()?))),
     ("cuda-async", || Ok(Box::new(CudaAsyncMemoryResource::new()?))),
@@ -39,7 +40,7 @@ const EVERY: [(&str, Make); 11] = [
 ];
 
 /// The resources whose memory only devices may use, and the one whose memory only the host may use.
-const DEVICE_ONLY: [&str; 4] = ["cuda", "virtual", "cuda-async", "cuda-async-view"];
+const DEVICE_ONLY: [&str; 5] = ["backing", "cuda", "virtual", "cuda-async", "cuda-async-view"];
 const HOST_ONLY: &str = "host";
 /// The resources over the program's allocator, which supports every alignment.
 pub(crate) const OWN_ALLOCATOR: [&str; 3] = ["system", "sam-headroom", "host"];

@@ -4,9 +4,9 @@ use std::alloc::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rmm_core::{CudaStream, DevicePtr, StreamFlags};
+use rmm_core::{CudaStream, Device, DevicePtr, StreamFlags, current_driver};
 use rmm_sim::{Kernel, Machine, MachineBuilder, Schedule};
-use rmm_sys::CuDeviceAttribute;
+use rmm_sys::{CuDeviceAttribute, CuPointerAttribute};
 
 pub(crate) const MIB: usize = 1 << 20;
 
@@ -76,4 +76,21 @@ pub(crate) fn poke(pointer: DevicePtr, value: u8) {
 /// The number of calls of a driver function.
 pub(crate) fn calls(machine: &Machine, name: &str) -> u64 {
     machine.call_counts().iter().find(|(known, _)| *known == name).map_or(0, |&(_, count)| count)
+}
+
+/// A stream of the second device, which is not current afterwards.
+pub(crate) fn stream_of_second() -> CudaStream {
+    let _current = Device::new(1).expect("a device").make_current().expect("it is made current");
+    stream()
+}
+
+/// The ordinal of a block's device.
+pub(crate) fn device_of(pointer: DevicePtr) -> i32 {
+    let driver = current_driver().expect("the software driver");
+    let (mut ordinal, attribute) = (-1_i32, CuPointerAttribute::DEVICE_ORDINAL);
+    // SAFETY: this attribute is a `c_int`, which may be written to.
+    let code =
+        unsafe { driver.cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, pointer) };
+    assert!(code.is_success(), "{code}");
+    ordinal
 }

@@ -1,35 +1,17 @@
 //! Two devices: memory belongs to the device of its stream, whichever is current.
 
-use rmm_core::{CudaStream, Device, DevicePtr, ErrorKind, Resource, StreamRef, current_driver};
+use rmm_core::{Device, ErrorKind, Resource, StreamRef};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
     PinnedHostMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::Machine;
-use rmm_sys::CuPointerAttribute;
 
-use crate::short::{MIB, layout, lazy, stream};
+use crate::short::{MIB, device_of, layout, lazy, stream, stream_of_second};
 
 fn two_devices() -> Machine {
     lazy().devices(2).build()
-}
-
-/// A stream of the second device, which is not current afterwards.
-fn stream_of_second() -> CudaStream {
-    let _current = Device::new(1).expect("a device").make_current().expect("it is made current");
-    stream()
-}
-
-/// The ordinal of a block's device.
-fn device_of(pointer: DevicePtr) -> i32 {
-    let driver = current_driver().expect("the software driver");
-    let (mut ordinal, attribute) = (-1_i32, CuPointerAttribute::DEVICE_ORDINAL);
-    // SAFETY: this attribute is a `c_int`, which may be written to.
-    let code =
-        unsafe { driver.cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, pointer) };
-    assert!(code.is_success(), "{code}");
-    ordinal
 }
 
 /// Allocates and frees a block, and returns its device.

@@ -1,0 +1,101 @@
+//! The default pool, on devices with virtual memory and without.
+
+use rmm_adaptors::{Contents, DefaultPool, PoolMemoryResource, PoolPreset, default_pool};
+use rmm_core::{AnyResource, Device, Introspect, Resource, SyncResource, current_driver};
+use rmm_resources::{Backing, BackingMemoryResource};
+use rmm_sim::{Checker, Machine, MachineBuilder, create_context, destroy_context};
+use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute as Attribute, CuPointerAttribute, CuResult};
+
+use crate::support::{MIB, free, layout, mib, stream, write};
+
+/// A machine whose devices have virtual memory management, or not.
+fn machine(has_virtual: bool) -> MachineBuilder {
+    let attribute = Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+    Machine::builder().memory(256 * MIB).attribute(attribute, i32::from(has_virtual))
+}
+
+fn names(pool: &DefaultPool) -> Vec<&'static str> {
+    pool.stack().map(SyncResource::name).collect()
+}
+
+#[test]
+fn one_type_serves_devices_with_virtual_memory_and_without() {
+    for (has_virtual, below) in [(true, "virtual"), (false, "cuda")] {
+        Checker::new().machine(machine(has_virtual)).run(|machine| {
+            let pool: DefaultPool = default_pool().expect("a pool");
+            assert_eq!(names(&pool), ["pool", "backing", below]);
+            let (first, second) = (stream(), stream());
+            let block = pool.allocate(&first, layout(MIB)).expect("memory");
+            write(machine, &first, block, 1);
+            free(&pool, &first, block, MIB);
+            for stream in [&first, &second] {
+                let block = pool.allocate(stream, layout(3 * MIB)).expect("memory");
+                write(machine, stream, block, 2);
+                free(&pool, stream, block, 3 * MIB);
+            }
+            assert!(pool.trim_blocking(0) >= mib(3));
+            assert_eq!(pool.reserved_bytes(), 0);
+        });
+    }
+}
+
+/// What only virtual memory gives: growth by what is missing, and sleep.
+#[test]
+fn it_grows_in_place_and_sleeps_where_there_is_virtual_memory() {
+    for has_virtual in [true, false] {
+        let machine = machine(has_virtual).build();
+        let _entered = machine.enter();
+        let builder = PoolMemoryResource::on_device().expect("a device");
+        let pool = builder.preset(PoolPreset::Compact).maximum_size(mib(64)).build();
+        let (pool, stream) = (pool.expect("a pool"), stream());
+        let blocks = [(); 2].map(|()| pool.allocate(&stream, layout(10 * MIB)).expect("memory"));
+        for block in blocks {
+            free(&pool, &stream, block, 10 * MIB);
+        }
+        let large = pool.allocate(&stream, layout(30 * MIB)).expect("memory");
+        // Two blocks of `cudaMalloc` cannot be one, so they were returned first.
+        let statistics = pool.statistics();
+        assert_eq!(pool.reserved_bytes(), mib(30), "{statistics:?}");
+        assert_eq!(statistics.upstream_frees == 0, has_virtual, "{statistics:?}");
+        free(&pool, &stream, large, 30 * MIB);
+        // SAFETY: no work is enqueued, and none uses the blocks, which are free.
+        let slept = unsafe { pool.sleep(Contents::Discard) };
+        assert_eq!(slept.is_ok(), has_virtual, "{slept:?}");
+    }
+}
+
+#[test]
+fn it_is_found_by_its_type_below_adaptors() {
+    let machine = machine(true).build();
+    let _entered = machine.enter();
+    let upstream = BackingMemoryResource::builder().backing(Backing::CudaMalloc).build();
+    let pool = PoolMemoryResource::builder(upstream.expect("a resource")).build().expect("a pool");
+    let any = AnyResource::<()>::new(rmm_adaptors::LimitingResourceAdaptor::new(pool, mib(1)));
+    let found = any.find::<DefaultPool>().expect("it is in the stack");
+    assert_eq!(found.upstream().backing(), Backing::CudaMalloc);
+}
+
+#[test]
+fn over_cuda_malloc_it_takes_memory_in_its_own_context() {
+    let machine = machine(false).devices(2).build();
+    let _entered = machine.enter();
+    assert_eq!(Device::count().expect("a driver"), 2);
+    let mut created = CuContext::NULL;
+    // SAFETY: `created` is valid for a write.
+    assert_eq!(unsafe { create_context(&raw mut created, 0, CuDevice(1)) }, CuResult::SUCCESS);
+    {
+        let pool = default_pool().expect("a pool");
+        let _first = Device::new(0).and_then(Device::make_current).expect("a device");
+        let block = pool.allocate_sync(layout(MIB)).expect("memory");
+        let (mut of_block, attribute) = (CuContext::NULL, CuPointerAttribute::CONTEXT);
+        let driver = current_driver().expect("the software driver");
+        // SAFETY: this attribute is a `CuContext`, which may be written to.
+        let code =
+            unsafe { driver.cuPointerGetAttribute((&raw mut of_block).cast(), attribute, block) };
+        assert_eq!((code, of_block), (CuResult::SUCCESS, created));
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { pool.deallocate_sync(block, layout(MIB)) };
+    }
+    assert_eq!(destroy_context(created), CuResult::SUCCESS);
+    machine.assert_no_violations();
+}
