@@ -41,7 +41,8 @@ pub enum Serves {
 /// An allocator by its name on the command line.
 #[derive(Debug)]
 pub struct Kind {
-    /// The name, in the rows and in the list of stacks of `rmm-spec`.
+    /// The name in the rows and, but for `pool`, in the list of stacks of `rmm-spec`. In the rows
+    /// `pool` is the pool over `cudaMalloc`, as in all recorded results.
     pub name: &'static str,
     /// The workloads that suit it.
     pub serves: Serves,
@@ -69,8 +70,9 @@ impl Kind {
         let (initial, size) = (start.bytes().to_string(), POOL_BYTES.to_string());
         let values = [("initial", &*initial), ("size", &size), ("bins", "18..22")];
         let unknown = |why: String| Error::invalid_argument("allocators", why);
-        let stack = stacks::named(self.name)
-            .ok_or_else(|| unknown(format!("no stack is named {}", self.name)))?;
+        let name = if self.name == "pool" { "pool-cuda" } else { self.name };
+        let stack =
+            stacks::named(name).ok_or_else(|| unknown(format!("no stack is named {name}")))?;
         let spec: ResourceSpec =
             stack.spec_with(&values).parse().map_err(|error| unknown(format!("{error}")))?;
         spec.build().map(Subject::new)

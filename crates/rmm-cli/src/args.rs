@@ -153,9 +153,10 @@ pub struct ReplayArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Resources to replay against, separated by commas: pool, pool-virtual, pool-compact,
-    /// cuda-async or cuda, or a stack of resources such as "statistics(pool(cuda, initial=1GiB,
-    /// max=8GiB))". An arena without `size=` takes half of the device's free memory
+    /// Resources to replay against, separated by commas: pool (over virtual memory where the device
+    /// has it, else over cudaMalloc), pool-virtual, pool-cuda, pool-compact, cuda-async or cuda, or
+    /// a stack of resources such as "statistics(pool(initial=1GiB, max=8GiB))". An arena without
+    /// `size=` takes half of the device's free memory
     #[arg(long = "resource", value_name = "RESOURCE", env = RESOURCE_VARIABLE, default_value = "pool")]
     pub resources: Vec<ResourceList>,
 

@@ -258,11 +258,13 @@ mod tests {
             .collect();
         let expected = [
             "pool",
+            "pool-cuda",
             "binning",
             "arena",
             "cuda-async",
             "cuda",
             "virtual",
+            "backing",
             "pool-virtual",
             "cuda-async-view",
             "managed",

@@ -7,7 +7,8 @@ use rmm_core::{AnyResource, Error};
 use rmm_spec::{ResourceSpec, SpecError, stacks};
 
 /// The stacks that have a name here. Their specifications are in `rmm-spec`'s list.
-const NAMES: [&str; 5] = ["pool", "pool-virtual", "pool-compact", "cuda-async", "cuda"];
+const NAMES: [&str; 6] =
+    ["pool", "pool-cuda", "pool-virtual", "pool-compact", "cuda-async", "cuda"];
 
 /// A memory resource to replay against: one of a few names, or a specification.
 ///

@@ -33,9 +33,14 @@ impl<'t> Arguments<'t> {
 
     /// The next resource that it is over.
     pub(crate) fn upstream(&mut self) -> Result<Call<'t>, Fault> {
-        let missing =
-            || Fault::at(self.end, format!("`{}` needs a resource to be over", self.name));
-        self.upstreams.next().ok_or_else(missing)
+        let (end, name) = (self.end, self.name);
+        let missing = || Fault::at(end, format!("`{name}` needs a resource to be over"));
+        self.optional_upstream().ok_or_else(missing)
+    }
+
+    /// The next resource that it is over, if there is one.
+    pub(crate) fn optional_upstream(&mut self) -> Option<Call<'t>> {
+        self.upstreams.next()
     }
 
     /// The value of an option, if it is set.

@@ -10,8 +10,8 @@ use rmm_adaptors::{
 };
 use rmm_core::{AnyResource, Error, SyncResource};
 use rmm_resources::{
-    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaMemoryResource,
-    SamHeadroomMemoryResource, VirtualMemoryResource,
+    BackingMemoryResource, CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder,
+    CudaMemoryResource, SamHeadroomMemoryResource, VirtualMemoryResource,
 };
 
 use crate::plain::Base;
@@ -29,7 +29,7 @@ impl Plan {
                 let builder = set(builder, *initial, CudaAsyncMemoryResourceBuilder::initial_size);
                 AnyResource::new(builder.build()?)
             }
-            Self::Pool { upstream, options } => options.build(upstream)?,
+            Self::Pool { upstream, options } => options.build(upstream.as_deref())?,
             Self::Arena { upstream, size } => {
                 let builder = ArenaMemoryResource::builder(upstream.build()?);
                 let builder = set(builder, *size, ArenaMemoryResourceBuilder::arena_size);
@@ -100,13 +100,14 @@ fn log_file(named: Option<&Path>) -> Result<PathBuf, Error> {
 }
 
 impl PoolOptions {
-    fn build(self, upstream: &Plan) -> Result<AnyResource, Error> {
+    fn build(self, upstream: Option<&Plan>) -> Result<AnyResource, Error> {
         // The plain ones keep their type, as in a program that makes such a pool itself, which is
         // then found by that type.
         match upstream {
-            Plan::Base(Base::Virtual) => self.over(VirtualMemoryResource::new()?),
-            Plan::Base(Base::Cuda) => self.over(CudaMemoryResource::new()),
-            _ => self.over(upstream.build()?),
+            None | Some(Plan::Base(Base::Backing)) => self.over(BackingMemoryResource::new()?),
+            Some(Plan::Base(Base::Virtual)) => self.over(VirtualMemoryResource::new()?),
+            Some(Plan::Base(Base::Cuda)) => self.over(CudaMemoryResource::new()),
+            Some(upstream) => self.over(upstream.build()?),
         }
     }
 

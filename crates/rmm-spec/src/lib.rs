@@ -40,10 +40,13 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | without upstream | options |
 /// |---|---|
-/// | `cuda`, `managed`, `pinned`, `registered`, `system`, `virtual` | |
+/// | `backing`, `cuda`, `managed`, `pinned`, `registered`, `system`, `virtual` | |
 /// | `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view` | |
 /// | `cuda-async` | `initial` |
 /// | `sam-headroom` | `headroom` |
+///
+/// `pool` alone, or with options only, is the [default pool](rmm_adaptors::default_pool): over
+/// `backing`, which is `virtual` where the device has virtual memory, and `cuda` elsewhere.
 ///
 /// | with an upstream | options |
 /// |---|---|
@@ -71,6 +74,10 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// let spec: ResourceSpec = "statistics(pool(cuda, initial=1GiB, max=8GiB))".parse()?;
 /// let resource = spec.build()?;
 /// assert!(resource.stack().map(SyncResource::name).eq(["statistics", "pool", "cuda"]));
+///
+/// let spec: ResourceSpec = "pool(max=8GiB)".parse()?;
+/// let resource = spec.build()?;
+/// assert!(resource.stack().map(SyncResource::name).eq(["pool", "backing", "virtual"]));
 ///
 /// let error = "statistics(pool(cuda, initial=1G))".parse::<ResourceSpec>().unwrap_err();
 /// assert_eq!(error.to_string(), "\

@@ -15,19 +15,62 @@ use crate::value::{budget, count, is_on, layout_size, number, powers, size};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
     Base(Base),
-    SamHeadroom { headroom: u64 },
-    CudaAsync { initial: Option<u64> },
-    Pool { upstream: Box<Self>, options: PoolOptions },
-    Arena { upstream: Box<Self>, size: Option<u64> },
-    FixedSize { upstream: Box<Self>, block: Option<u64>, blocks: Option<usize>, max: Option<u64> },
-    Binning { upstream: Box<Self>, powers: RangeInclusive<u32> },
-    Limiting { upstream: Box<Self>, limit: u64 },
-    Aligned { upstream: Box<Self>, alignment: usize, threshold: usize },
-    Logging { upstream: Box<Self>, file: Option<PathBuf>, per_device: bool, auto_flush: bool },
-    Tracking { upstream: Box<Self>, stacks: bool },
-    FailureCallback { upstream: Box<Self>, retries: u32 },
-    Plain { adaptor: Adaptor, upstream: Box<Self> },
-    Fallback { first: Box<Self>, second: Box<Self> },
+    SamHeadroom {
+        headroom: u64,
+    },
+    CudaAsync {
+        initial: Option<u64>,
+    },
+    /// Over device memory of either kind if no upstream is named.
+    Pool {
+        upstream: Option<Box<Self>>,
+        options: PoolOptions,
+    },
+    Arena {
+        upstream: Box<Self>,
+        size: Option<u64>,
+    },
+    FixedSize {
+        upstream: Box<Self>,
+        block: Option<u64>,
+        blocks: Option<usize>,
+        max: Option<u64>,
+    },
+    Binning {
+        upstream: Box<Self>,
+        powers: RangeInclusive<u32>,
+    },
+    Limiting {
+        upstream: Box<Self>,
+        limit: u64,
+    },
+    Aligned {
+        upstream: Box<Self>,
+        alignment: usize,
+        threshold: usize,
+    },
+    Logging {
+        upstream: Box<Self>,
+        file: Option<PathBuf>,
+        per_device: bool,
+        auto_flush: bool,
+    },
+    Tracking {
+        upstream: Box<Self>,
+        stacks: bool,
+    },
+    FailureCallback {
+        upstream: Box<Self>,
+        retries: u32,
+    },
+    Plain {
+        adaptor: Adaptor,
+        upstream: Box<Self>,
+    },
+    Fallback {
+        first: Box<Self>,
+        second: Box<Self>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,18 +135,19 @@ impl Plan {
         if name == "cuda-async" {
             return Ok(Self::CudaAsync { initial: arguments.option("initial", size)? });
         }
+        if name == "pool" {
+            let upstream = arguments.optional_upstream().map(Self::new).transpose()?.map(Box::new);
+            let options = PoolOptions {
+                initial: arguments.option("initial", size)?,
+                max: arguments.option("max", budget)?,
+                soft_max: arguments.option("soft-max", size)?,
+                preset: arguments.option("preset", preset)?,
+            };
+            return Ok(Self::Pool { upstream, options });
+        }
         let upstream = upstream(arguments)?;
         let on = |value: Option<bool>| value.unwrap_or(false);
         Ok(match name {
-            "pool" => {
-                let options = PoolOptions {
-                    initial: arguments.option("initial", size)?,
-                    max: arguments.option("max", budget)?,
-                    soft_max: arguments.option("soft-max", size)?,
-                    preset: arguments.option("preset", preset)?,
-                };
-                Self::Pool { upstream, options }
-            }
             "arena" => Self::Arena { upstream, size: arguments.option("size", size)? },
             "fixed-size" => Self::FixedSize {
                 upstream,

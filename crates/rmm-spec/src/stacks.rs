@@ -44,12 +44,14 @@ const fn stack(name: &'static str, spec: &'static str) -> Stack {
 
 /// The resources and suballocators.
 pub const RESOURCES: &[Stack] = &[
-    stack("pool", "pool(cuda, initial={initial}, max={max})"),
+    stack("pool", "pool(initial={initial})"),
+    stack("pool-cuda", "pool(cuda, initial={initial}, max={max})"),
     stack("binning", "binning(pool(cuda, initial={initial}), bins={bins})"),
     stack("arena", "arena(cuda, size={size})"),
     stack("cuda-async", "cuda-async(initial={initial})"),
     stack("cuda", "cuda"),
     stack("virtual", "virtual"),
+    stack("backing", "backing"),
     stack("pool-virtual", "pool(virtual, initial={initial})"),
     stack("cuda-async-view", "cuda-async-view"),
     stack("cuda-async-managed", "cuda-async-managed"),

@@ -2,15 +2,16 @@
 
 use proptest::prelude::*;
 use rmm_adaptors::{
-    ArenaMemoryResource, BinningMemoryResource, LimitingResourceAdaptor, PoolMemoryResource,
+    ArenaMemoryResource, BinningMemoryResource, DefaultPool, LimitingResourceAdaptor,
+    PoolMemoryResource,
 };
 use rmm_core::sys::CuDeviceAttribute;
 use rmm_core::{AnyResource, DeviceResource, Introspect, SyncResource};
 use rmm_resources::{
-    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    BackingMemoryResource, CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
+    CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
+    ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::Machine;
 use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, stacks};
@@ -25,6 +26,7 @@ fn every_name_makes_its_resource() {
         Machine::builder().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
     let _entered = machine.enter();
     let bases = [
+        "backing",
         "cuda",
         "cuda-async",
         "cuda-async-managed",
@@ -36,13 +38,17 @@ fn every_name_makes_its_resource() {
     ];
     for base in bases {
         let spec: ResourceSpec = base.parse().unwrap();
-        assert_eq!(names(&spec.build().unwrap()), [base]);
+        assert_eq!(names(&spec.build().unwrap())[0], base);
+        let below = usize::from(base == "backing");
+        assert_eq!(names(&spec.build().unwrap()).len(), 1 + below, "{base}");
     }
     let log = std::env::temp_dir().join(format!("rmm-spec-{}.csv", std::process::id()));
     let logging = format!("logging(cuda, file=\"{}\", auto-flush=yes)", log.display());
     for (text, name) in [
         ("sam_headroom(headroom=1MiB)", "sam-headroom"),
         ("pool(virtual, initial=1MiB, max=2MiB, soft_max=1MiB, preset=compact)", "pool"),
+        ("pool", "pool"),
+        ("pool(initial=1MiB, max=50%, soft-max=1MiB, preset=low-latency)", "pool"),
         ("arena(cuda, size=4MiB)", "arena"),
         ("fixed-size(cuda, block=1KiB, blocks=4, max=1MiB)", "fixed-size"),
         ("binning(pool(cuda), bins=12..14)", "binning"),
@@ -80,8 +86,10 @@ fn every_stack_of_the_list_can_be_built() {
         assert_eq!(stacks::named(stack.name), Some(stack), "a name stands for one stack");
     }
     let stack = |name| stacks::named(name).unwrap();
-    assert_eq!(stack("pool").spec_with(&[]), "pool(cuda)");
-    assert_eq!(stack("pool").spec_with(&values[1..2]), "pool(cuda, max=2MiB)");
+    assert_eq!(stack("pool").spec_with(&[]), "pool()");
+    assert_eq!(stack("pool").spec_with(&values), "pool(initial=1MiB)");
+    assert_eq!(stack("pool-cuda").spec_with(&[]), "pool(cuda)");
+    assert_eq!(stack("pool-cuda").spec_with(&values[1..2]), "pool(cuda, max=2MiB)");
     assert_eq!(stack("cuda-async").spec_with(&[]), "cuda-async()");
 }
 
@@ -109,10 +117,32 @@ fn erasure_keeps_the_type_of_each_resource() {
     keeps::<SystemMemoryResource>("system");
     keeps::<SamHeadroomMemoryResource>("sam-headroom(headroom=1MiB)");
     keeps::<VirtualMemoryResource>("virtual");
+    keeps::<BackingMemoryResource>("backing");
+    for pool in ["pool", "pool()", "pool(max=1GiB)", "pool(backing)"] {
+        keeps::<DefaultPool>(pool);
+    }
     keeps::<PoolMemoryResource<CudaMemoryResource>>("pool(cuda)");
     keeps::<PoolMemoryResource<VirtualMemoryResource>>("pool(virtual)");
     keeps::<ArenaMemoryResource<AnyResource>>("arena(cuda, size=4MiB)");
     keeps::<BinningMemoryResource<AnyResource>>("binning(pool(cuda), bins=12..14)");
+}
+
+#[test]
+fn a_pool_over_nothing_is_the_default_pool() {
+    let attribute = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+    for (has_virtual, below) in [(1, "virtual"), (0, "cuda")] {
+        let machine = Machine::builder().attribute(attribute, has_virtual).build();
+        let _entered = machine.enter();
+        let build = |text: &str| text.parse::<ResourceSpec>().unwrap().build();
+        assert_eq!(names(&build("pool").unwrap()), ["pool", "backing", below]);
+        let limited = build("statistics(pool(initial=2MiB, max=8MiB))").unwrap();
+        assert_eq!(names(&limited), ["statistics", "pool", "backing", below]);
+        let pool = limited.find::<DefaultPool>().expect("it is below");
+        assert_eq!((pool.reserved_bytes(), pool.maximum_size()), (2 << 20, Some(8 << 20)));
+        // What is named is had, or refused.
+        assert_eq!(names(&build("pool(cuda)").unwrap()), ["pool", "cuda"]);
+        assert_eq!(build("pool(virtual)").is_ok(), has_virtual == 1);
+    }
 }
 
 #[test]
@@ -156,8 +186,9 @@ fn errors_point_at_the_character() {
         ("pool(cuda, max=99999999TiB)", "               ^", "the size is too large"),
         ("pool(cuda, maximum=1)", "           ^", "`pool` has the options initial, max, soft-max"),
         ("pool(cuda, max=1, max=2)", "                  ^", "`max` is set twice"),
-        ("pool", "    ^", "`pool` needs a resource to be over"),
-        ("pool()", "     ^", "`pool` needs a resource to be over"),
+        ("pool(max)", "     ^", "no resource is called `max`"),
+        ("arena", "     ^", "`arena` needs a resource to be over"),
+        ("arena()", "      ^", "`arena` needs a resource to be over"),
         ("pool(cuda, managed)", "           ^", "`pool` is not over this"),
         ("cuda(size=1)", "     ^", "`cuda` has no options"),
         ("limiting(cuda)", "             ^", "`limiting` needs `limit=`"),

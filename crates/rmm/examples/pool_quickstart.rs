@@ -1,4 +1,4 @@
-//! A pool over device memory as the current resource:
+//! The default pool as the current resource:
 //! `cargo run -p rmm-rs --example pool_quickstart`.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -9,10 +9,9 @@ use rmm::prelude::*;
 
 fn main() -> Result<(), rmm::Error> {
     let _device = device::open();
-    let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
-        .initial_size(64 << 20)
-        .maximum_size(256 << 20)
-        .build()?;
+    // Over virtual memory, or over `cudaMalloc` where the device has none.
+    let pool =
+        PoolMemoryResource::on_device()?.initial_size(64 << 20).maximum_size(256 << 20).build()?;
     let former = rmm::set_current_device_resource(&pool)?;
     println!("the current resource is\n{}\nand was\n{}", pool.describe(), former.describe());
 

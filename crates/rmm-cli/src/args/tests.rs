@@ -2,6 +2,7 @@
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
+use rmm_core::Introspect as _;
 
 use super::*;
 
@@ -73,6 +74,29 @@ fn resource_names_are_those_of_the_command_line() {
     for name in ReplayResource::names() {
         assert_eq!(resource(name).to_string(), *name);
         assert!(rmm_spec::stacks::named(name).is_some(), "{name} has no specification");
+    }
+}
+
+#[test]
+fn the_default_is_the_default_pool() {
+    let attribute = rmm_sys::CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+    let args = replay("rmm replay a.csv");
+    for (has_virtual, expected) in
+        [(1, ["pool", "backing", "virtual"]), (0, ["pool", "backing", "cuda"])]
+    {
+        let machine = rmm_sim::Machine::builder().attribute(attribute, has_virtual).build();
+        let _entered = machine.enter();
+        let [resource] = &args.distinct_resources()[..] else { panic!("one is the default") };
+        let made = resource.build().expect("it can be made");
+        assert!(made.stack().map(rmm_core::SyncResource::name).eq(expected));
+        let over_cuda = "pool-cuda".parse::<ReplayResource>().expect("a name").build();
+        assert!(
+            over_cuda
+                .expect("it can be made")
+                .stack()
+                .map(rmm_core::SyncResource::name)
+                .eq(["pool", "cuda"])
+        );
     }
 }
 

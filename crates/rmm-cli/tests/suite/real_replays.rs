@@ -1,4 +1,4 @@
-//! The recorded traces on the software device: all succeeds, and the pool holds no more memory than
+//! The recorded traces on the software device: all succeeds, and the pools hold no more memory than
 //! others do.
 
 use std::path::Path;
@@ -15,18 +15,24 @@ fn replay_whole(name: &str, peak_live: u64, most: f64) {
     let trace = trace::read(&folder.join(name).with_extension("csv.gz")).expect(name);
     let device = OpenDevice::open(DeviceChoice::Software).expect("always there");
     let options = Options { repeat: 1, threads: None };
-    let pool = "pool".parse().expect("a name");
-    let result = replay(&device, &trace, &pool, options, &|_| {}).expect("it can be made");
-    assert_eq!(result.events, trace.events.len() as u64);
-    assert_eq!((result.failures, &result.first_failure), (0, &None), "{name}");
-    assert_eq!(result.peak_live_bytes, peak_live, "{name}");
-    assert_eq!(result.peak_live_bytes, trace.peak_live_aligned, "{name}");
-    assert!(
-        result.reserved_over_live >= 1.0 && result.reserved_over_live <= most,
-        "{name}: {} bytes reserved for {peak_live} are {:.3}, above {most}",
-        result.peak_reserved_bytes,
-        result.reserved_over_live
-    );
+    let mut held = [f64::NAN; 2];
+    for (held, kind) in held.iter_mut().zip(["pool", "pool-cuda"]) {
+        let pool = kind.parse().expect("a name");
+        let result = replay(&device, &trace, &pool, options, &|_| {}).expect("it can be made");
+        assert_eq!(result.events, trace.events.len() as u64);
+        assert_eq!((result.failures, &result.first_failure), (0, &None), "{name}");
+        assert_eq!(result.peak_live_bytes, peak_live, "{name}");
+        assert_eq!(result.peak_live_bytes, trace.peak_live_aligned, "{name}");
+        assert!(
+            result.reserved_over_live >= 1.0 && result.reserved_over_live <= most,
+            "{name}, {kind}: {} bytes reserved for {peak_live} are {:.3}, above {most}",
+            result.peak_reserved_bytes,
+            result.reserved_over_live
+        );
+        *held = result.reserved_over_live;
+    }
+    let [default, over_cuda] = held;
+    assert!(default < over_cuda, "{name}: the default holds {default}, the other {over_cuda}");
 }
 
 #[test]

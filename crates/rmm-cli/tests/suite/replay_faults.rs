@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 /// streams freed. Where every call is one of the driver, fewer small ones will do.
 fn log(kind: &str) -> Trace {
     // Sizes that no thread cache holds.
-    let (small_blocks, least) = if kind == "pool" { (66, MIB + 100) } else { (10, 100) };
+    let (small_blocks, least) = if kind == "pool-cuda" { (66, MIB + 100) } else { (10, 100) };
     let mut rows = String::new();
     let mut row = |thread: u32, action: &str, block: u64, size: u64, stream: u32| {
         writeln!(rows, "{thread},0,{action},{:#x},{size},{stream}", (block + 1) << 24)
@@ -101,8 +101,8 @@ fn every_call_fails_in_turn(kind: &str) {
 
 #[test]
 fn the_log_makes_the_pool_grow_wait_and_reuse() {
-    let machine = description("pool").build();
-    let result = run_cleanly(&machine, &log("pool"), "pool");
+    let machine = description("pool-cuda").build();
+    let result = run_cleanly(&machine, &log("pool-cuda"), "pool-cuda");
     assert!(result.stream_waits > 0, "{result:?}");
     let counts = machine.call_counts();
     let count = |name| counts.iter().find(|count| count.0 == name).map_or(0, |count| count.1);
@@ -113,8 +113,13 @@ fn the_log_makes_the_pool_grow_wait_and_reuse() {
 }
 
 #[test]
-fn any_call_may_fail_under_the_pool() {
+fn any_call_may_fail_under_the_default_pool() {
     every_call_fails_in_turn("pool");
+}
+
+#[test]
+fn any_call_may_fail_under_a_pool_over_cuda_malloc() {
+    every_call_fails_in_turn("pool-cuda");
 }
 
 #[test]
