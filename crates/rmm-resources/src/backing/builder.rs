@@ -21,13 +21,27 @@ use crate::VirtualMemoryResourceBuilder;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct BackingMemoryResourceBuilder {
     demanded: Option<Backing>,
     virtual_memory: VirtualMemoryResourceBuilder,
     /// An option that only virtual memory has, if one is set.
     needs_virtual: Option<&'static str>,
+    /// Whether RDMA has to be able to access the memory, of either kind.
+    rdma: bool,
+}
+
+impl Default for BackingMemoryResourceBuilder {
+    /// No demand; for RDMA where the device has virtual memory for it.
+    fn default() -> Self {
+        Self {
+            demanded: None,
+            virtual_memory: VirtualMemoryResourceBuilder::default().rdma_if_supported(),
+            needs_virtual: None,
+            rdma: false,
+        }
+    }
 }
 
 impl BackingMemoryResourceBuilder {
@@ -48,6 +62,44 @@ impl BackingMemoryResourceBuilder {
         self
     }
 
+    /// Whether network cards have to be able to access the memory by `GPUDirect` RDMA. Without this
+    /// call they are where the device has [virtual memory for
+    /// it](VirtualMemoryResourceBuilder::rdma); with `true` the resource takes `cudaMalloc` where it
+    /// has not, whose memory all devices with `GPUDirect` RDMA can register; with `false` virtual
+    /// memory is not made for RDMA.
+    ///
+    /// ```
+    /// use rmm_resources::{Backing, BackingMemoryResource};
+    /// use rmm_sys::CuDeviceAttribute;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// let attribute = CuDeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+    /// let machine = rmm_sim::Machine::builder().attribute(attribute, 0).build();
+    /// # let _entered = machine.enter();
+    /// let resource = BackingMemoryResource::builder().rdma(true).build()?;
+    /// assert_eq!(resource.backing(), Backing::CudaMalloc);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "gpuDirectRDMACapable")]
+    pub fn rdma(mut self, required: bool) -> Self {
+        self.virtual_memory = self.virtual_memory.rdma(required);
+        self.rdma = required;
+        self
+    }
+
+    /// Whether the memory can be exported to other processes as file descriptors; not by default.
+    /// `true` needs virtual memory, see
+    /// [`VirtualMemoryResourceBuilder::shareable`].
+    #[doc(alias = "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR")]
+    pub fn shareable(mut self, shareable: bool) -> Self {
+        self.virtual_memory = self.virtual_memory.shareable(shareable);
+        if shareable {
+            self.needs_virtual = Some("`shareable`");
+        }
+        self
+    }
+
     /// Makes the resource for the current device.
     ///
     /// # Errors
@@ -64,7 +116,7 @@ impl BackingMemoryResourceBuilder {
     }
 
     fn choose(self, device: Device) -> Result<BackingMemoryResource, Error> {
-        let Self { demanded, virtual_memory, needs_virtual } = self;
+        let Self { demanded, virtual_memory, needs_virtual, rdma } = self;
         let demanded = match (demanded, needs_virtual) {
             (Some(Backing::CudaMalloc), Some(option)) => {
                 let message = format!("{option} needs virtual memory: leave out one of the two");
@@ -79,12 +131,12 @@ impl BackingMemoryResourceBuilder {
         match (virtual_memory.build(), demanded) {
             (Ok(resource), _) => Ok(BackingMemoryResource::over_virtual(resource)),
             (Err(error), None) if error.is_unsupported() => {
-                let reason = "no virtual memory management";
+                let reason = if rdma { "no virtual memory for RDMA" } else { "no virtual memory" };
                 Ok(BackingMemoryResource::over_cuda(device, reason))
             }
             (Err(error), Some(option)) if error.is_unsupported() => {
                 let message = format!(
-                    "{option} needs virtual memory, which device {} lacks: leave it out to have `cudaMalloc`",
+                    "{option} needs virtual memory that device {} lacks: leave it out to have `cudaMalloc`",
                     device.ordinal()
                 );
                 Err(Error::unsupported(NAME, message).with_source(error))

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use rmm_core::{Device, Error, check, driver_in_context};
 use rmm_sys::{
-    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemGranularity,
-    CuMemLocation, CuMemLocationType,
+    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemGranularity, CuMemLocation,
+    CuMemLocationType,
 };
 
 use super::VirtualMemoryResource;
-use super::space::{NAME, Space};
-use crate::capability::{addressable, lacking, require};
+use super::space::{NAME, PhysicalKind, Space};
+use crate::capability::{self, addressable, lacking, require};
 
 /// A builder of [`VirtualMemoryResource`]. Sizes are in bytes.
 ///
@@ -37,6 +37,18 @@ pub struct VirtualMemoryResourceBuilder {
     address_space: Option<u64>,
     page_size: Option<u64>,
     accessors: Vec<Device>,
+    rdma: Rdma,
+    shareable: bool,
+}
+
+/// Whether RDMA has to be able to access the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Rdma {
+    #[default]
+    Off,
+    /// Where the device supports it.
+    IfSupported,
+    Required,
 }
 
 impl VirtualMemoryResourceBuilder {
@@ -65,11 +77,66 @@ impl VirtualMemoryResourceBuilder {
         self
     }
 
+    /// Whether network cards may access the memory by `GPUDirect` RDMA, so that it can be registered
+    /// (`ibv_reg_mr`); not by default. The driver decides it when the memory is made, and cannot
+    /// change it later.
+    ///
+    /// ```
+    /// use rmm_core::ErrorKind;
+    /// use rmm_resources::VirtualMemoryResource;
+    /// use rmm_sys::CuDeviceAttribute;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// let attribute = CuDeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+    /// let machine = rmm_sim::Machine::builder().attribute(attribute, 0).build();
+    /// # let _entered = machine.enter();
+    /// let refused = VirtualMemoryResource::builder().rdma(true).build();
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "gpuDirectRDMACapable")]
+    pub fn rdma(mut self, required: bool) -> Self {
+        self.rdma = if required { Rdma::Required } else { Rdma::Off };
+        self
+    }
+
+    /// As [`rdma`](Self::rdma), where the device supports it.
+    pub(crate) fn rdma_if_supported(mut self) -> Self {
+        self.rdma = Rdma::IfSupported;
+        self
+    }
+
+    /// Whether the memory can be exported to other processes as file descriptors; not by default.
+    /// It is the driver that exports: `cuMemRetainAllocationHandle` finds the physical memory at an
+    /// address, and `cuMemExportToShareableHandle` makes the descriptor. Communication libraries do
+    /// this when a buffer is registered with them.
+    ///
+    /// ```
+    /// use rmm_resources::VirtualMemoryResource;
+    /// use rmm_sys::CuDeviceAttribute;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// let attribute = CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+    /// let machine = rmm_sim::Machine::builder().attribute(attribute, 1).build();
+    /// # let _entered = machine.enter();
+    /// let resource = VirtualMemoryResource::builder().shareable(true).build()?;
+    /// # drop(resource);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR")]
+    pub fn shareable(mut self, shareable: bool) -> Self {
+        self.shareable = shareable;
+        self
+    }
+
     /// Makes the resource for the current device. Reserves no addresses yet.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
-    /// memory management, or another device is not its peer;
+    /// memory management, or none that is shareable or that RDMA can access where that is set, or
+    /// another device is not its peer;
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is not
     /// a power of two or not a multiple of the device's granularity.
     pub fn build(self) -> Result<VirtualMemoryResource, Error> {
@@ -87,7 +154,13 @@ impl VirtualMemoryResourceBuilder {
             let location = location_of(other)?;
             access.push(CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE });
         }
-        let granularity = granularity_of(location)?;
+        let kind =
+            PhysicalKind { location, rdma: self.rdma.resolve(device)?, shareable: self.shareable };
+        if self.shareable {
+            let needed = CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+            require(name, device, needed, "cannot export virtual memory as file descriptors")?;
+        }
+        let granularity = granularity_of(kind)?;
         let page = match self.page_size {
             Some(bytes) => addressable(name, "page size", bytes)?,
             None => granularity,
@@ -101,8 +174,23 @@ impl VirtualMemoryResourceBuilder {
         let memory = device.total_memory()?;
         let address_space = self.address_space.unwrap_or(memory.saturating_mul(2));
         let address_space = addressable(name, "address space", address_space)?;
-        let space = Space::new(location, access, page, address_space, memory);
+        let space = Space::new(kind, access, page, address_space, memory);
         Ok(VirtualMemoryResource { space: Arc::new(space) })
+    }
+}
+
+impl Rdma {
+    /// Whether memory of the device is made for RDMA.
+    fn resolve(self, device: Device) -> Result<bool, Error> {
+        let attribute = CuDeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+        match self {
+            Self::Off => Ok(false),
+            Self::IfSupported => Ok(capability::attribute(device, attribute)? != 0),
+            Self::Required => {
+                require(NAME, device, attribute, "has no virtual memory that RDMA can access")?;
+                Ok(true)
+            }
+        }
     }
 }
 
@@ -113,9 +201,9 @@ fn location_of(device: Device) -> Result<CuMemLocation, Error> {
 }
 
 /// The minimum granularity of the device's physical memory.
-fn granularity_of(location: CuMemLocation) -> Result<usize, Error> {
+fn granularity_of(kind: PhysicalKind) -> Result<usize, Error> {
     let (driver, _) = driver_in_context()?;
-    let properties = CuMemAllocationProp::pinned(location);
+    let properties = kind.properties();
     let mut bytes = 0;
     // SAFETY: `bytes` may be written to, and the properties read.
     let code = unsafe {

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop};
-use rmm_sys::{CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocation, Driver};
+use rmm_sys::{
+    CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuMemLocation, Driver,
+};
 
 use self::suspended::Suspended;
 use super::addresses::Addresses;
@@ -30,9 +32,34 @@ pub struct VirtualMemoryStatistics {
     pub suspended_bytes: u64,
 }
 
+/// The physical memory that a resource makes.
+#[derive(Clone, Copy)]
+pub(super) struct PhysicalKind {
+    pub(super) location: CuMemLocation,
+    /// Whether RDMA can access it.
+    pub(super) rdma: bool,
+    /// Whether it can be exported as a file descriptor.
+    pub(super) shareable: bool,
+}
+
+impl PhysicalKind {
+    pub(super) fn properties(self) -> CuMemAllocationProp {
+        let shareable = if self.shareable {
+            CuMemHandleType::POSIX_FILE_DESCRIPTOR
+        } else {
+            CuMemHandleType::NONE
+        };
+        CuMemAllocationProp {
+            requested_handle_types: shareable,
+            gpu_direct_rdma_capable: self.rdma.into(),
+            ..CuMemAllocationProp::pinned(self.location)
+        }
+    }
+}
+
 /// The address ranges of a resource and what is mapped there. Dropping it unmaps and frees both.
 pub(super) struct Space {
-    location: CuMemLocation,
+    kind: PhysicalKind,
     access: Vec<CuMemAccessDesc>,
     pub(super) page: usize,
     /// Bytes of addresses to reserve at a time.
@@ -83,13 +110,13 @@ pub(super) enum Placement {
 
 impl Space {
     pub(super) fn new(
-        location: CuMemLocation,
+        kind: PhysicalKind,
         access: Vec<CuMemAccessDesc>,
         page: usize,
         step: usize,
         memory: u64,
     ) -> Self {
-        Self { location, access, page, step, memory, state: Mutex::default() }
+        Self { kind, access, page, step, memory, state: Mutex::default() }
     }
 
     /// Locks the state. It is consistent between two calls, so the poison of a thread that panicked
@@ -190,7 +217,7 @@ impl Space {
 
     /// Makes physical memory.
     fn create(&self, driver: &Driver, bytes: usize) -> Result<CuMemHandle, Error> {
-        let properties = CuMemAllocationProp::pinned(self.location);
+        let properties = self.kind.properties();
         let mut memory = CuMemHandle(0);
         // SAFETY: `memory` may be written to, and the properties read.
         let code = unsafe { driver.cuMemCreate(&raw mut memory, bytes, &raw const properties, 0) };
@@ -280,6 +307,26 @@ impl Drop for Space {
             // SAFETY: reserved by `take_addresses`. The driver refuses if a block was never freed;
             // then the range stays reserved.
             let _stays_reserved = unsafe { driver.cuMemAddressFree(start, bytes) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmm_sys::{CuMemHandleType, CuMemLocation, CuMemLocationType};
+
+    use super::PhysicalKind;
+
+    #[test]
+    fn options_reach_the_driver() {
+        let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: 3 };
+        for (rdma, shareable) in [(false, false), (true, false), (false, true), (true, true)] {
+            let asked = PhysicalKind { location, rdma, shareable }.properties();
+            assert_eq!(asked.location.id, 3);
+            assert_eq!(asked.gpu_direct_rdma_capable == 1, rdma);
+            let handles = asked.requested_handle_types;
+            assert_eq!(handles == CuMemHandleType::POSIX_FILE_DESCRIPTOR, shareable);
+            assert_eq!(handles == CuMemHandleType::NONE, !shareable);
         }
     }
 }

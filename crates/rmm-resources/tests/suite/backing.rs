@@ -1,7 +1,10 @@
 //! The choice between virtual memory and `cudaMalloc`, and memory of either kind.
 
 use rmm_core::{AnyResource, Device, ErrorKind, Introspect, Metric, Resource, SyncResource};
-use rmm_resources::{Backing, BackingMemoryResource, CudaMemoryResource, VirtualMemoryResource};
+use rmm_resources::{
+    Backing, BackingMemoryResource, BackingMemoryResourceBuilder, CudaMemoryResource,
+    VirtualMemoryResource,
+};
 use rmm_sim::{Fault, MachineBuilder};
 use rmm_sys::{CuDeviceAttribute as Attribute, CuResult};
 
@@ -78,7 +81,7 @@ fn a_demand_that_cannot_be_met_says_what_to_do() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(
         error.to_string(),
-        "backing is not supported here: `backing(VirtualMemory)` needs virtual memory, which \
+        "backing is not supported here: `backing(VirtualMemory)` needs virtual memory that \
          device 0 lacks: leave it out to have `cudaMalloc`"
     );
     let cause = std::error::Error::source(&error).expect("what the device lacks");
@@ -156,4 +159,52 @@ fn clones_are_equal_and_others_are_not() {
     assert!(plain == demanding(Backing::CudaMalloc).unwrap() && plain != ranges[0]);
     let _current = Device::new(1).unwrap().make_current().unwrap();
     assert!(plain != demanding(Backing::CudaMalloc).unwrap(), "memory of another device");
+}
+
+/// The backing of a resource that was used, or the kind of error.
+fn makes(builder: BackingMemoryResourceBuilder) -> Result<Backing, ErrorKind> {
+    let resource = builder.build().map_err(|error| error.kind())?;
+    used(&resource);
+    Ok(resource.backing())
+}
+
+#[test]
+fn memory_is_for_rdma_where_the_device_has_virtual_memory_for_it() {
+    let attribute = Attribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+    let builder = BackingMemoryResource::builder;
+    let (mapped, plain) = (Ok(Backing::VirtualMemory), Ok(Backing::CudaMalloc));
+    for (has_rdma, required) in [(1, mapped), (0, plain)] {
+        let machine = lazy().attribute(attribute, has_rdma).build();
+        let _entered = machine.enter();
+        assert_eq!(makes(builder()), mapped);
+        assert_eq!(makes(builder().rdma(false)), mapped);
+        assert_eq!(makes(builder().rdma(true)), required);
+        assert_eq!(makes(builder().rdma(true).backing(Backing::CudaMalloc)), plain);
+        let both = makes(builder().rdma(true).backing(Backing::VirtualMemory));
+        assert_eq!(both, if has_rdma == 1 { mapped } else { Err(ErrorKind::Unsupported) });
+    }
+    let machine = older().build();
+    let _entered = machine.enter();
+    assert_eq!(makes(builder().rdma(true)), plain);
+}
+
+#[test]
+fn shareable_memory_is_virtual_or_refused() {
+    let attribute = Attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+    {
+        let machine = lazy().attribute(attribute, 1).build();
+        let _entered = machine.enter();
+        assert_eq!(
+            makes(BackingMemoryResource::builder().shareable(true)),
+            Ok(Backing::VirtualMemory)
+        );
+    }
+    let builder = || BackingMemoryResource::builder().shareable(true);
+    for machine in [lazy().attribute(attribute, 0), older().attribute(attribute, 1)] {
+        let machine = machine.build();
+        let _entered = machine.enter();
+        assert_eq!(makes(builder()), Err(ErrorKind::Unsupported));
+        let refused = builder().backing(Backing::CudaMalloc).build().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    }
 }

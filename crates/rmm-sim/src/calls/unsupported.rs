@@ -25,7 +25,6 @@ unsupported! {
     fn cuDeviceGraphMemTrim(CuDevice);
     fn cuMemExportToShareableHandle(*mut c_void, CuMemHandle, CuMemHandleType, c_ulonglong);
     fn cuMemImportFromShareableHandle(*mut CuMemHandle, *mut c_void, CuMemHandleType);
-    fn cuIpcGetMemHandle(*mut CuIpcMemHandle, CuDevicePtr);
     fn cuIpcOpenMemHandle_v2(*mut CuDevicePtr, CuIpcMemHandle, c_uint);
     fn cuIpcCloseMemHandle(CuDevicePtr);
     fn cuIpcGetEventHandle(*mut CuIpcEventHandle, CuEvent);

@@ -4,9 +4,9 @@ use std::ffi::{c_ulonglong, c_void};
 use std::ops::Range;
 
 use rmm_sys::{
-    CuDeviceAttribute, CuDevicePtr, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp,
-    CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation,
-    CuMemLocationType, CuResult,
+    CuDeviceAttribute, CuDevicePtr, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags,
+    CuMemAllocationProp, CuMemAllocationType, CuMemGranularity, CuMemHandle, CuMemHandleType,
+    CuMemLocation, CuMemLocationType, CuResult,
 };
 
 use crate::calls::arguments::{address, pointer};
@@ -50,10 +50,22 @@ impl State {
             _ => return Err(CuResult::NOT_SUPPORTED),
         }
         let device = self.device(properties.location.id)?;
-        let is_plain = properties.usage == 0
-            && properties.requested_handle_types == CuMemHandleType::NONE
-            && self.has_virtual_memory(device);
-        if is_plain { Ok(device) } else { Err(CuResult::NOT_SUPPORTED) }
+        let has = |attribute| self.devices[device].attribute(attribute) == Some(1);
+        let is_exportable = match properties.requested_handle_types {
+            CuMemHandleType::NONE => true,
+            CuMemHandleType::POSIX_FILE_DESCRIPTOR => {
+                has(CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)
+            }
+            _ => false,
+        };
+        let is_reachable = properties.gpu_direct_rdma_capable == 0
+            || has(CuDeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+        let is_known = properties.usage == 0 && self.has_virtual_memory(device);
+        if is_known && is_exportable && is_reachable {
+            Ok(device)
+        } else {
+            Err(CuResult::NOT_SUPPORTED)
+        }
     }
 
     /// The device that an access right is for.
@@ -248,5 +260,12 @@ driver_calls! {
         let device = session.accessor(location.get(0)?)?;
         let (_, mapped) = session.virtual_memory.mapping_at(address(at)).ok_or(CuResult::INVALID_VALUE)?;
         flags.put(c_ulonglong::from(mapped.access_of(device).0))
+    }
+
+    // Mapped memory has no legacy IPC handle, and of other memory none is made here.
+    fn cuIpcGetMemHandle(result: *mut CuIpcMemHandle, at: CuDevicePtr) by [at] |session| {
+        result.required()?;
+        let is_mapped = session.virtual_memory.mapping_at(address(at)).is_some();
+        Err(if is_mapped { CuResult::INVALID_VALUE } else { CuResult::NOT_SUPPORTED })
     }
 }

@@ -2,9 +2,9 @@
 
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule, ViolationKind};
 use rmm_sys::{
-    CuDeviceAttribute, CuDevicePtr, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp,
-    CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemLocationType, CuMemPool,
-    CuMemoryType, CuPointerAttribute, CuResult,
+    CuDeviceAttribute, CuDevicePtr, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags,
+    CuMemAllocationProp, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation,
+    CuMemLocationType, CuMemPool, CuMemoryType, CuPointerAttribute, CuResult,
 };
 
 use crate::common::{MIB, alloc, alloc_async, enter, peek, start, stream};
@@ -430,7 +430,10 @@ fn unsupported_properties_are_refused() {
         ..on_device(0)
     };
     let host = CuMemLocation { kind: CuMemLocationType::HOST, id: 0 };
+    let fabric =
+        CuMemAllocationProp { requested_handle_types: CuMemHandleType::FABRIC, ..on_device(0) };
     let cases = [
+        (fabric, CuResult::NOT_SUPPORTED),
         (exported, CuResult::NOT_SUPPORTED),
         (CuMemAllocationProp::pinned(host), CuResult::NOT_SUPPORTED),
         (on_device(1), CuResult::INVALID_DEVICE),
@@ -439,4 +442,37 @@ fn unsupported_properties_are_refused() {
         let mut handle = CuMemHandle(0);
         assert_eq!(cu!(cuMemCreate(&raw mut handle, GRANULE, &raw const properties, 0)), code);
     }
+}
+
+#[test]
+fn memory_for_export_and_rdma_is_made_where_the_device_says_so() {
+    let exported = CuMemAllocationProp {
+        requested_handle_types: CuMemHandleType::POSIX_FILE_DESCRIPTOR,
+        ..on_device(0)
+    };
+    let for_rdma = CuMemAllocationProp { gpu_direct_rdma_capable: 1, ..on_device(0) };
+    for (properties, attribute) in [
+        (exported, CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED),
+        (for_rdma, CuDeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED),
+    ] {
+        for (value, code) in [(0, CuResult::NOT_SUPPORTED), (1, CuResult::SUCCESS)] {
+            let (_machine, _here) = enter(Machine::builder().attribute(attribute, value).build());
+            let mut handle = CuMemHandle(0);
+            assert_eq!(cu!(cuMemCreate(&raw mut handle, GRANULE, &raw const properties, 0)), code);
+            if code.is_success() {
+                release(handle);
+            }
+        }
+    }
+}
+
+/// As the programming guide says of virtual memory: it has no legacy IPC handles.
+#[test]
+fn there_is_no_legacy_ipc_handle_of_mapped_memory() {
+    let (_machine, _here) = start(Schedule::Eager);
+    let mut handle = CuIpcMemHandle { reserved: [0; 64] };
+    let memory = mapped(1);
+    assert_eq!(cu!(cuIpcGetMemHandle(&raw mut handle, memory)), CuResult::INVALID_VALUE);
+    unmap(memory, GRANULE);
+    ok!(cuMemAddressFree(memory, GRANULE));
 }
