@@ -64,9 +64,9 @@ impl BackingMemoryResourceBuilder {
 
     /// Whether network cards have to be able to access the memory by `GPUDirect` RDMA. Without this
     /// call they are where the device has [virtual memory for
-    /// it](VirtualMemoryResourceBuilder::rdma); with `true` the resource takes `cudaMalloc` where it
-    /// has not, whose memory all devices with `GPUDirect` RDMA can register; with `false` virtual
-    /// memory is not made for RDMA.
+    /// it](VirtualMemoryResourceBuilder::rdma). With `true` the resource takes memory of
+    /// `cudaMalloc` where it has not, which needs no flag. With `false` virtual memory is not made
+    /// for RDMA.
     ///
     /// ```
     /// use rmm_resources::{Backing, BackingMemoryResource};

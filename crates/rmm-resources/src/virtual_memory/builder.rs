@@ -77,9 +77,9 @@ impl VirtualMemoryResourceBuilder {
         self
     }
 
-    /// Whether network cards may access the memory by `GPUDirect` RDMA, so that it can be registered
-    /// (`ibv_reg_mr`); not by default. The driver decides it when the memory is made, and cannot
-    /// change it later.
+    /// Whether network cards may access the memory by `GPUDirect` RDMA, so that it can be
+    /// registered (`ibv_reg_mr`); not by default. It is decided when the driver makes the memory,
+    /// and cannot be changed later.
     ///
     /// ```
     /// use rmm_core::ErrorKind;
