@@ -87,7 +87,9 @@
 //! [`cast`](DeviceSlice::cast) views bytes as elements.
 //!
 //! **Devices.** A container is on the device of its stream, and takes that device's current
-//! resource, whichever device is current:
+//! resource, whichever device is current. Memory of `cudaMalloc` can be copied to any device; the
+//! default pool's to those that its
+//! [memory is accessible from](mr::BackingMemoryResourceBuilder::accessible_from):
 //!
 //! ```
 //! use rmm::prelude::*;

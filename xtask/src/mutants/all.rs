@@ -1,8 +1,8 @@
 //! Every mutant, of all lists.
 
 use super::list::{
-    self, adaptors, beside, caches, capi, containers, core, cudarc, default_streams, device, end,
-    foreign, fresh, heap, lost, python, siblings, sleep, streams,
+    self, adaptors, backing, beside, caches, capi, containers, core, cudarc, default_streams,
+    device, end, foreign, fresh, heap, lost, python, siblings, sleep, streams,
 };
 use super::mutant::Mutant;
 
@@ -19,6 +19,7 @@ pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         caches::MUTANTS,
         capi::MUTANTS,
         adaptors::MUTANTS,
+        backing::MUTANTS,
         beside::MUTANTS,
         containers::MUTANTS,
         core::MUTANTS,

@@ -1,6 +1,7 @@
 //! The mutants of the pool's stream order and of the base resources.
 
 pub(super) mod adaptors;
+pub(super) mod backing;
 pub(super) mod beside;
 pub(super) mod caches;
 pub(super) mod capi;

@@ -1,7 +1,7 @@
 //! The default pool, on devices with virtual memory and without.
 
 use rmm_adaptors::{Contents, DefaultPool, PoolMemoryResource, PoolPreset, default_pool};
-use rmm_core::{AnyResource, Device, Introspect, Resource, SyncResource, current_driver};
+use rmm_core::{AnyResource, Device, Introspect, Resource, SyncResource, copy, current_driver};
 use rmm_resources::{Backing, BackingMemoryResource};
 use rmm_sim::{Checker, Machine, MachineBuilder, create_context, destroy_context};
 use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute as Attribute, CuPointerAttribute, CuResult};
@@ -98,4 +98,36 @@ fn over_cuda_malloc_it_takes_memory_in_its_own_context() {
     }
     assert_eq!(destroy_context(created), CuResult::SUCCESS);
     machine.assert_no_violations();
+}
+
+/// As kernels do, copies of the driver need access to virtual memory. Memory of `cudaMalloc` can be
+/// copied without.
+#[test]
+fn memory_is_copied_by_devices_that_it_is_accessible_from() {
+    for (backing, shared, copied) in [
+        (Backing::VirtualMemory, false, false),
+        (Backing::VirtualMemory, true, true),
+        (Backing::CudaMalloc, false, true),
+    ] {
+        let machine = machine(true).devices(2).build();
+        let _entered = machine.enter();
+        let second = Device::new(1).expect("a device");
+        let builder = BackingMemoryResource::builder().backing(backing);
+        let builder = if shared { builder.accessible_from(second) } else { builder };
+        let upstream = builder.build().expect("a resource");
+        let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
+        let blocks = [(); 2].map(|()| pool.allocate_sync(layout(MIB)).expect("memory"));
+        let of_second = {
+            let _current = second.make_current().expect("a device");
+            stream()
+        };
+        // SAFETY: both are as long, and no other work uses them.
+        let copy = unsafe { copy::device_to_device(blocks[0], blocks[1], MIB, &of_second) };
+        assert_eq!(copy.is_ok(), copied, "{backing}, shared: {shared}: {copy:?}");
+        of_second.synchronize().expect("it runs");
+        for block in blocks {
+            // SAFETY: allocated above with this layout; its use has completed.
+            unsafe { pool.deallocate_sync(block, layout(MIB)) };
+        }
+    }
 }
