@@ -34,6 +34,16 @@
 #include <stdint.h>
 
 /**
+ * The pages are on the NUMA node of the current device.
+ */
+#define RMM_RS_NUMA_NODE_OF_DEVICE -1
+
+/**
+ * The pages are where the operating system puts them.
+ */
+#define RMM_RS_NUMA_NODE_ANY -2
+
+/**
  * Flag of a table of callbacks: the functions with a stream are there, and keep its order. Without
  * it only the synchronous ones are called, and the stream is synchronized before a free.
  */
@@ -67,6 +77,43 @@
 #define RMM_RS_POOL_DETERMINISTIC 2
 
 /**
+ * The fewest calls of the driver: over virtual memory the pool doubles when it grows.
+ */
+#define RMM_RS_POOL_LOW_LATENCY 3
+
+/**
+ * Flag of a pool: each block is filled with zeros before the caller gets it, by a call of the
+ * driver in the order of the stream.
+ */
+#define RMM_RS_POOL_CLEAR_BLOCKS 1
+
+/**
+ * Flag of a pool: it returns idle memory beyond `release_above` reserved bytes by itself, as
+ * blocks are freed.
+ */
+#define RMM_RS_POOL_RELEASE_ABOVE 2
+
+/**
+ * No budget: `maximum_size` alone counts.
+ */
+#define RMM_RS_BUDGET_NONE 0
+
+/**
+ * The maximum is `budget_fraction` of the device's free memory when the pool is made.
+ */
+#define RMM_RS_BUDGET_FREE_FRACTION 1
+
+/**
+ * It is the device's free memory without `budget_bytes`, which stay for others.
+ */
+#define RMM_RS_BUDGET_FREE_EXCEPT 2
+
+/**
+ * It is `budget_fraction` of the host's free memory: for pools of pinned memory.
+ */
+#define RMM_RS_BUDGET_HOST_FRACTION 3
+
+/**
  * The end of streams is unknown: the driver is asked for a stream's id at each use.
  */
 #define RMM_RS_STREAM_POLICY_CHECKED 0
@@ -77,6 +124,21 @@
 #define RMM_RS_STREAM_POLICY_KEPT 1
 
 /**
+ * Synchronize the stream of this name, or the device if the name is empty, and repeat the request.
+ */
+#define RMM_RS_REMEDY_WAIT 1
+
+/**
+ * Trim the suballocator of this name, with a wait: `rmm_rs_resource_trim_blocking`.
+ */
+#define RMM_RS_REMEDY_TRIM 2
+
+/**
+ * Raise the limit of the resource of this name.
+ */
+#define RMM_RS_REMEDY_RAISE_LIMIT 3
+
+/**
  * The device may use the memory (`cuda::mr::device_accessible`).
  */
 #define RMM_RS_DEVICE_ACCESSIBLE 1
@@ -85,6 +147,16 @@
  * The host may use the memory (`cuda::mr::host_accessible`).
  */
 #define RMM_RS_HOST_ACCESSIBLE 2
+
+/**
+ * The contents of the pool's blocks are lost.
+ */
+#define RMM_RS_SLEEP_DISCARD 0
+
+/**
+ * They are copied to host memory, and back when the pool wakes up.
+ */
+#define RMM_RS_SLEEP_TO_HOST 1
 
 /**
  * Success.
@@ -124,6 +196,11 @@
 #define RMM_RS_PANIC 6
 
 /**
+ * It cannot be done now: work is pending, or the pool sleeps. Waiting, or waking it, helps.
+ */
+#define RMM_RS_NOT_READY 7
+
+/**
  * The stream exists until it is released: fast, and no call of the driver per use.
  */
 #define RMM_RS_STREAM_UNTIL_RELEASED 0
@@ -137,6 +214,11 @@
  * The stream does not wait for the legacy default stream (`CU_STREAM_NON_BLOCKING`).
  */
 #define RMM_RS_STREAM_NON_BLOCKING 1
+
+/**
+ * A callback that is registered with a pool.
+ */
+typedef struct rmm_rs_pressure_callback rmm_rs_pressure_callback;
 
 /**
  * A resource. What C has is a counted reference to one.
@@ -287,6 +369,32 @@ typedef struct rmm_rs_pool_options {
    * One of `RMM_RS_STREAM_POLICY_*`.
    */
   uint32_t stream_policy;
+  /**
+   * A maximum in relation to the memory that there is: one of `RMM_RS_BUDGET_*`. Of this and
+   * `maximum_size` the smaller one counts.
+   */
+  uint32_t budget;
+  /**
+   * Any of `RMM_RS_POOL_CLEAR_BLOCKS` and `RMM_RS_POOL_RELEASE_ABOVE`.
+   */
+  uint32_t flags;
+  /**
+   * From 0 to 1.
+   */
+  double budget_fraction;
+  /**
+   * For `RMM_RS_BUDGET_FREE_EXCEPT`.
+   */
+  uint64_t budget_bytes;
+  /**
+   * For `RMM_RS_POOL_RELEASE_ABOVE`.
+   */
+  uint64_t release_above;
+  /**
+   * Milliseconds after which the pool returns memory by itself that was not in use in them, as
+   * blocks are freed; 0 for never.
+   */
+  uint64_t release_after_ms;
 } rmm_rs_pool_options;
 
 /**
@@ -326,6 +434,86 @@ typedef struct rmm_rs_pool_statistics {
    */
   uint64_t deallocations;
 } rmm_rs_pool_statistics;
+
+/**
+ * A request that is about to fail for lack of memory.
+ */
+typedef struct rmm_rs_pressure {
+  /**
+   * `sizeof(rmm_rs_pressure)` of the library.
+   */
+  size_t size;
+  /**
+   * The bytes that were requested, rounded up as the pool does.
+   */
+  uint64_t requested;
+  /**
+   * The fewest bytes that have to be freed, to the pool or to the device. More if memory is
+   * fragmented.
+   */
+  uint64_t missing;
+} rmm_rs_pressure;
+
+/**
+ * What a pressure callback is: called with its context and the request, it returns whether it has
+ * freed memory. It may be called on any thread, on several at once, with no lock held, and may
+ * call this library. An exception of C++ that leaves it ends the process.
+ */
+typedef bool (*rmm_rs_pressure_function)(void *context, const struct rmm_rs_pressure *pressure);
+
+/**
+ * One thing that would make memory available to a request that failed.
+ */
+typedef struct rmm_rs_remedy {
+  /**
+   * `sizeof(rmm_rs_remedy)`, set by the caller.
+   */
+  size_t size;
+  /**
+   * What to do: one of `RMM_RS_REMEDY_*`. Later versions may have others.
+   */
+  uint32_t action;
+  /**
+   * 1 if that is enough for the request by itself, as far as bytes decide; else 0.
+   */
+  uint32_t is_enough;
+  /**
+   * The bytes that it makes available; for a limit, the bytes to raise it by.
+   */
+  uint64_t bytes;
+  /**
+   * What the calls of the driver cost in nanoseconds, as measured on an H200. The work of the
+   * device comes on top.
+   */
+  uint64_t price_ns;
+  /**
+   * The name of the stream or resource, cut off where it does not fit. Ends with a zero byte.
+   */
+  char name[48];
+} rmm_rs_remedy;
+
+/**
+ * How a pool falls asleep. All zeros, but for the size, are the defaults.
+ */
+typedef struct rmm_rs_sleep_options {
+  /**
+   * `sizeof(rmm_rs_sleep_options)`, set by the caller.
+   */
+  size_t size;
+  /**
+   * What becomes of the contents: one of `RMM_RS_SLEEP_*`.
+   */
+  uint32_t contents;
+  /**
+   * 1 to wait for pending work. With 0 the pool refuses to fall asleep while there is some.
+   */
+  uint32_t wait_for_work;
+  /**
+   * The host memory for the contents, in blocks of 64 MiB; null for `cudaHostAlloc`, which takes
+   * 422 ms for each GiB. A pool over pinned memory that is there before costs nothing then.
+   */
+  const struct rmm_rs_resource *host_memory;
+} rmm_rs_sleep_options;
 
 /**
  * What a statistics adaptor counted.
@@ -569,6 +757,16 @@ rmm_rs_status rmm_rs_managed_resource_new(const struct rmm_rs_resource **out);
 rmm_rs_status rmm_rs_pinned_resource_new(const struct rmm_rs_resource **out);
 
 /**
+ * Makes a resource of pinned host memory that comes up fast: pages that `threads` threads touch in
+ * parallel on a NUMA node, and which are then registered with the driver (`cudaHostRegister`). 0
+ * threads are the default, up to 16. `numa_node` is a node's number or one of
+ * `RMM_RS_NUMA_NODE_*`. For large pools and their initial size.
+ */
+rmm_rs_status rmm_rs_registered_resource_new(uint32_t threads,
+                                             int32_t numa_node,
+                                             const struct rmm_rs_resource **out);
+
+/**
  * Makes a resource of the system's memory, on devices that access pageable memory.
  *
  * Source: `rmm::mr::system_memory_resource`.
@@ -694,11 +892,19 @@ rmm_rs_status rmm_rs_pool_reserved_bytes(const struct rmm_rs_resource *resource,
 rmm_rs_status rmm_rs_pool_maximum_size(const struct rmm_rs_resource *resource, uint64_t *out);
 
 /**
- * As `rmm_rs_resource_trim`, for a pool or a resource above one.
+ * As `rmm_rs_resource_trim`, for the pool alone, or the first one below the resource.
  */
 rmm_rs_status rmm_rs_pool_trim(const struct rmm_rs_resource *resource,
                                uint64_t keep,
                                uint64_t *released);
+
+/**
+ * Returns what the options `release_above` and `release_after_ms` do not keep, as far as it is
+ * known to be unused. Frees do this now and then: call it in a program that frees nothing for a
+ * while. Stores the bytes in `released`, unless it is null.
+ */
+rmm_rs_status rmm_rs_pool_release_unused(const struct rmm_rs_resource *resource,
+                                         uint64_t *released);
 
 /**
  * Sets how the streams of raw handles are identified, for the resource and all that were made over
@@ -706,6 +912,24 @@ rmm_rs_status rmm_rs_pool_trim(const struct rmm_rs_resource *resource,
  * that were kept stay known until they are forgotten.
  */
 rmm_rs_status rmm_rs_pool_stream_policy(const struct rmm_rs_resource *resource, uint32_t policy);
+
+/**
+ * Calls back when a request of the pool, or of the first one below the resource, is about to fail
+ * for lack of memory, after everything else was tried. If the callback returns true the request is
+ * tried again; each callback is called at most once for a request. It stays until
+ * `rmm_rs_pressure_callback_release`, or the end of the pool. `release`, unless it is null, is
+ * called with the context when no call of the callback is left.
+ */
+rmm_rs_status rmm_rs_pool_on_pressure(const struct rmm_rs_resource *resource,
+                                      rmm_rs_pressure_function callback,
+                                      void *context,
+                                      void (*release)(void *context),
+                                      struct rmm_rs_pressure_callback **out);
+
+/**
+ * Removes a callback. A call that another thread has begun may go on. Null is allowed.
+ */
+void rmm_rs_pressure_callback_release(struct rmm_rs_pressure_callback *callback);
 
 /**
  * Stores a new reference to the resource of a device: the one that was set, or else one over
@@ -731,6 +955,42 @@ rmm_rs_status rmm_rs_set_per_device_resource(int32_t device,
  * Source: `rmm::mr::reset_per_device_resource`.
  */
 rmm_rs_status rmm_rs_reset_per_device_resource(int32_t device);
+
+/**
+ * How many remedies the calling thread's last failure has: 0 if the library knows of none.
+ */
+size_t rmm_rs_last_error_remedy_count(void);
+
+/**
+ * Writes one of them: number 0 is enough by itself, if any is, and of those the cheapest. A number
+ * beyond the last one is `RMM_RS_INVALID_ARGUMENT`, which is then the thread's last failure.
+ */
+rmm_rs_status rmm_rs_last_error_remedy(size_t index, struct rmm_rs_remedy *out);
+
+/**
+ * Sets `bytes` bytes aside in the pool, or the first one below the resource, as one contiguous
+ * block: the resource that is stored serves requests from it, which cannot fail up to its bytes.
+ * They count as live. A free returns memory to the pool, and never to the reservation. What
+ * remains goes back to the pool when the last reference is released, or by
+ * `rmm_rs_reservation_release`.
+ */
+rmm_rs_status rmm_rs_pool_reserve(const struct rmm_rs_resource *resource,
+                                  uint64_t bytes,
+                                  const struct rmm_rs_resource **out);
+
+/**
+ * Stores the bytes that can still be allocated from a reservation.
+ */
+rmm_rs_status rmm_rs_reservation_remaining(const struct rmm_rs_resource *reservation,
+                                           uint64_t *out);
+
+/**
+ * Returns what remains of a reservation to the pool now, also if others have references to it.
+ * Stores the bytes in `released`, unless it is null. Its blocks stay allocated; further requests
+ * fail.
+ */
+rmm_rs_status rmm_rs_reservation_release(const struct rmm_rs_resource *reservation,
+                                         uint64_t *released);
 
 /**
  * Takes one more reference to the resource, and returns it. Null stays null.
@@ -774,13 +1034,36 @@ size_t rmm_rs_resource_describe(const struct rmm_rs_resource *resource,
                                 size_t capacity);
 
 /**
- * Returns memory that the resource, or the first one below it that holds any, does not use, until
- * no more than `keep` bytes are reserved or the rest is in use. Stores the bytes in `released`,
- * unless it is null. `RMM_RS_REFUSED` if nothing in the stack can return memory.
+ * Returns all physical memory of the pool, or of the first one below the resource, to the device,
+ * and keeps its addresses: `rmm_rs_pool_wake` makes them usable again. Stores the bytes in
+ * `released`, unless it is null. `options` may be null.
+ *
+ * The caller promises that from this call until the pool is awake no work uses its memory and no
+ * thread dereferences it. With `RMM_RS_SLEEP_DISCARD` what the blocks hold afterwards is
+ * undefined.
+ *
+ * `RMM_RS_NOT_READY` if work is pending and is not waited for, or the pool is not awake;
+ * `RMM_RS_REFUSED` if the pool is not over `rmm_rs_virtual_resource_new`, or a graph may use its
+ * memory. After a failure the pool is awake, unless `rmm_rs_pool_is_asleep` says otherwise. While
+ * it sleeps, allocating fails, and frees are accepted.
  */
-rmm_rs_status rmm_rs_resource_trim(const struct rmm_rs_resource *resource,
-                                   uint64_t keep,
-                                   uint64_t *released);
+rmm_rs_status rmm_rs_pool_sleep(const struct rmm_rs_resource *resource,
+                                const struct rmm_rs_sleep_options *options,
+                                uint64_t *released);
+
+/**
+ * Wakes the pool: maps memory at all of its addresses, and copies contents back that were kept.
+ * Stores the bytes in `mapped`, unless it is null: 0 if the pool was awake. Work that is enqueued
+ * afterwards may use the memory. After a failure, such as `RMM_RS_OUT_OF_MEMORY`, the pool sleeps
+ * as before, and this can be called again.
+ */
+rmm_rs_status rmm_rs_pool_wake(const struct rmm_rs_resource *resource, uint64_t *mapped);
+
+/**
+ * Whether the pool sleeps, or a thread is putting it to sleep or waking it. False if there is no
+ * pool.
+ */
+bool rmm_rs_pool_is_asleep(const struct rmm_rs_resource *resource);
 
 /**
  * Makes a stack of resources from a specification, such as `statistics(pool(cuda, max=8GiB))`. If
@@ -929,6 +1212,24 @@ rmm_rs_status rmm_rs_tracking_outstanding_bytes(const struct rmm_rs_resource *re
 size_t rmm_rs_tracking_outstanding(const struct rmm_rs_resource *resource,
                                    char *buffer,
                                    size_t capacity);
+
+/**
+ * Returns memory that the resource and those below it do not use, until each has no more than
+ * `keep` bytes reserved or the rest is in use. Stores the bytes that left the stack in `released`,
+ * unless it is null. Does not wait for work of the device: memory whose last use may not be over
+ * stays. `RMM_RS_REFUSED` if nothing in the stack can return memory.
+ */
+rmm_rs_status rmm_rs_resource_trim(const struct rmm_rs_resource *resource,
+                                   uint64_t keep,
+                                   uint64_t *released);
+
+/**
+ * As `rmm_rs_resource_trim`, after a wait of this thread for the work that comes before frees, if
+ * some of it is pending.
+ */
+rmm_rs_status rmm_rs_resource_trim_blocking(const struct rmm_rs_resource *resource,
+                                            uint64_t keep,
+                                            uint64_t *released);
 
 #ifdef __cplusplus
 }  // extern "C"

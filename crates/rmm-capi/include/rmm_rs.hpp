@@ -21,6 +21,7 @@
 
 #include "rmm_rs/errors.hpp"
 #include "rmm_rs/options.hpp"
+#include "rmm_rs/pressure.hpp"
 #include "rmm_rs/registry.hpp"
 #include "rmm_rs/resource.hpp"
 #include "rmm_rs/stream.hpp"

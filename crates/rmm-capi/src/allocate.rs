@@ -24,7 +24,10 @@ fn refused_layout(bytes: usize, alignment: usize) -> Failure {
     if alignment.is_power_of_two() {
         let text = format!("out of memory: {bytes} bytes are more than any device has");
         let figures = Figures { requested: Some(bytes as u64), ..Figures::default() };
-        return Failure { status: RMM_RS_OUT_OF_MEMORY, text, figures };
+        return Failure {
+            figures: Box::new(figures),
+            ..Failure::plain(RMM_RS_OUT_OF_MEMORY, text)
+        };
     }
     Failure::invalid(format!("the alignment {alignment} is not a power of two"))
 }

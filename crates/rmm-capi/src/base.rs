@@ -1,14 +1,15 @@
 //! Resources that take their memory from the driver or the operating system.
 
 use std::ffi::c_void;
+use std::num::NonZero;
 
 use rmm_core::sys::CuMemPool;
 use rmm_core::{AnyResource, Error, Resource as StreamOrdered};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
 
 use crate::failure::Failure;
@@ -109,6 +110,41 @@ pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const Resource) 
 pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const Resource) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(PinnedHostMemoryResource::new())) }
+}
+
+/// The pages are on the NUMA node of the current device.
+pub const RMM_RS_NUMA_NODE_OF_DEVICE: i32 = -1;
+/// The pages are where the operating system puts them.
+pub const RMM_RS_NUMA_NODE_ANY: i32 = -2;
+
+/// Makes a resource of pinned host memory that comes up fast: pages that `threads` threads touch in
+/// parallel on a NUMA node, and which are then registered with the driver (`cudaHostRegister`). 0
+/// threads are the default, up to 16. `numa_node` is a node's number or one of
+/// `RMM_RS_NUMA_NODE_*`. For large pools and their initial size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_registered_resource_new(
+    threads: u32,
+    numa_node: i32,
+    out: *mut *const Resource,
+) -> Status {
+    let build = || {
+        let resource = RegisteredHostMemoryResource::new();
+        let resource = match NonZero::new(usize::try_from(threads).unwrap_or(usize::MAX)) {
+            Some(threads) => resource.with_threads(threads),
+            None => resource,
+        };
+        match (numa_node, u32::try_from(numa_node)) {
+            (_, Ok(node)) => Ok(resource.on_node(Some(node))),
+            (RMM_RS_NUMA_NODE_OF_DEVICE, _) => Ok(resource),
+            (RMM_RS_NUMA_NODE_ANY, _) => Ok(resource.on_node(None)),
+            _ => {
+                let text = format!("{numa_node} is no NUMA node");
+                Err(Error::invalid_argument("registered", text))
+            }
+        }
+    };
+    // SAFETY: the crate's contract.
+    unsafe { make(out, build) }
 }
 
 /// Makes a resource of the system's memory, on devices that access pageable memory.

@@ -26,7 +26,8 @@ use crate::resource::{
 };
 use crate::sized::{self, Sized};
 use crate::status::{
-    RMM_RS_INVALID_ARGUMENT, RMM_RS_OK, RMM_RS_OUT_OF_MEMORY, RMM_RS_REFUSED, Status,
+    RMM_RS_INVALID_ARGUMENT, RMM_RS_NOT_READY, RMM_RS_OK, RMM_RS_OUT_OF_MEMORY, RMM_RS_REFUSED,
+    Status,
 };
 
 /// Flag of a table of callbacks: the functions with a stream are there, and keep its order. Without
@@ -231,7 +232,8 @@ impl Foreign {
 /// The error of a callback that returned a status, after it noted a failure or did not.
 #[cold]
 fn of_status(status: i32, layout: Layout, noted: Option<Failure>) -> Error {
-    let text = noted.map(|failure| failure.text).unwrap_or_default();
+    let (text, remedies) =
+        noted.map(|failure| (failure.text, failure.remedies)).unwrap_or_default();
     let error = match status {
         RMM_RS_OUT_OF_MEMORY => {
             let error = Error::out_of_memory(NAME);
@@ -239,11 +241,12 @@ fn of_status(status: i32, layout: Layout, noted: Option<Failure>) -> Error {
         }
         RMM_RS_INVALID_ARGUMENT => Error::invalid_argument(NAME, text),
         RMM_RS_REFUSED => Error::unsupported(NAME, text),
+        RMM_RS_NOT_READY => Error::not_ready(NAME, text),
         _ => {
             Error::driver(NAME, CuResult::UNKNOWN).with_message(format!("status {status}: {text}"))
         }
     };
-    error.with_layout(layout)
+    error.with_layout(layout).with_remedies(remedies)
 }
 
 // SAFETY: the crate's contract: the callbacks keep the contract of a resource.

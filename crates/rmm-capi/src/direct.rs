@@ -93,6 +93,10 @@ impl Direct {
         on_pool!(self, |pool| pool.trim(keep))
     }
 
+    pub(crate) fn release_unused(&self) -> Option<u64> {
+        on_pool!(self, |pool| pool.release_unused())
+    }
+
     /// Allocates from the pool, or from `any`, which is the same resource.
     #[inline]
     pub(crate) fn allocate(

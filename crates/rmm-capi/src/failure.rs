@@ -1,10 +1,10 @@
 //! What a function fails with: its status, and what the last error says of it.
 
-use rmm_core::{Error, ErrorKind};
+use rmm_core::{Error, ErrorKind, Remedy};
 
 use crate::status::{
-    RMM_RS_ALLOCATION_FAILED, RMM_RS_CUDA_ERROR, RMM_RS_INVALID_ARGUMENT, RMM_RS_OUT_OF_MEMORY,
-    RMM_RS_REFUSED,
+    RMM_RS_ALLOCATION_FAILED, RMM_RS_CUDA_ERROR, RMM_RS_INVALID_ARGUMENT, RMM_RS_NOT_READY,
+    RMM_RS_OUT_OF_MEMORY, RMM_RS_REFUSED,
 };
 
 /// The figures of a failure, as far as they are known.
@@ -23,19 +23,27 @@ pub(crate) struct Figures {
 pub(crate) struct Failure {
     pub(crate) status: i32,
     pub(crate) text: String,
-    pub(crate) figures: Figures,
+    pub(crate) figures: Box<Figures>,
+    /// What would have helped, the best first.
+    pub(crate) remedies: Vec<Remedy>,
 }
 
 impl Failure {
+    /// A failure of which nothing else is known.
+    #[cold]
+    pub(crate) fn plain(status: i32, text: String) -> Self {
+        Self { status, text, figures: Box::default(), remedies: Vec::new() }
+    }
+
     #[cold]
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
         let text = format!("invalid argument: {}", text.into());
-        Self { status: RMM_RS_INVALID_ARGUMENT, text, figures: Figures::default() }
+        Self::plain(RMM_RS_INVALID_ARGUMENT, text)
     }
 
     #[cold]
     pub(crate) fn refused(text: impl Into<String>) -> Self {
-        Self { status: RMM_RS_REFUSED, text: text.into(), figures: Figures::default() }
+        Self::plain(RMM_RS_REFUSED, text.into())
     }
 
     /// The failure of an allocation: what is not a lack of memory is
@@ -43,7 +51,7 @@ impl Failure {
     #[cold]
     pub(crate) fn of_allocation(error: &Error) -> Self {
         let mut failure = Self::from(error);
-        if failure.status == RMM_RS_CUDA_ERROR || failure.status == RMM_RS_REFUSED {
+        if [RMM_RS_CUDA_ERROR, RMM_RS_REFUSED, RMM_RS_NOT_READY].contains(&failure.status) {
             failure.status = RMM_RS_ALLOCATION_FAILED;
         }
         failure
@@ -56,7 +64,8 @@ impl From<&Error> for Failure {
         let status = match error.kind() {
             ErrorKind::OutOfMemory => RMM_RS_OUT_OF_MEMORY,
             ErrorKind::InvalidArgument | ErrorKind::OutOfRange => RMM_RS_INVALID_ARGUMENT,
-            ErrorKind::Unsupported | ErrorKind::NotReady => RMM_RS_REFUSED,
+            ErrorKind::Unsupported => RMM_RS_REFUSED,
+            ErrorKind::NotReady => RMM_RS_NOT_READY,
             _ => RMM_RS_CUDA_ERROR,
         };
         let usage = error.usage();
@@ -68,7 +77,8 @@ impl From<&Error> for Failure {
             live: usage.map(|usage| usage.live),
             largest_free: usage.map(|usage| usage.largest_free),
         };
-        Self { status, text: error.to_string(), figures }
+        let remedies = error.remedies().to_vec();
+        Self { status, text: error.to_string(), figures: Box::new(figures), remedies }
     }
 }
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::process_is_exiting;
 
-use crate::failure::{Failure, Figures};
+use crate::failure::Failure;
 use crate::status::{RMM_RS_OK, RMM_RS_PANIC};
 
 thread_local! {
@@ -94,5 +94,5 @@ fn of_panic(panic: &(dyn Any + Send)) -> Failure {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    Failure { status: RMM_RS_PANIC, text: format!("panic: {text}"), figures: Figures::default() }
+    Failure::plain(RMM_RS_PANIC, format!("panic: {text}"))
 }

@@ -6,12 +6,13 @@
 //!
 //! | module | functions |
 //! |---|---|
-//! | [`library`] | versions, the last error |
+//! | [`library`], [`remedies`] | versions, the last error, and what would have helped |
 //! | [`resource`] | handles: retain, release, compare, name, properties, upstream |
 //! | [`allocate`] | allocation and free, in stream order, synchronous, and without waiting |
 //! | [`base`], [`suballocators`], [`adaptors`], [`spec`] | making resources |
 //! | [`callbacks`] | resources made of functions of the caller |
 //! | [`pool`], [`statistics`], [`tracking`] | what a resource knows and does beyond allocation |
+//! | [`trim`], [`sleep`], [`reservation`], [`pressure`] | giving memory back, and keeping some |
 //! | [`stream`] | streams and how long they live |
 //! | [`registry`] | the current resource of each device |
 //! | [`torch`], [`ort`] | the functions that `PyTorch` and ONNX Runtime load |
@@ -46,6 +47,7 @@ pub mod adaptors;
 pub mod allocate;
 pub mod base;
 pub mod callbacks;
+mod control;
 mod direct;
 mod failure;
 mod find;
@@ -53,9 +55,13 @@ mod guard;
 pub mod library;
 pub mod ort;
 pub mod pool;
+pub mod pressure;
 pub mod registry;
+pub mod remedies;
+pub mod reservation;
 pub mod resource;
 mod sized;
+pub mod sleep;
 pub mod spec;
 pub mod statistics;
 pub mod status;
@@ -65,5 +71,6 @@ pub mod suballocators;
 mod text;
 pub mod torch;
 pub mod tracking;
+pub mod trim;
 
 pub use resource::Resource;

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn rmm_rs_last_error_message(buffer: *mut c_char, capacity
 pub unsafe extern "C" fn rmm_rs_last_error_detail(out: *mut ErrorDetail) -> Status {
     let none = Figures::default();
     let detail = guard::with_last(|last| {
-        let figures = last.map_or(none, |failure| failure.figures);
+        let figures = last.map_or(none, |failure| *failure.figures);
         let or_unknown = |figure: Option<u64>| figure.unwrap_or(RMM_RS_UNKNOWN);
         ErrorDetail {
             size: 0,
@@ -115,8 +115,7 @@ pub unsafe extern "C" fn rmm_rs_set_last_error(message: *const c_char) {
     guard::value((), || {
         // SAFETY: the caller's contract.
         let message = unsafe { text::read("message", message) }.unwrap_or("").to_owned();
-        let figures = Figures::default();
-        guard::note(Failure { status: RMM_RS_REFUSED, text: message, figures });
+        guard::note(Failure::plain(RMM_RS_REFUSED, message));
     });
 }
 

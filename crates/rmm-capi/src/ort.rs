@@ -105,7 +105,7 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_empty_cache() {
     let _status = guard::status(|| {
-        let _released = crate::pool::trim(&device()?.resource.any, 0)?;
+        let _released = crate::trim::of_stack(&device()?.resource.any, 0, false)?;
         Ok(())
     });
 }

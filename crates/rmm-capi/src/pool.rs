@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use rmm_adaptors::{FixedSizeMemoryResource, PoolMemoryResource, PoolPreset};
-use rmm_core::{AnyResource, Introspect as _};
-use rmm_resources::CudaAsyncMemoryResource;
+use rmm_adaptors::{PoolMemoryResource, PoolPreset, ReleasePolicy};
+use rmm_core::AnyResource;
+use rmm_resources::Budget;
 
 use crate::direct::Direct;
 use crate::failure::Failure;
@@ -21,6 +22,27 @@ pub const RMM_RS_POOL_THROUGHPUT: u32 = 0;
 pub const RMM_RS_POOL_COMPACT: u32 = 1;
 /// The same addresses each time.
 pub const RMM_RS_POOL_DETERMINISTIC: u32 = 2;
+/// The fewest calls of the driver: over virtual memory the pool doubles when it grows.
+pub const RMM_RS_POOL_LOW_LATENCY: u32 = 3;
+
+/// Flag of a pool: each block is filled with zeros before the caller gets it, by a call of the
+/// driver in the order of the stream.
+pub const RMM_RS_POOL_CLEAR_BLOCKS: u32 = 1;
+/// Flag of a pool: it returns idle memory beyond `release_above` reserved bytes by itself, as
+/// blocks are freed.
+pub const RMM_RS_POOL_RELEASE_ABOVE: u32 = 2;
+
+/// All flags.
+const POOL_FLAGS: u32 = RMM_RS_POOL_CLEAR_BLOCKS | RMM_RS_POOL_RELEASE_ABOVE;
+
+/// No budget: `maximum_size` alone counts.
+pub const RMM_RS_BUDGET_NONE: u32 = 0;
+/// The maximum is `budget_fraction` of the device's free memory when the pool is made.
+pub const RMM_RS_BUDGET_FREE_FRACTION: u32 = 1;
+/// It is the device's free memory without `budget_bytes`, which stay for others.
+pub const RMM_RS_BUDGET_FREE_EXCEPT: u32 = 2;
+/// It is `budget_fraction` of the host's free memory: for pools of pinned memory.
+pub const RMM_RS_BUDGET_HOST_FRACTION: u32 = 3;
 
 /// The end of streams is unknown: the driver is asked for a stream's id at each use.
 pub const RMM_RS_STREAM_POLICY_CHECKED: u32 = 0;
@@ -44,6 +66,20 @@ pub struct PoolOptions {
     pub preset: u32,
     /// One of `RMM_RS_STREAM_POLICY_*`.
     pub stream_policy: u32,
+    /// A maximum in relation to the memory that there is: one of `RMM_RS_BUDGET_*`. Of this and
+    /// `maximum_size` the smaller one counts.
+    pub budget: u32,
+    /// Any of `RMM_RS_POOL_CLEAR_BLOCKS` and `RMM_RS_POOL_RELEASE_ABOVE`.
+    pub flags: u32,
+    /// From 0 to 1.
+    pub budget_fraction: f64,
+    /// For `RMM_RS_BUDGET_FREE_EXCEPT`.
+    pub budget_bytes: u64,
+    /// For `RMM_RS_POOL_RELEASE_ABOVE`.
+    pub release_above: u64,
+    /// Milliseconds after which the pool returns memory by itself that was not in use in them, as
+    /// blocks are freed; 0 for never.
+    pub release_after_ms: u64,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
@@ -100,6 +136,21 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
             if options.soft_maximum_size > 0 {
                 builder = builder.soft_maximum_size(options.soft_maximum_size);
             }
+            if options.flags & RMM_RS_POOL_RELEASE_ABOVE != 0 {
+                builder = builder.release(ReleasePolicy::Above { bytes: options.release_above });
+            }
+            if options.release_after_ms > 0 {
+                let unused = Duration::from_millis(options.release_after_ms);
+                builder = builder.release_after(unused);
+            }
+            if let Some(budget) = budget(&options)? {
+                builder = builder.budget(budget);
+            }
+            if options.flags & !POOL_FLAGS != 0 {
+                let text = format!("{:#x} are no flags of a pool", options.flags);
+                return Err(Failure::invalid(text));
+            }
+            builder = builder.clear_blocks(options.flags & RMM_RS_POOL_CLEAR_BLOCKS != 0);
             builder = builder.preset(preset(options.preset)?);
             policy = Some(known_policy(options.stream_policy)?);
         }
@@ -118,7 +169,18 @@ fn preset(number: u32) -> Result<PoolPreset, Failure> {
         RMM_RS_POOL_THROUGHPUT => Ok(PoolPreset::Throughput),
         RMM_RS_POOL_COMPACT => Ok(PoolPreset::Compact),
         RMM_RS_POOL_DETERMINISTIC => Ok(PoolPreset::Deterministic),
+        RMM_RS_POOL_LOW_LATENCY => Ok(PoolPreset::LowLatency),
         _ => Err(Failure::invalid(format!("{number} is no preset of a pool"))),
+    }
+}
+
+fn budget(options: &PoolOptions) -> Result<Option<Budget>, Failure> {
+    match options.budget {
+        RMM_RS_BUDGET_NONE => Ok(None),
+        RMM_RS_BUDGET_FREE_FRACTION => Ok(Some(Budget::free_fraction(options.budget_fraction))),
+        RMM_RS_BUDGET_FREE_EXCEPT => Ok(Some(Budget::free_except(options.budget_bytes))),
+        RMM_RS_BUDGET_HOST_FRACTION => Ok(Some(Budget::host_fraction(options.budget_fraction))),
+        other => Err(Failure::invalid(format!("{other} is no budget of a pool"))),
     }
 }
 
@@ -132,22 +194,6 @@ fn known_policy(number: u32) -> Result<u32, Failure> {
 /// What a question to the first pool of a stack gives.
 fn asked<R>(resource: &Resource, ask: impl FnOnce(&Direct) -> Option<R>) -> Result<R, Failure> {
     ask(&Direct::in_stack(&resource.any)).ok_or_else(|| crate::find::none(resource, "is a pool"))
-}
-
-/// Returns unused memory of the first resource of a stack that holds any.
-pub(crate) fn trim(any: &AnyResource<()>, keep: u64) -> Result<u64, Failure> {
-    if let Some(bytes) = Direct::in_stack(any).trim(keep) {
-        return Ok(bytes);
-    }
-    if let Some(blocks) = any.find::<FixedSizeMemoryResource<AnyResource>>() {
-        return Ok(blocks.trim(keep));
-    }
-    if let Some(pool) = any.find::<CudaAsyncMemoryResource>() {
-        let before = pool.reserved_bytes()?;
-        pool.trim(keep)?;
-        return Ok(before.saturating_sub(pool.reserved_bytes()?));
-    }
-    Err(Failure::refused("nothing in this stack holds memory that it could return"))
 }
 
 /// Writes the statistics of the pool, or of the first one below the resource.
@@ -219,7 +265,7 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
     })
 }
 
-/// As `rmm_rs_resource_trim`, for a pool or a resource above one.
+/// As `rmm_rs_resource_trim`, for the pool alone, or the first one below the resource.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_trim(
     resource: *const Resource,
@@ -231,6 +277,27 @@ pub unsafe extern "C" fn rmm_rs_pool_trim(
     guard::status(|| {
         // SAFETY: the crate's contract.
         let bytes = asked(unsafe { borrow(resource) }?, |pool| pool.trim(keep))?;
+        if !released.is_null() {
+            // SAFETY: the crate's contract.
+            unsafe { released.write(bytes) };
+        }
+        Ok(())
+    })
+}
+
+/// Returns what the options `release_above` and `release_after_ms` do not keep, as far as it is
+/// known to be unused. Frees do this now and then: call it in a program that frees nothing for a
+/// while. Stores the bytes in `released`, unless it is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_pool_release_unused(
+    resource: *const Resource,
+    released: *mut u64,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(released) };
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let bytes = asked(unsafe { borrow(resource) }?, Direct::release_unused)?;
         if !released.is_null() {
             // SAFETY: the crate's contract.
             unsafe { released.write(bytes) };

@@ -12,6 +12,7 @@ use rmm_core::{
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 
 use crate::callbacks::Foreign;
+use crate::control;
 use crate::direct::Direct;
 use crate::failure::Failure;
 use crate::pool::RMM_RS_STREAM_POLICY_CHECKED;
@@ -112,7 +113,8 @@ impl Resource {
         // One without stream order is used through `Synchronized` alone.
         let foreign = upstream.downcast_ref::<Foreign>().filter(|foreign| foreign.is_ordered());
         let of_other = || foreign.map(AnyResource::of);
-        any.or_else(device).or_else(cuda).or_else(r#virtual).or_else(of_other)
+        let of_pool = || control::erased(upstream);
+        any.or_else(device).or_else(cuda).or_else(r#virtual).or_else(of_other).or_else(of_pool)
     }
 }
 
@@ -278,29 +280,6 @@ pub unsafe extern "C" fn rmm_rs_resource_describe(
         };
         // SAFETY: the crate's contract.
         unsafe { text::write(&described, buffer, capacity) }
-    })
-}
-
-/// Returns memory that the resource, or the first one below it that holds any, does not use, until
-/// no more than `keep` bytes are reserved or the rest is in use. Stores the bytes in `released`,
-/// unless it is null. `RMM_RS_REFUSED` if nothing in the stack can return memory.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_trim(
-    resource: *const Resource,
-    keep: u64,
-    released: *mut u64,
-) -> Status {
-    // SAFETY: the crate's contract.
-    unsafe { library::clear_number(released) };
-    guard::status(|| {
-        // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        let bytes = crate::pool::trim(&resource.any, keep)?;
-        if !released.is_null() {
-            // SAFETY: the crate's contract.
-            unsafe { released.write(bytes) };
-        }
-        Ok(())
     })
 }
 

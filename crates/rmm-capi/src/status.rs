@@ -19,3 +19,5 @@ pub const RMM_RS_REFUSED: i32 = 5;
 /// A defect of this library, which was contained: the call had no effect that the caller may rely
 /// on.
 pub const RMM_RS_PANIC: i32 = 6;
+/// It cannot be done now: work is pending, or the pool sleeps. Waiting, or waking it, helps.
+pub const RMM_RS_NOT_READY: i32 = 7;

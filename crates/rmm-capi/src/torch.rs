@@ -155,7 +155,7 @@ pub unsafe extern "C" fn rmm_rs_torch_reset() {
         let mut result = Ok(());
         // Of all, also if one of them has nothing that can be returned.
         for device in device::all() {
-            result = result.and(crate::pool::trim(&device.resource.any, 0).map(drop));
+            result = result.and(crate::trim::of_stack(&device.resource.any, 0, false).map(drop));
         }
         result
     });

@@ -292,6 +292,11 @@ fn cpp_resources_are_upstreams_with_rmm() {
 }
 
 #[test]
+fn pools_do_with_their_memory_as_they_are_told() {
+    passes("held", "g++", Headers::Cccl);
+}
+
+#[test]
 fn streams_are_known_as_they_say() {
     passes("streams", "g++", Headers::Cccl);
 }

@@ -15,6 +15,8 @@ mod callbacks;
 mod common;
 #[path = "interface/failures.rs"]
 mod failures;
+#[path = "interface/held.rs"]
+mod held;
 #[path = "interface/resources.rs"]
 mod resources;
 #[path = "interface/streams.rs"]

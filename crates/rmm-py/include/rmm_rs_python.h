@@ -89,7 +89,20 @@
     X(rmm_rs_ort_allocate)                         \
     X(rmm_rs_ort_deallocate)                       \
     X(rmm_rs_ort_empty_cache)                      \
-    X(rmm_rs_ort_bind_stream)
+    X(rmm_rs_ort_bind_stream)                      \
+    X(rmm_rs_resource_trim_blocking)               \
+    X(rmm_rs_last_error_remedy_count)              \
+    X(rmm_rs_last_error_remedy)                    \
+    X(rmm_rs_pool_release_unused)                  \
+    X(rmm_rs_pool_sleep)                           \
+    X(rmm_rs_pool_wake)                            \
+    X(rmm_rs_pool_is_asleep)                       \
+    X(rmm_rs_pool_reserve)                         \
+    X(rmm_rs_reservation_remaining)                \
+    X(rmm_rs_reservation_release)                  \
+    X(rmm_rs_pool_on_pressure)                     \
+    X(rmm_rs_pressure_callback_release)            \
+    X(rmm_rs_registered_resource_new)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

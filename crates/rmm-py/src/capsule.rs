@@ -60,7 +60,8 @@ table! {
         rmm_rs_last_error_detail rmm_rs_set_last_error;
     resource: rmm_rs_resource_retain rmm_rs_resource_release rmm_rs_resource_equal
         rmm_rs_resource_name rmm_rs_resource_properties rmm_rs_resource_upstream
-        rmm_rs_resource_describe rmm_rs_resource_trim;
+        rmm_rs_resource_describe;
+    trim: rmm_rs_resource_trim;
     allocate: rmm_rs_resource_allocate rmm_rs_resource_deallocate rmm_rs_resource_allocate_sync
         rmm_rs_resource_deallocate_sync rmm_rs_resource_try_allocate_now
         rmm_rs_resource_try_deallocate_now;
@@ -85,6 +86,13 @@ table! {
     torch: rmm_rs_torch_allocate rmm_rs_torch_deallocate rmm_rs_torch_record_stream
         rmm_rs_torch_reset rmm_rs_torch_set_memory_fraction;
     ort: rmm_rs_ort_allocate rmm_rs_ort_deallocate rmm_rs_ort_empty_cache rmm_rs_ort_bind_stream;
+    trim: rmm_rs_resource_trim_blocking;
+    remedies: rmm_rs_last_error_remedy_count rmm_rs_last_error_remedy;
+    pool: rmm_rs_pool_release_unused;
+    sleep: rmm_rs_pool_sleep rmm_rs_pool_wake rmm_rs_pool_is_asleep;
+    reservation: rmm_rs_pool_reserve rmm_rs_reservation_remaining rmm_rs_reservation_release;
+    pressure: rmm_rs_pool_on_pressure rmm_rs_pressure_callback_release;
+    base: rmm_rs_registered_resource_new;
 }
 
 /// The names of the table's functions, in their order.

@@ -7,6 +7,8 @@
 //!   drop               | block 1 | block 2      | idle           |   blocks are the pool's own
 //! ```
 
+mod release;
+
 use std::alloc::Layout;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

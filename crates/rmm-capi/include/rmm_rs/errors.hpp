@@ -7,11 +7,13 @@
 #include <cuda/stream_ref>
 #include <cuda/version>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #if !defined(_MSVC_LANG) && __cplusplus < 202002L
 #error "rmm_rs.hpp needs C++20"
@@ -83,7 +85,8 @@ class RMM_RS_TYPE cuda_error : public std::runtime_error {
 
 /// An argument is not allowed. RMM_RS_INVALID_ARGUMENT.
 using std::invalid_argument;
-/// The resource cannot do it (RMM_RS_REFUSED), or has a fault (RMM_RS_PANIC).
+/// The resource cannot do it (RMM_RS_REFUSED), or not now (RMM_RS_NOT_READY), or has a fault
+/// (RMM_RS_PANIC).
 using std::logic_error;
 #endif
 
@@ -117,6 +120,17 @@ template <class Copy>
   detail.size = sizeof(detail);
   (void)rmm_rs_last_error_detail(&detail);
   return detail;
+}
+
+/// What would have let this thread's last failed request succeed, the best first.
+[[nodiscard]] inline std::vector<rmm_rs_remedy> last_error_remedies()
+{
+  std::vector<rmm_rs_remedy> remedies(rmm_rs_last_error_remedy_count());
+  for (std::size_t index = 0; index < remedies.size(); ++index) {
+    remedies[index].size = sizeof(rmm_rs_remedy);
+    (void)rmm_rs_last_error_remedy(index, &remedies[index]);
+  }
+  return remedies;
 }
 
 namespace detail {

@@ -4,16 +4,66 @@
 
 #include "errors.hpp"
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace rmm_rs {
 inline namespace RMM_RS_NAMESPACE {
 
-/// What a pool puts first: little waiting, little memory, or the same addresses in each run.
+/// What a pool puts first: little waiting, little memory, the same addresses in each run, or the
+/// fewest calls of the driver.
 enum class pool_preset : std::uint32_t {
   throughput = RMM_RS_POOL_THROUGHPUT,
   compact = RMM_RS_POOL_COMPACT,
   deterministic = RMM_RS_POOL_DETERMINISTIC,
+  low_latency = RMM_RS_POOL_LOW_LATENCY,
+};
+
+/// A number of bytes in relation to the memory that there is when a pool is made.
+class budget {
+ public:
+  budget() noexcept = default;  ///< None.
+
+  /// A fraction, from 0 to 1, of the current device's free memory.
+  [[nodiscard]] static budget free_fraction(double fraction) noexcept
+  {
+    return {RMM_RS_BUDGET_FREE_FRACTION, fraction, 0};
+  }
+  /// The current device's free memory but for so many bytes, which stay for others.
+  [[nodiscard]] static budget free_except(std::uint64_t bytes) noexcept
+  {
+    return {RMM_RS_BUDGET_FREE_EXCEPT, 0, bytes};
+  }
+  /// A fraction, from 0 to 1, of the host's free memory: for pools of pinned memory.
+  [[nodiscard]] static budget host_fraction(double fraction) noexcept
+  {
+    return {RMM_RS_BUDGET_HOST_FRACTION, fraction, 0};
+  }
+
+  /// Sets the options of C.
+  void set(rmm_rs_pool_options& options) const noexcept
+  {
+    options.budget = kind_;
+    options.budget_fraction = fraction_;
+    options.budget_bytes = bytes_;
+  }
+
+ private:
+  budget(std::uint32_t kind, double fraction, std::uint64_t bytes) noexcept
+    : kind_{kind}, fraction_{fraction}, bytes_{bytes}
+  {
+  }
+
+  std::uint32_t kind_ = RMM_RS_BUDGET_NONE;
+  double fraction_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+/// What becomes of the contents of a pool that sleeps.
+enum class sleep_contents : std::uint32_t {
+  discard = RMM_RS_SLEEP_DISCARD,  ///< They are lost.
+  to_host = RMM_RS_SLEEP_TO_HOST,  ///< They are copied to the host, and back.
 };
 
 /// How a resource identifies the streams of raw handles.
@@ -31,6 +81,12 @@ struct pool_options {
   std::uint64_t soft_maximum_size = 0;  ///< Above it the pool reuses before it grows; 0 for none.
   pool_preset preset = pool_preset::throughput;
   stream_policy policy = stream_policy::checked;
+  budget maximum_budget{};  ///< Of this and maximum_size the smaller one counts.
+  bool clear_blocks = false;  ///< Each block is filled with zeros before the caller gets it.
+  /// Bytes beyond which idle memory goes back as blocks are freed; none for never.
+  std::optional<std::uint64_t> release_above{};
+  /// How long memory is unused until it goes back as blocks are freed; 0 for never.
+  std::chrono::milliseconds release_after{0};
 };
 
 /// The options of basic_resource::async_resource, in bytes.

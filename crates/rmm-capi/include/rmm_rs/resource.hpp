@@ -4,6 +4,7 @@
 
 #include "errors.hpp"
 #include "options.hpp"
+#include "pressure.hpp"
 
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
@@ -178,6 +179,14 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_pinned_resource_new);
   }
 
+  /// Pinned memory that comes up fast: `threads` threads touch its pages in parallel on a NUMA node,
+  /// a number or RMM_RS_NUMA_NODE_*, and the driver registers them. 0 threads are the default.
+  [[nodiscard]] static basic_resource registered_resource(
+    std::uint32_t threads = 0, std::int32_t numa_node = RMM_RS_NUMA_NODE_OF_DEVICE)
+  {
+    return made(&rmm_rs_registered_resource_new, threads, numa_node);
+  }
+
   /// The system's memory, on devices that access pageable memory. As
   /// rmm::mr::system_memory_resource.
   [[nodiscard]] static basic_resource system_resource()
@@ -227,6 +236,13 @@ class RMM_RS_TYPE basic_resource {
     raw.soft_maximum_size = options.soft_maximum_size;
     raw.preset = static_cast<std::uint32_t>(options.preset);
     raw.stream_policy = static_cast<std::uint32_t>(options.policy);
+    options.maximum_budget.set(raw);
+    if (options.clear_blocks) { raw.flags |= RMM_RS_POOL_CLEAR_BLOCKS; }
+    if (options.release_above) {
+      raw.flags |= RMM_RS_POOL_RELEASE_ABOVE;
+      raw.release_above = *options.release_above;
+    }
+    raw.release_after_ms = static_cast<std::uint64_t>(options.release_after.count());
     return made(&rmm_rs_pool_new, upstream.get(), &raw);
   }
 
@@ -434,8 +450,9 @@ class RMM_RS_TYPE basic_resource {
   /// The resource below; a null object if there is none.
   [[nodiscard]] basic_resource upstream() const { return made(&rmm_rs_resource_upstream, handle_); }
 
-  /// Returns unused memory until no more than `keep` bytes are reserved, and says how many bytes it
-  /// returned. Throws logic_error if no resource of the stack holds any.
+  /// Returns unused memory of this resource and those below it, until each has no more than `keep`
+  /// bytes reserved, and says how many bytes left the stack. Does not wait for the device. Throws
+  /// logic_error if no resource of the stack holds any.
   std::uint64_t trim(std::uint64_t keep = 0) const
   {
     std::uint64_t released = 0;
@@ -443,7 +460,69 @@ class RMM_RS_TYPE basic_resource {
     return released;
   }
 
+  /// As trim, after a wait of this thread for the work that comes before frees.
+  std::uint64_t trim_blocking(std::uint64_t keep = 0) const
+  {
+    std::uint64_t released = 0;
+    detail::check(rmm_rs_resource_trim_blocking(handle_, keep, &released));
+    return released;
+  }
+
   // Of a pool, or the first one below this resource; without one they throw
+
+  /// Returns all physical memory to the device and keeps the addresses; says how many bytes. Needs a
+  /// pool over virtual_resource. The caller promises that no work uses the memory until the pool is
+  /// awake. Throws logic_error if work is pending and is not waited for. Host memory for the
+  /// contents is pinned at the call, unless `host_memory` has it.
+  std::uint64_t pool_sleep(sleep_contents contents = sleep_contents::discard,
+                           bool wait_for_work = false,
+                           basic_resource<::cuda::mr::host_accessible> const* host_memory =
+                             nullptr) const
+  {
+    rmm_rs_sleep_options raw{};
+    raw.size = sizeof(raw);
+    raw.contents = static_cast<std::uint32_t>(contents);
+    raw.wait_for_work = wait_for_work ? 1 : 0;
+    raw.host_memory = host_memory == nullptr ? nullptr : host_memory->get();
+    std::uint64_t released = 0;
+    detail::check(rmm_rs_pool_sleep(handle_, &raw, &released));
+    return released;
+  }
+
+  /// Wakes the pool, with the contents that were kept; says how many bytes it mapped, 0 if it was
+  /// awake. If it throws, the pool sleeps as before.
+  std::uint64_t pool_wake() const { return number(&rmm_rs_pool_wake); }
+
+  [[nodiscard]] bool pool_is_asleep() const noexcept { return rmm_rs_pool_is_asleep(handle_); }
+
+  /// Sets memory aside: the resource that is returned serves requests from it, which cannot fail up
+  /// to its bytes. What remains goes back with the last copy, or by reservation_release.
+  [[nodiscard]] basic_resource pool_reserve(std::uint64_t bytes) const
+  {
+    return made(&rmm_rs_pool_reserve, handle_, bytes);
+  }
+
+  /// Bytes that can still be allocated from a reservation.
+  [[nodiscard]] std::uint64_t reservation_remaining() const
+  {
+    return number(&rmm_rs_reservation_remaining);
+  }
+
+  /// Returns what remains of a reservation to the pool now.
+  std::uint64_t reservation_release() const { return number(&rmm_rs_reservation_release); }
+
+  /// Calls back when a request is about to fail for lack of memory, and tries it again if the
+  /// callback returns true, for as long as the object that is returned lives. It may be called on
+  /// several threads at once; one that throws counts as false.
+  [[nodiscard]] pressure_callback on_pressure(
+    std::function<bool(rmm_rs_pressure const&)> callback) const
+  {
+    return pressure_callback{handle_, std::move(callback)};
+  }
+
+  /// Returns what release_above and release_after do not keep; for programs that free nothing for a
+  /// while.
+  std::uint64_t pool_release_unused() const { return number(&rmm_rs_pool_release_unused); }
 
   [[nodiscard]] pool_statistics get_pool_statistics() const
   {

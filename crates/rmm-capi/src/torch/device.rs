@@ -124,7 +124,10 @@ impl Device {
             );
             let (requested, live) = (Some(bytes), Some(before));
             let figures = Figures { requested, live, limit: Some(limit), ..Figures::default() };
-            return Err(Failure { status: RMM_RS_OUT_OF_MEMORY, text, figures });
+            return Err(Failure {
+                figures: Box::new(figures),
+                ..Failure::plain(RMM_RS_OUT_OF_MEMORY, text)
+            });
         }
         Ok(Charge { device: self, bytes })
     }

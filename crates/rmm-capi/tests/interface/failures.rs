@@ -1,5 +1,6 @@
 //! Any driver call may fail: the functions return a status, lose nothing and do not abort.
 
+use std::ffi::c_void;
 use std::ptr;
 
 use rmm_core::sys::CuResult;
@@ -9,9 +10,10 @@ use rmm_rs::base::*;
 use rmm_rs::library::*;
 use rmm_rs::pool::*;
 use rmm_rs::registry::*;
-use rmm_rs::resource::*;
+use rmm_rs::sleep::*;
 use rmm_rs::stream::*;
 use rmm_rs::suballocators::*;
+use rmm_rs::trim::*;
 
 use super::common::*;
 
@@ -45,6 +47,7 @@ fn most() {
                 use_once(&resource, handle);
                 rmm_rs_resource_trim(resource.0, 0, ptr::null_mut());
             }
+            sleep_once();
             rmm_rs_set_per_device_resource(0, cuda.0, ptr::null_mut());
         }
         drop(made(|out| rmm_rs_get_per_device_resource(0, out)));
@@ -53,13 +56,33 @@ fn most() {
     }
 }
 
-fn use_once(resource: &Owned, stream: *mut std::ffi::c_void) {
+/// A pool that cannot sleep is awake, and one that cannot wake up sleeps.
+fn sleep_once() {
+    let Ok(pages) = made(|out| c!(rmm_rs_virtual_resource_new(out))) else { return };
+    let Ok(pool) = made(|out| c!(rmm_rs_pool_new(pages.0, ptr::null(), out))) else { return };
+    // A whole page, which the pool asks for also if the first growth fails.
+    let block = allocate(&pool, ptr::null_mut(), 2 << 20);
+    let slept = c!(rmm_rs_pool_sleep(pool.0, ptr::null(), ptr::null_mut()));
+    while c!(rmm_rs_pool_is_asleep(pool.0)) {
+        let woken = c!(rmm_rs_pool_wake(pool.0, ptr::null_mut()));
+        assert!(woken == 0 || slept == 0 || !last_error().is_empty());
+    }
+    if let Ok(block) = block {
+        free_once(&pool, ptr::null_mut(), block, 2 << 20);
+    }
+}
+
+/// A failed free leaves the memory allocated, and another one succeeds.
+fn free_once(resource: &Owned, stream: *mut c_void, block: *mut c_void, bytes: usize) {
+    if free(resource, stream, block, bytes) != 0 {
+        assert_eq!(free(resource, stream, block, bytes), 0, "{}", last_error());
+    }
+}
+
+fn use_once(resource: &Owned, stream: *mut c_void) {
     for handle in [stream, ptr::null_mut(), ptr::without_provenance_mut(2)] {
         if let Ok(block) = allocate(resource, handle, 4096) {
-            // A failed free leaves the memory allocated, and another one succeeds.
-            if free(resource, handle, block, 4096) != 0 {
-                assert_eq!(free(resource, handle, block, 4096), 0, "{}", last_error());
-            }
+            free_once(resource, handle, block, 4096);
         }
     }
     let mut block = ptr::null_mut();

@@ -14,6 +14,7 @@ use rmm_rs::statistics::*;
 use rmm_rs::status::*;
 use rmm_rs::suballocators::*;
 use rmm_rs::tracking::*;
+use rmm_rs::trim::*;
 use rmm_sim::Machine;
 
 use super::common::*;
@@ -34,7 +35,7 @@ fn pool(options: Option<PoolOptions>) -> Owned {
     made(|out| c!(rmm_rs_pool_new(cuda.0, options, out))).expect("a pool")
 }
 
-fn options() -> PoolOptions {
+pub(crate) fn options() -> PoolOptions {
     PoolOptions {
         size: size_of::<PoolOptions>(),
         initial_size: 0,
@@ -42,6 +43,12 @@ fn options() -> PoolOptions {
         soft_maximum_size: 0,
         preset: 0,
         stream_policy: 0,
+        budget: 0,
+        flags: 0,
+        budget_fraction: 0.0,
+        budget_bytes: 0,
+        release_above: 0,
+        release_after_ms: 0,
     }
 }
 

@@ -5,12 +5,16 @@ use crate::mutants::mutant::Mutant;
 const CALLBACKS: &str = "crates/rmm-capi/src/callbacks.rs";
 const FAILURE: &str = "crates/rmm-capi/src/failure.rs";
 const ORT: &str = "crates/rmm-capi/src/ort.rs";
+const POOL: &str = "crates/rmm-capi/src/pool.rs";
+const PRESSURE: &str = "crates/rmm-capi/src/pressure.rs";
 const REGISTRY: &str = "crates/rmm-capi/src/registry.rs";
 const RESOURCE: &str = "crates/rmm-capi/src/resource.rs";
 const SIZED: &str = "crates/rmm-capi/src/sized.rs";
+const SLEEP: &str = "crates/rmm-capi/src/sleep.rs";
 const STREAMS: &str = "crates/rmm-capi/src/streams.rs";
 const TORCH: &str = "crates/rmm-capi/src/torch.rs";
 const TORCH_DEVICE: &str = "crates/rmm-capi/src/torch/device.rs";
+const TRIM: &str = "crates/rmm-capi/src/trim.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -163,7 +167,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "capi-driver-error-of-an-allocation",
         file: FAILURE,
-        original: "if failure.status == RMM_RS_CUDA_ERROR || failure.status == RMM_RS_REFUSED {",
+        original: "if [RMM_RS_CUDA_ERROR, RMM_RS_REFUSED, RMM_RS_NOT_READY].contains(&failure.status) {",
         replacement: "if false && failure.status == RMM_RS_REFUSED {",
         breaks: "a failed allocation is not what C++ turns into `bad_alloc`",
     },
@@ -187,5 +191,61 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "    unsafe { text::clear(buffer, capacity) };\n",
         replacement: "    unsafe { text::clear(buffer, 0) };\n",
         breaks: "an exit handler prints whatever its buffer held",
+    },
+    Mutant {
+        name: "capi-trim-never-waits",
+        file: TRIM,
+        original: "Ok(if waits { any.trim_blocking(keep) } else { any.trim(keep) })",
+        replacement: "Ok(if waits { any.trim(keep) } else { any.trim(keep) })",
+        breaks: "a trim that may wait returns nothing while work is pending",
+    },
+    Mutant {
+        name: "capi-trim-of-nothing",
+        file: TRIM,
+        original: "    if !holds_memory(any) {",
+        replacement: "    if false {",
+        breaks: "a program is told that a resource without memory was trimmed",
+    },
+    Mutant {
+        name: "capi-budget-ignored",
+        file: POOL,
+        original: "builder = builder.budget(budget);",
+        replacement: "let _ = budget;",
+        breaks: "a pool takes more than its budget",
+    },
+    Mutant {
+        name: "capi-blocks-not-cleared",
+        file: POOL,
+        original: "builder.clear_blocks(options.flags & RMM_RS_POOL_CLEAR_BLOCKS != 0)",
+        replacement: "builder.clear_blocks(false)",
+        breaks: "a tenant reads what another has left",
+    },
+    Mutant {
+        name: "capi-sleep-waits-unasked",
+        file: SLEEP,
+        original: "wait_for_work(raw.wait_for_work != 0)",
+        replacement: "wait_for_work(true)",
+        breaks: "a pool falls asleep behind work that its program did not know of",
+    },
+    Mutant {
+        name: "capi-not-ready-is-never",
+        file: FAILURE,
+        original: "ErrorKind::NotReady => RMM_RS_NOT_READY,",
+        replacement: "ErrorKind::NotReady => RMM_RS_REFUSED,",
+        breaks: "a server takes pending work for a pool that cannot sleep",
+    },
+    Mutant {
+        name: "capi-remedies-lost",
+        file: FAILURE,
+        original: "let remedies = error.remedies().to_vec();",
+        replacement: "let remedies = Vec::new();",
+        breaks: "no failure says what would have helped",
+    },
+    Mutant {
+        name: "capi-pressure-context-leaks",
+        file: PRESSURE,
+        original: "guard::value((), || unsafe { release(self.context) });",
+        replacement: "let _ = release;",
+        breaks: "the context of a callback is never released",
     },
 ];

@@ -1,0 +1,39 @@
+//! The end of a reservation before its last handle is dropped: for languages where no one knows
+//! when that is.
+
+use std::sync::PoisonError;
+
+use rmm_core::SyncResource;
+
+use super::Reservation;
+
+impl<U: SyncResource> Reservation<U> {
+    /// Returns what [remains](Self::remaining) to the pool now, also if others have handles.
+    /// Returns the bytes. Blocks that were allocated from the reservation stay allocated; further
+    /// requests are refused.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let reservation = pool.reserve(3 << 20)?;
+    /// let other = reservation.clone();
+    /// assert_eq!((other.release(), other.release()), (3 << 20, 0));
+    /// assert_eq!((reservation.remaining(), pool.statistics().live_bytes), (0, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn release(&self) -> u64 {
+        let mut rest = self.inner.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = std::mem::take(&mut rest.bytes);
+        if bytes > 0 {
+            // No work has used it, so any stream may. With `bytes` 0, no one frees it again.
+            self.inner.pool.inner.core.deallocate_past_caches(None, rest.start);
+        }
+        bytes
+    }
+}

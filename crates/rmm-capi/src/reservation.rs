@@ -1,0 +1,67 @@
+//! Memory that is set aside in a pool.
+
+use crate::control;
+use crate::failure::Failure;
+use crate::guard;
+use crate::library::clear_number;
+use crate::pool::store;
+use crate::resource::{self, Resource, borrow};
+use crate::status::Status;
+
+/// Sets `bytes` bytes aside in the pool, or the first one below the resource, as one contiguous
+/// block: the resource that is stored serves requests from it, which cannot fail up to its bytes.
+/// They count as live. A free returns memory to the pool, and never to the reservation. What
+/// remains goes back to the pool when the last reference is released, or by
+/// `rmm_rs_reservation_release`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_pool_reserve(
+    resource: *const Resource,
+    bytes: u64,
+    out: *mut *const Resource,
+) -> Status {
+    let build = || {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let reserved = control::pool_in(resource)?.reserve(bytes);
+        Ok(resource.below(reserved.map_err(|error| Failure::of_allocation(&error))?))
+    };
+    // SAFETY: the crate's contract.
+    unsafe { resource::make(out, build) }
+}
+
+/// Stores the bytes that can still be allocated from a reservation.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_reservation_remaining(
+    reservation: *const Resource,
+    out: *mut u64,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(out) };
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let bytes = control::reservation(unsafe { borrow(reservation) }?)?.remaining();
+        // SAFETY: the crate's contract.
+        unsafe { store(out, bytes) }
+    })
+}
+
+/// Returns what remains of a reservation to the pool now, also if others have references to it.
+/// Stores the bytes in `released`, unless it is null. Its blocks stay allocated; further requests
+/// fail.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_reservation_release(
+    reservation: *const Resource,
+    released: *mut u64,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(released) };
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let bytes = control::reservation(unsafe { borrow(reservation) }?)?.release();
+        if !released.is_null() {
+            // SAFETY: the crate's contract.
+            unsafe { released.write(bytes) };
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,425 @@
+//! What a pool does about the memory that it holds: trims, sleep, reservations, budgets, remedies,
+//! callbacks under pressure.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::ptr;
+
+use rmm_core::Device;
+use rmm_rs::adaptors::*;
+use rmm_rs::base::*;
+use rmm_rs::library::RMM_RS_UNKNOWN;
+use rmm_rs::pool::*;
+use rmm_rs::pressure::*;
+use rmm_rs::remedies::*;
+use rmm_rs::reservation::*;
+use rmm_rs::resource::*;
+use rmm_rs::sleep::*;
+use rmm_rs::status::*;
+use rmm_rs::trim::*;
+use rmm_sim::{Machine, Schedule};
+
+use super::common::*;
+use super::resources::options;
+
+const LEGACY: *mut c_void = ptr::null_mut();
+const MIB: u64 = 1 << 20;
+
+type Number = unsafe extern "C" fn(*const rmm_rs::Resource, *mut u64) -> i32;
+
+fn pool_over(
+    make: unsafe extern "C" fn(*mut *const rmm_rs::Resource) -> i32,
+    with: PoolOptions,
+) -> Owned {
+    let base = made(|out| c!(make(out))).expect("a resource");
+    made(|out| c!(rmm_rs_pool_new(base.0, &raw const with, out))).expect("a pool")
+}
+
+/// The status and number of a function that has one.
+fn number(function: Number, resource: &Owned) -> (i32, u64) {
+    let mut number = 77;
+    let status = c!(function(resource.0, &raw mut number));
+    (status, number)
+}
+
+fn of(resource: &Owned) -> u64 {
+    number(rmm_rs_pool_reserved_bytes, resource).1
+}
+
+fn free_bytes() -> u64 {
+    Device::memory_info().expect("a device").free
+}
+
+/// Allocates and frees a block, which work of the stream uses in between.
+fn use_and_free(pool: &Owned, bytes: usize) {
+    let block = allocate(pool, LEGACY, bytes).expect("memory");
+    let address = rmm_core::DevicePtr::new(block.addr() as u64);
+
+    c!(rmm_core::copy::fill(address, 1, bytes, rmm_core::StreamRef::legacy())).expect("a fill");
+    assert_eq!(free(pool, LEGACY, block, bytes), RMM_RS_OK);
+}
+
+#[test]
+fn each_preset_has_a_number() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let reserved = |preset| {
+        let pool = pool_over(rmm_rs_virtual_resource_new, PoolOptions { preset, ..options() });
+        let blocks =
+            [64, 2].map(|mib| (mib << 20, allocate(&pool, LEGACY, mib << 20).expect("memory")));
+        let reserved = of(&pool);
+        for (bytes, block) in blocks {
+            assert_eq!(free(&pool, LEGACY, block, bytes), RMM_RS_OK);
+        }
+        reserved
+    };
+    assert_eq!(reserved(RMM_RS_POOL_LOW_LATENCY), 128 << 20, "it doubles");
+    let others = [RMM_RS_POOL_THROUGHPUT, RMM_RS_POOL_COMPACT, RMM_RS_POOL_DETERMINISTIC];
+    assert!(others.map(reserved).iter().all(|&bytes| bytes < 128 << 20));
+    let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
+    let wrong = PoolOptions { preset: 4, ..options() };
+    let wrong = made(|out| c!(rmm_rs_pool_new(cuda.0, &raw const wrong, out)));
+    assert_eq!(wrong.err(), Some(RMM_RS_INVALID_ARGUMENT));
+}
+
+#[test]
+fn a_trim_goes_through_adaptors_and_all_pools() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let lower = pool_over(rmm_rs_cuda_resource_new, options());
+    let upper = made(|out| c!(rmm_rs_pool_new(lower.0, ptr::null(), out))).expect("a pool");
+    let top = made(|out| c!(rmm_rs_limiting_new(upper.0, 1 << 30, out))).expect("an adaptor");
+    use_and_free(&top, 8 << 20);
+    let trim = |waits: bool| {
+        let function = if waits { rmm_rs_resource_trim_blocking } else { rmm_rs_resource_trim };
+        let mut released = 77;
+        assert_eq!(c!(function(top.0, 0, &raw mut released)), RMM_RS_OK);
+        released
+    };
+    assert_eq!(trim(false), 0, "the work may still run");
+    assert_eq!(trim(true), 8 << 20);
+    assert_eq!((of(&upper), of(&lower)), (0, 0));
+    let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
+    let mut released = 77;
+    let status = c!(rmm_rs_resource_trim_blocking(cuda.0, 0, &raw mut released));
+    assert_eq!((status, released), (RMM_RS_REFUSED, 0), "nothing there holds memory");
+    let driver = made(|out| c!(rmm_rs_async_resource_new(0, u64::MAX, out))).expect("a pool");
+    use_and_free(&driver, 4 << 20);
+    assert_eq!(c!(rmm_rs_resource_trim_blocking(driver.0, 0, &raw mut released)), RMM_RS_OK);
+    assert!(released >= 4 << 20, "of the driver's pool: {released}");
+}
+
+#[test]
+fn a_pool_sleeps_and_wakes_up() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let pool = pool_over(rmm_rs_virtual_resource_new, options());
+    let top = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("an adaptor");
+    let before = free_bytes();
+    let block = allocate(&top, LEGACY, 8 << 20).expect("memory");
+    use_and_free(&top, 4 << 20);
+    let mut bytes = 77;
+    let sleeping = |with: Option<&Options>, bytes: &mut u64| {
+        c!(rmm_rs_pool_sleep(top.0, with.map_or(ptr::null(), ptr::from_ref), bytes))
+    };
+    assert_eq!((sleeping(None, &mut bytes), bytes), (RMM_RS_NOT_READY, 0));
+    assert!(last_error().contains("work is pending"), "{}", last_error());
+    assert!(!c!(rmm_rs_pool_is_asleep(top.0)));
+
+    let pinned = made(|out| c!(rmm_rs_pinned_resource_new(out))).expect("pinned");
+    let with = Options {
+        size: size_of::<Options>(),
+        contents: RMM_RS_SLEEP_TO_HOST,
+        wait_for_work: 1,
+        host_memory: pinned.0,
+    };
+    use_and_free(&top, 4 << 20);
+    let held = of(&pool);
+    let at_once = Options { wait_for_work: 0, ..with };
+    assert_eq!(sleeping(Some(&at_once), &mut bytes), RMM_RS_NOT_READY, "the work is pending");
+    assert_eq!((sleeping(Some(&with), &mut bytes), bytes), (RMM_RS_OK, held));
+    assert_eq!(free_bytes(), before);
+    assert!(c!(rmm_rs_pool_is_asleep(top.0)));
+    assert_eq!(allocate(&top, LEGACY, 1 << 20), Err(RMM_RS_ALLOCATION_FAILED));
+    assert_eq!(sleeping(Some(&with), &mut bytes), RMM_RS_NOT_READY);
+    assert_eq!(number(rmm_rs_pool_wake, &top), (RMM_RS_OK, held));
+    assert_eq!(number(rmm_rs_pool_wake, &top), (RMM_RS_OK, 0), "it is awake");
+    assert_eq!(free(&top, LEGACY, block, 8 << 20), RMM_RS_OK);
+
+    let wrong = [
+        (Options { contents: 2, ..with }, RMM_RS_INVALID_ARGUMENT),
+        (Options { host_memory: pool.0, ..with }, RMM_RS_INVALID_ARGUMENT),
+        (Options { size: 0, ..with }, RMM_RS_INVALID_ARGUMENT),
+    ];
+    for (options, status) in wrong {
+        assert_eq!(sleeping(Some(&options), &mut bytes), status);
+    }
+    let over_cuda = pool_over(rmm_rs_cuda_resource_new, options());
+    let status = c!(rmm_rs_pool_sleep(over_cuda.0, ptr::null(), ptr::null_mut()));
+    assert_eq!(status, RMM_RS_REFUSED, "{}", last_error());
+    let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
+    assert_eq!(number(rmm_rs_pool_wake, &cuda), (RMM_RS_REFUSED, 0));
+}
+
+#[test]
+fn a_pool_of_a_specification_sleeps_too() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = of_spec("statistics(pool(virtual, initial=4MiB))");
+    let mut bytes = 77;
+    assert_eq!(c!(rmm_rs_pool_sleep(pool.0, ptr::null(), &raw mut bytes)), RMM_RS_OK);
+    assert_eq!(bytes, 4 << 20);
+    assert_eq!(number(rmm_rs_pool_wake, &pool), (RMM_RS_OK, 4 << 20));
+}
+
+#[test]
+fn a_reservation_serves_what_it_has() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let over = [
+        pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 4 << 20, ..options() }),
+        of_spec("pool(cuda, max=4MiB)"),
+        of_spec("pool(virtual, max=4MiB)"),
+    ];
+    for pool in over {
+        let top = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("an adaptor");
+        let reserved = made(|out| c!(rmm_rs_pool_reserve(top.0, 3 << 20, out))).expect("memory");
+        assert_eq!(number(rmm_rs_reservation_remaining, &reserved), (RMM_RS_OK, 3 << 20));
+        assert!(allocate(&pool, LEGACY, 2 << 20).is_err(), "it is set aside");
+        let block = allocate(&reserved, LEGACY, 2 << 20).expect("reserved memory");
+        assert_eq!(number(rmm_rs_reservation_remaining, &reserved), (RMM_RS_OK, 1 << 20));
+        assert_eq!(allocate(&reserved, LEGACY, 2 << 20), Err(RMM_RS_OUT_OF_MEMORY));
+        let upstream = made(|out| c!(rmm_rs_resource_upstream(reserved.0, out))).expect("a pool");
+        assert!(c!(rmm_rs_resource_equal(upstream.0, pool.0)));
+        assert_eq!(free(&reserved, LEGACY, block, 2 << 20), RMM_RS_OK);
+        assert_eq!(number(rmm_rs_reservation_release, &reserved), (RMM_RS_OK, 1 << 20));
+        assert_eq!(number(rmm_rs_reservation_release, &reserved), (RMM_RS_OK, 0));
+        assert!(allocate(&reserved, LEGACY, 256).is_err(), "nothing remains");
+        let block = allocate(&pool, LEGACY, 4 << 20).expect("all memory is the pool's again");
+        assert_eq!(free(&pool, LEGACY, block, 4 << 20), RMM_RS_OK);
+        let too_much = made(|out| c!(rmm_rs_pool_reserve(pool.0, 5 << 20, out)));
+        assert_eq!(too_much.err(), Some(RMM_RS_OUT_OF_MEMORY));
+        let no_number = made(|out| c!(rmm_rs_pool_reserve(pool.0, u64::MAX, out)));
+        assert_eq!(no_number.err(), Some(RMM_RS_INVALID_ARGUMENT));
+        assert_eq!(number(rmm_rs_reservation_remaining, &pool), (RMM_RS_REFUSED, 0));
+    }
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+#[test]
+fn a_budget_is_a_maximum() {
+    let machine = Machine::builder().memory(1 << 30).build();
+    let _entered = machine.enter();
+    let maximum = |with: PoolOptions| {
+        let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
+        let pool = made(|out| c!(rmm_rs_pool_new(cuda.0, &raw const with, out)))?;
+        Ok(number(rmm_rs_pool_maximum_size, &pool).1)
+    };
+    let budget = |budget, budget_fraction, budget_bytes| {
+        maximum(PoolOptions { budget, budget_fraction, budget_bytes, ..options() })
+    };
+    assert_eq!(budget(RMM_RS_BUDGET_NONE, 0.5, 1), Ok(RMM_RS_UNKNOWN));
+    assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, 0.5, 1), Ok(512 * MIB));
+    assert_eq!(budget(RMM_RS_BUDGET_FREE_EXCEPT, 0.5, MIB), Ok(1023 * MIB));
+    assert!(budget(RMM_RS_BUDGET_HOST_FRACTION, 0.5, 1).is_ok_and(|bytes| bytes < RMM_RS_UNKNOWN));
+    let smaller = PoolOptions {
+        maximum_size: MIB,
+        budget: RMM_RS_BUDGET_FREE_FRACTION,
+        budget_fraction: 0.5,
+        ..options()
+    };
+    assert_eq!(maximum(smaller), Ok(MIB), "the smaller one counts");
+    assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, 1.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
+    assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, f64::NAN, 0), Err(RMM_RS_INVALID_ARGUMENT));
+    assert_eq!(budget(4, 0.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
+    let flags = PoolOptions { flags: 4, ..options() };
+    assert_eq!(maximum(flags), Err(RMM_RS_INVALID_ARGUMENT));
+}
+
+#[test]
+fn a_pool_returns_memory_by_itself() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let kept = |with: PoolOptions| {
+        let pool = pool_over(rmm_rs_cuda_resource_new, with);
+        use_and_free(&pool, 8 << 20);
+        rmm_core::StreamRef::legacy().synchronize().expect("no failure");
+        assert_eq!(number(rmm_rs_pool_release_unused, &pool).0, RMM_RS_OK);
+        of(&pool)
+    };
+    assert_eq!(kept(options()), 8 << 20);
+    assert_eq!(kept(PoolOptions { flags: RMM_RS_POOL_RELEASE_ABOVE, ..options() }), 0);
+    let above =
+        PoolOptions { flags: RMM_RS_POOL_RELEASE_ABOVE, release_above: 8 << 20, ..options() };
+    assert_eq!(kept(above), 8 << 20);
+    let hours = PoolOptions { release_after_ms: 3_600_000, ..options() };
+    assert_eq!(kept(hours), 8 << 20, "it was in use in this hour");
+    let forever = PoolOptions { release_after_ms: u64::MAX, ..options() };
+    assert_eq!(kept(forever), 8 << 20);
+}
+
+#[test]
+fn a_block_is_cleared_where_that_is_asked_for() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let first_byte = |flags| {
+        let pool = pool_over(rmm_rs_cuda_resource_new, PoolOptions { flags, ..options() });
+        use_and_free(&pool, 8 << 20);
+        let block = allocate(&pool, LEGACY, 8 << 20).expect("memory");
+
+        let mut byte = [9_u8];
+        let address = rmm_core::DevicePtr::new(block.addr() as u64);
+        let stream = rmm_core::StreamRef::legacy();
+        c!(rmm_core::copy::device_to_host(byte.as_mut_ptr().cast(), address, 1, stream))
+            .expect("a copy");
+        stream.synchronize().expect("no failure");
+        assert_eq!(free(&pool, LEGACY, block, 8 << 20), RMM_RS_OK);
+        byte[0]
+    };
+    assert_eq!((first_byte(0), first_byte(RMM_RS_POOL_CLEAR_BLOCKS)), (1, 0));
+}
+
+fn empty_remedy() -> RemedyDetail {
+    RemedyDetail {
+        size: size_of::<RemedyDetail>(),
+        action: 0,
+        is_enough: 0,
+        bytes: 0,
+        price_ns: 0,
+        name: [0; 48],
+    }
+}
+
+fn remedy(index: usize) -> Result<RemedyDetail, i32> {
+    let mut remedy = empty_remedy();
+    match c!(rmm_rs_last_error_remedy(index, &raw mut remedy)) {
+        RMM_RS_OK => Ok(remedy),
+        status => Err(status),
+    }
+}
+
+#[test]
+fn a_failure_says_what_would_have_helped() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    assert_eq!(rmm_rs_last_error_remedy_count(), 0, "no call of this thread failed");
+    let pool =
+        pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 4 << 20, ..options() });
+    let top = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("an adaptor");
+    assert_eq!(allocate(&top, LEGACY, 6 << 20), Err(RMM_RS_OUT_OF_MEMORY));
+    assert_eq!(rmm_rs_last_error_remedy_count(), 1);
+    let first = remedy(0).expect("a remedy");
+    assert_eq!(
+        (first.action, first.is_enough, first.bytes),
+        (RMM_RS_REMEDY_RAISE_LIMIT, 1, 2 << 20)
+    );
+    assert_eq!(c!(CStr::from_ptr(first.name.as_ptr())), c"pool");
+    assert!(first.price_ns > 0);
+    let mut old = RemedyDetail { size: 16, ..empty_remedy() };
+    assert_eq!(c!(rmm_rs_last_error_remedy(0, &raw mut old)), RMM_RS_OK);
+    assert_eq!((old.action, old.is_enough, old.bytes), (RMM_RS_REMEDY_RAISE_LIMIT, 1, 0));
+    assert_eq!(remedy(1).err(), Some(RMM_RS_INVALID_ARGUMENT));
+    assert_eq!(rmm_rs_last_error_remedy_count(), 0, "that failure has none");
+}
+
+#[test]
+fn a_sibling_is_named_as_a_remedy() {
+    let machine = Machine::builder().memory(64 << 20).build();
+    let _entered = machine.enter();
+    let busy = pool_over(rmm_rs_cuda_resource_new, options());
+    let held = allocate(&busy, LEGACY, 48 << 20).expect("memory");
+    let pool =
+        pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 8 << 20, ..options() });
+    let over = made(|out| c!(rmm_rs_pool_new(pool.0, ptr::null(), out))).expect("a pool");
+    let kept = allocate(&over, LEGACY, 1 << 20).expect("memory");
+    assert!(allocate(&pool, LEGACY, 16 << 20).is_err());
+    let count = rmm_rs_last_error_remedy_count();
+    let all: Vec<_> = (0..count).map(|index| remedy(index).expect("a remedy")).collect();
+    assert!(all.iter().any(|it| it.action == RMM_RS_REMEDY_RAISE_LIMIT), "{all:?}");
+    assert_eq!(free(&over, LEGACY, kept, 1 << 20), RMM_RS_OK);
+    assert_eq!(free(&busy, LEGACY, held, 48 << 20), RMM_RS_OK);
+}
+
+/// What a callback frees, and how often it was called and released.
+struct Spill {
+    pool: *const rmm_rs::Resource,
+    block: Cell<*mut c_void>,
+    calls: Cell<u32>,
+    missing: Cell<u64>,
+    releases: Cell<u32>,
+}
+
+unsafe extern "C-unwind" fn spill(context: *mut c_void, pressure: *const Pressure) -> bool {
+    let spill = c!(&*context.cast::<Spill>());
+    let pressure = c!(*pressure);
+    assert_eq!(pressure.size, size_of::<Pressure>());
+    assert_eq!(pressure.requested, 3 << 20);
+    spill.missing.set(pressure.missing);
+    spill.calls.set(spill.calls.get() + 1);
+    let block = spill.block.replace(ptr::null_mut());
+    if block.is_null() {
+        return false;
+    }
+    let freed =
+        c!(rmm_rs::allocate::rmm_rs_resource_deallocate(spill.pool, LEGACY, block, 3 << 20, 256));
+    freed == RMM_RS_OK
+}
+
+unsafe extern "C-unwind" fn released(context: *mut c_void) {
+    let spill = c!(&*context.cast::<Spill>());
+    spill.releases.set(spill.releases.get() + 1);
+}
+
+#[test]
+fn a_callback_frees_what_a_request_lacks() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool =
+        pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 4 << 20, ..options() });
+    let top = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("an adaptor");
+    let block = allocate(&pool, LEGACY, 3 << 20).expect("memory");
+    let context = Spill {
+        pool: pool.0,
+        block: Cell::new(block),
+        calls: Cell::new(0),
+        missing: Cell::new(0),
+        releases: Cell::new(0),
+    };
+    let address = ptr::from_ref(&context).cast_mut().cast();
+    let mut guard = ptr::dangling_mut();
+    let register = |guard, callback: rmm_rs_pressure_function| {
+        c!(rmm_rs_pool_on_pressure(top.0, callback, address, Some(released), guard))
+    };
+    assert_eq!(register(&raw mut guard, None), RMM_RS_INVALID_ARGUMENT);
+    assert!(guard.is_null());
+    assert_eq!(register(ptr::null_mut(), Some(spill)), RMM_RS_INVALID_ARGUMENT);
+    assert_eq!(context.releases.get(), 0, "what was not taken is not released");
+    assert_eq!(register(&raw mut guard, Some(spill)), RMM_RS_OK);
+    let block = allocate(&pool, LEGACY, 3 << 20).expect("in the place of the spilled one");
+    assert_eq!((context.calls.get(), context.missing.get()), (1, 3 << 20));
+    assert!(allocate(&pool, LEGACY, 3 << 20).is_err(), "nothing is left to spill");
+    assert_eq!(context.calls.get(), 2);
+    c!(rmm_rs_pressure_callback_release(guard));
+    assert_eq!(context.releases.get(), 1);
+    assert!(allocate(&pool, LEGACY, 3 << 20).is_err());
+    assert_eq!(context.calls.get(), 2, "it was removed");
+    c!(rmm_rs_pressure_callback_release(ptr::null_mut()));
+    assert_eq!(free(&pool, LEGACY, block, 3 << 20), RMM_RS_OK);
+}
+
+#[test]
+fn registered_memory_is_pinned_memory() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    for (threads, node) in [(0, RMM_RS_NUMA_NODE_OF_DEVICE), (2, RMM_RS_NUMA_NODE_ANY), (1, 0)] {
+        let resource = made(|out| c!(rmm_rs_registered_resource_new(threads, node, out)));
+        let resource = resource.expect("a resource");
+        let both = RMM_RS_DEVICE_ACCESSIBLE | RMM_RS_HOST_ACCESSIBLE;
+        assert_eq!(c!(rmm_rs_resource_properties(resource.0)), both);
+        let block = allocate(&resource, LEGACY, 1000).expect("memory");
+        assert_eq!(free(&resource, LEGACY, block, 1000), RMM_RS_OK);
+    }
+    let wrong = made(|out| c!(rmm_rs_registered_resource_new(0, -3, out)));
+    assert_eq!(wrong.err(), Some(RMM_RS_INVALID_ARGUMENT));
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
