@@ -1,5 +1,7 @@
 //! Resources that take their memory from the driver or the operating system.
 
+use std::num::NonZero;
+
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -9,8 +11,9 @@ use rmm_resources::{
     CudaAsyncManagedMemoryResource as AsyncManaged, CudaAsyncMemoryResource as Async,
     CudaAsyncPinnedMemoryResource as AsyncPinned, CudaAsyncViewMemoryResource as AsyncView,
     CudaMemoryResource as Cuda, ExportHandleTypes, ManagedMemoryResource as Managed,
-    PinnedHostMemoryResource as Pinned, SamHeadroomMemoryResource as SamHeadroom,
-    SystemMemoryResource as System, VirtualMemoryResource as Virtual,
+    PinnedHostMemoryResource as Pinned, RegisteredHostMemoryResource as Registered,
+    SamHeadroomMemoryResource as SamHeadroom, SystemMemoryResource as System,
+    VirtualMemoryResource as Virtual,
 };
 
 use crate::kept::Kept;
@@ -63,6 +66,56 @@ plain! {
     VirtualMemoryResource: Virtual::new();
     /// The driver's pool of pinned host memory. Not in RMM's Python package.
     CudaAsyncPinnedMemoryResource: AsyncPinned::new();
+}
+
+/// Pinned memory of the host that comes up fast: pages that threads touch in parallel on the NUMA
+/// node of the GPU, and which are then registered with the driver. For large pools. Not in RMM.
+///
+/// Parameters
+/// ----------
+/// threads : int, optional
+///     How many threads touch the pages; up to 16 by default.
+/// numa_node : int or str
+///     The node's number, "device" for that of the current device, or "any".
+#[derive(Debug)]
+#[pyclass(
+    subclass,
+    frozen,
+    extends = DeviceMemoryResource,
+    module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
+)]
+pub(crate) struct RegisteredHostMemoryResource;
+
+/// The resource with the NUMA node of an argument.
+fn on_node(resource: Registered, argument: Option<&Bound<'_, PyAny>>) -> PyResult<Registered> {
+    let Some(argument) = argument else { return Ok(resource) };
+    if let Ok(node) = argument.extract::<u32>() {
+        return Ok(resource.on_node(Some(node)));
+    }
+    match argument.extract::<&str>() {
+        Ok("device") => Ok(resource),
+        Ok("any") => Ok(resource.on_node(None)),
+        _ => Err(PyValueError::new_err("a NUMA node is a number, \"device\" or \"any\"")),
+    }
+}
+
+#[pymethods]
+impl RegisteredHostMemoryResource {
+    #[new]
+    #[pyo3(
+        signature = (threads=None, numa_node=None),
+        text_signature = "(threads=None, numa_node='device')"
+    )]
+    fn py_new(
+        py: Python<'_>,
+        threads: Option<NonZero<usize>>,
+        numa_node: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let engine = on_node(Registered::new(), numa_node)?;
+        let engine =
+            make(py, || Ok(threads.map_or(engine, |threads| engine.with_threads(threads))))?;
+        Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
+    }
 }
 
 /// A pool of the driver of its own (`cudaMallocAsync`).
@@ -247,6 +300,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SystemMemoryResource>()?;
     module.add_class::<PinnedHostMemoryResource>()?;
     module.add_class::<VirtualMemoryResource>()?;
+    module.add_class::<RegisteredHostMemoryResource>()?;
     module.add_class::<CudaAsyncPinnedMemoryResource>()?;
     module.add_class::<CudaAsyncMemoryResource>()?;
     module.add_class::<CudaAsyncViewMemoryResource>()?;

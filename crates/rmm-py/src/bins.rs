@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
-    SyncResource,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect as _, PoolUsage,
+    Request, Resource, StreamRef, SyncResource, TrimmableResource,
 };
 
 /// The requests of up to this size, or all larger ones.
@@ -136,8 +136,56 @@ unsafe impl SyncResource for Bins {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).upstream(&self.upstream);
+        request.handle(self).upstream(&self.upstream).trimmable(self);
         request.properties(self).has::<DeviceAccessible>();
+    }
+}
+
+impl Bins {
+    /// The bins, without the upstream.
+    fn bins(&self) -> Vec<Arc<Slot>> {
+        self.read().iter().filter(|slot| slot.size < usize::MAX).cloned().collect()
+    }
+
+    /// The bytes that the bins return: of a bin over the common upstream those that went there.
+    fn trimmed(
+        &self,
+        own: impl Fn(&dyn TrimmableResource) -> u64,
+        stack: impl Fn(&AnyResource) -> u64,
+    ) -> u64 {
+        let trim = |slot: Arc<Slot>| {
+            let bin = slot.resource.stack().next().and_then(|bin| bin.as_trimmable());
+            bin.map_or_else(|| stack(&slot.resource), &own)
+        };
+        self.bins().into_iter().map(trim).sum()
+    }
+}
+
+/// A trim of a stack sees what a resource is made of, and not bins that may be replaced meanwhile:
+/// so they are trimmed here, before the upstream.
+impl TrimmableResource for Bins {
+    fn trim_name(&self) -> &'static str {
+        "binning"
+    }
+
+    fn usage(&self) -> PoolUsage {
+        let of_bin = |slot: &Arc<Slot>| {
+            let bin = slot.resource.stack().next()?.as_trimmable()?;
+            Some(bin.usage())
+        };
+        let usages = self.bins();
+        let usages = usages.iter().filter_map(of_bin);
+        let (reserved, live) = usages
+            .fold((0, 0), |(reserved, live), usage| (reserved + usage.reserved, live + usage.live));
+        PoolUsage::new(reserved, live)
+    }
+
+    fn trim_to(&self, keep: u64) -> u64 {
+        self.trimmed(|bin| bin.trim_to(keep), |stack| stack.trim(keep))
+    }
+
+    fn trim_to_blocking(&self, keep: u64) -> u64 {
+        self.trimmed(|bin| bin.trim_to_blocking(keep), |stack| stack.trim_blocking(keep))
     }
 }
 

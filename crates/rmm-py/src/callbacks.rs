@@ -28,14 +28,18 @@ const ENDING: &str = "the Python interpreter is ending";
 
 /// Python objects that are released at once where the interpreter still runs.
 #[derive(Debug)]
-struct Functions<const N: usize>(Option<[Py<PyAny>; N]>);
+pub(crate) struct Functions<const N: usize>(Option<[Py<PyAny>; N]>);
 
 impl<const N: usize> Functions<N> {
-    fn get(&self, place: usize) -> Option<&Py<PyAny>> {
+    pub(crate) fn new(functions: [Py<PyAny>; N]) -> Self {
+        Self(Some(functions))
+    }
+
+    pub(crate) fn get(&self, place: usize) -> Option<&Py<PyAny>> {
         self.0.as_ref()?.get(place)
     }
 
-    fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+    pub(crate) fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.0.iter().flatten().try_for_each(|function| visit.call(function))
     }
 }
@@ -128,7 +132,7 @@ impl CallbackMemoryResource {
         allocate_func: Py<PyAny>,
         deallocate_func: Py<PyAny>,
     ) -> PyResult<()> {
-        let functions = Arc::new(Functions(Some([allocate_func, deallocate_func])));
+        let functions = Arc::new(Functions::new([allocate_func, deallocate_func]));
         let (for_allocate, for_free) = (Arc::clone(&functions), Arc::clone(&functions));
         let on_allocate = move |stream: StreamRef<'_>, layout: std::alloc::Layout| {
             let called = Python::try_attach(|py| {
@@ -184,7 +188,7 @@ impl FailureCallbackResourceAdaptor {
         upstream_mr: Upstream<'_>,
         callback: Py<PyAny>,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let functions = Arc::new(Functions(Some([callback])));
+        let functions = Arc::new(Functions::new([callback]));
         let called = Arc::clone(&functions);
         let on_failure = move |failure: &FailedAllocation<'_>| {
             let bytes = failure.layout.size();

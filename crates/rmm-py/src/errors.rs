@@ -2,7 +2,7 @@
 //!
 //! | engine | Python |
 //! |---|---|
-//! | any failed allocation | `MemoryError`, whose text begins as that of RMM's exception |
+//! | any failed allocation | `MemoryError`, whose text begins as that of RMM's exception, with `remedies` |
 //! | invalid argument | `ValueError` |
 //! | out of range | `IndexError` |
 //! | everything else | `RuntimeError` |
@@ -13,6 +13,8 @@ use std::cell::RefCell;
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use rmm_core::{Error, ErrorKind};
+
+use crate::remedy::with_remedies;
 
 thread_local! {
     /// What the last callback on this thread raised.
@@ -54,11 +56,12 @@ pub(crate) fn of_allocation(py: Python<'_>, error: &Error) -> PyErr {
     if let Some(raised) = take_raised() {
         return of_raised(py, raised);
     }
-    if error.is_out_of_memory() {
+    let raised = if error.is_out_of_memory() {
         out_of_memory(error)
     } else {
         PyMemoryError::new_err(format!("std::bad_alloc: {error}"))
-    }
+    };
+    with_remedies(py, raised, error)
 }
 
 /// There is too little memory.
@@ -74,7 +77,7 @@ pub(crate) fn of_call(py: Python<'_>, error: &Error) -> PyErr {
         return of_raised(py, raised);
     }
     match error.kind() {
-        ErrorKind::OutOfMemory => out_of_memory(error),
+        ErrorKind::OutOfMemory => with_remedies(py, out_of_memory(error), error),
         ErrorKind::InvalidArgument => PyValueError::new_err(error.to_string()),
         ErrorKind::OutOfRange => PyIndexError::new_err(error.to_string()),
         _ => PyRuntimeError::new_err(error.to_string()),

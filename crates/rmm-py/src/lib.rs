@@ -3,12 +3,13 @@
 //! The Python tree in `python/rmm_rs` gives them RMM's module layout.
 //!
 //! ```text
-//! mod lib ── registers ──> buffer   callbacks  adaptors  suballocators  base  registry  capsule  report
-//!                             \         \          |          /         /       /
-//!                              copies    \         |         /         /       /
-//!                                 \       └──── resource ───────────────── ┘
+//! mod lib ── registers ──> buffer   adaptors  pool  suballocators  base  registry  capsule  report
+//!                             \         \       |          /         /       /
+//!                              \   callbacks, pressure, reservation, budget/
+//!                              copies    \      |         /         /       /
+//!                                 \       └── resource ─────────────────── ┘
 //!                                  stream, foreign, host          sizes
-//!                                        errors, kept, fork
+//!                                    errors, remedy, kept, fork
 //! ```
 //!
 //! # The interpreter's lock
@@ -32,6 +33,7 @@ mod adaptor;
 mod adaptors;
 mod base;
 mod bins;
+mod budget;
 mod buffer;
 mod callbacks;
 mod capsule;
@@ -47,8 +49,12 @@ mod fork;
 mod host;
 mod kept;
 mod logging;
+mod pool;
+mod pressure;
 mod registry;
+mod remedy;
 mod report;
+mod reservation;
 mod resource;
 mod shown;
 mod sizes;
@@ -91,7 +97,9 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<resource::DeviceMemoryResource>()?;
     module.add_class::<resource::UpstreamResourceAdaptor>()?;
     base::add_to(module)?;
+    pool::add_to(module)?;
     suballocators::add_to(module)?;
+    module.add_class::<remedy::Remedy>()?;
     module.add_class::<callbacks::CallbackMemoryResource>()?;
     module.add_class::<callbacks::FailureCallbackResourceAdaptor>()?;
     adaptors::add_to(module)?;

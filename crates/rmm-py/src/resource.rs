@@ -150,6 +150,15 @@ impl DeviceMemoryResource {
         py.detach(|| stream.with(free)).map_err(|error| of_call(py, &error))
     }
 
+    /// Returns memory that the resource and those below it do not use, until each has no more than
+    /// `keep` bytes left, and returns how many bytes left the stack: 0 if nothing in it holds any.
+    /// Memory whose last use may not be over stays, unless the call may wait for it. Not in RMM.
+    #[pyo3(signature = (keep=0, *, wait=false))]
+    pub(crate) fn trim(&self, py: Python<'_>, keep: u64, wait: bool) -> PyResult<u64> {
+        let engine = self.engine()?;
+        make(py, || Ok(if wait { engine.trim_blocking(keep) } else { engine.trim(keep) }))
+    }
+
     /// The resource and those below it as a tree of text, with their sizes and counters.
     fn describe(&self, py: Python<'_>) -> PyResult<String> {
         let resource = self.engine()?;

@@ -4,164 +4,14 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use rmm_adaptors::{
-    ArenaMemoryResource as Arena, FixedSizeMemoryResource as FixedSize, PoolMemoryResource as Pool,
-    PoolPreset, PoolStatistics, ReleasePolicy,
-};
-use rmm_core::{AnyResource, CUDA_ALLOCATION_ALIGNMENT, Device, Introspect as _};
+use pyo3::types::PyList;
+use rmm_adaptors::{ArenaMemoryResource as Arena, FixedSizeMemoryResource as FixedSize};
+use rmm_core::{AnyResource, CUDA_ALLOCATION_ALIGNMENT};
 
 use crate::bins::Bins;
 use crate::kept::Kept;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor, make};
 use crate::sizes::Bytes;
-
-/// A pool that serves requests from blocks of an upstream.
-///
-/// Parameters
-/// ----------
-/// upstream_mr : DeviceMemoryResource
-///     Where the pool takes its memory from.
-/// initial_pool_size : int or str, optional
-///     Bytes to reserve at once; half of the device's free memory by default.
-/// maximum_pool_size : int or str, optional
-///     The most bytes to reserve.
-/// preset : str, optional
-///     Not in RMM: what the pool puts first, "throughput", "compact" or "deterministic".
-/// release : int or str, optional
-///     Not in RMM: returns idle memory above this many bytes by itself, as blocks are freed.
-/// soft_maximum_size : int or str, optional
-///     Not in RMM: above it the pool waits for other streams before it grows.
-#[derive(Debug)]
-#[pyclass(
-    subclass,
-    frozen,
-    extends = UpstreamResourceAdaptor,
-    module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
-)]
-pub(crate) struct PoolMemoryResource {
-    engine: Kept<Pool<AnyResource>>,
-}
-
-fn preset_of(name: &str) -> PyResult<PoolPreset> {
-    match name {
-        "throughput" => Ok(PoolPreset::Throughput),
-        "compact" => Ok(PoolPreset::Compact),
-        "deterministic" => Ok(PoolPreset::Deterministic),
-        _ => Err(PyValueError::new_err(format!(
-            "{name:?} is no preset of a pool: \"throughput\", \"compact\" and \"deterministic\" are"
-        ))),
-    }
-}
-
-/// Refuses sizes as RMM does.
-fn check_sizes(initial: Option<u64>, maximum: Option<u64>) -> PyResult<()> {
-    let is_aligned =
-        |size: Option<u64>| size.is_none_or(|size| size % CUDA_ALLOCATION_ALIGNMENT as u64 == 0);
-    let text = if !is_aligned(initial) {
-        "Error, Initial pool size required to be a multiple of 256 bytes"
-    } else if !is_aligned(maximum) {
-        "Error, Maximum pool size required to be a multiple of 256 bytes"
-    } else if initial.zip(maximum).is_some_and(|(initial, maximum)| initial > maximum) {
-        "Initial pool size exceeds the maximum pool size"
-    } else {
-        return Ok(());
-    };
-    Err(PyRuntimeError::new_err(text))
-}
-
-/// The counters as a dictionary.
-fn dictionary<'py>(py: Python<'py>, figures: &PoolStatistics) -> PyResult<Bound<'py, PyDict>> {
-    let dictionary = PyDict::new(py);
-    for (name, figure) in [
-        ("allocations", figures.allocations),
-        ("cached_allocations", figures.cached_allocations),
-        ("slow_allocations", figures.slow_allocations),
-        ("frees", figures.frees),
-        ("live_bytes", figures.live_bytes),
-        ("cached_bytes", figures.cached_bytes),
-        ("peak_live_bytes", figures.peak_live_bytes),
-        ("reserved_bytes", figures.reserved_bytes),
-        ("peak_reserved_bytes", figures.peak_reserved_bytes),
-        ("largest_free_bytes", figures.largest_free_bytes),
-        ("upstream_allocations", figures.upstream_allocations),
-        ("upstream_frees", figures.upstream_frees),
-        ("events_recorded", figures.events_recorded),
-        ("event_queries", figures.event_queries),
-        ("stream_waits", figures.stream_waits),
-        ("host_waits", figures.host_waits),
-    ] {
-        dictionary.set_item(name, figure)?;
-    }
-    dictionary.set_item("fragmentation", figures.fragmentation())?;
-    Ok(dictionary)
-}
-
-#[pymethods]
-impl PoolMemoryResource {
-    #[new]
-    #[pyo3(signature = (
-        upstream_mr, initial_pool_size=None, maximum_pool_size=None, *, preset=None, release=None,
-        soft_maximum_size=None
-    ))]
-    fn py_new(
-        py: Python<'_>,
-        upstream_mr: Upstream<'_>,
-        initial_pool_size: Option<Bytes>,
-        maximum_pool_size: Option<Bytes>,
-        preset: Option<&str>,
-        release: Option<Bytes>,
-        soft_maximum_size: Option<Bytes>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let (initial, maximum) =
-            (initial_pool_size.map(|size| size.0), maximum_pool_size.map(|size| size.0));
-        check_sizes(initial, maximum)?;
-        let preset = preset.map(preset_of).transpose()?;
-        let upstream = upstream_mr.engine()?;
-        let initial = match initial {
-            Some(initial) => initial,
-            None => make(py, || Device::percent_of_free_memory(50))?,
-        };
-        check_sizes(Some(initial), maximum)?;
-        let build = || {
-            let mut builder = Pool::builder(upstream).initial_size(initial);
-            if let Some(maximum) = maximum {
-                builder = builder.maximum_size(maximum);
-            }
-            if let Some(Bytes(soft)) = soft_maximum_size {
-                builder = builder.soft_maximum_size(soft);
-            }
-            if let Some(preset) = preset {
-                builder = builder.preset(preset);
-            }
-            if let Some(Bytes(bytes)) = release {
-                builder = builder.release(ReleasePolicy::Above { bytes });
-            }
-            builder.build()
-        };
-        let engine = make(py, build)?;
-        let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(engine.clone()));
-        Ok(base.add_subclass(Self { engine: Kept::new(engine) }))
-    }
-
-    /// The bytes that the pool has taken from its upstream.
-    fn pool_size(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.engine.reserved_bytes())
-    }
-
-    /// Returns idle memory to the upstream until no more than `keep` bytes are left, and returns
-    /// how many bytes that were. Not in RMM.
-    #[pyo3(signature = (keep=0))]
-    fn trim(&self, py: Python<'_>, keep: u64) -> PyResult<u64> {
-        make(py, || Ok(self.engine.trim(keep)))
-    }
-
-    /// The pool's counters as a dictionary. Not in RMM.
-    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let figures = make(py, || Ok(self.engine.statistics()))?;
-        dictionary(py, &figures)
-    }
-}
 
 /// A suballocator with an arena for each stream.
 ///
@@ -352,21 +202,23 @@ impl BinningMemoryResource {
     }
 }
 
-/// Returns idle memory of the first pool in a stack. Not in RMM.
+/// Returns idle memory of a resource and those below it, as their method `trim`. Not in RMM.
+///
+/// Raises
+/// ------
+/// RuntimeError
+///     If nothing in the stack holds memory that it could return.
 #[pyfunction]
-#[pyo3(signature = (mr, keep=0))]
-pub(crate) fn trim(py: Python<'_>, mr: Upstream<'_>, keep: u64) -> PyResult<u64> {
-    let engine = mr.engine()?;
-    let released = make(py, || {
-        let pool = engine.find::<Pool<AnyResource>>().map(|pool| pool.trim(keep));
-        Ok(pool.or_else(|| engine.find::<FixedSize<AnyResource>>().map(|blocks| blocks.trim(keep))))
-    })?;
-    released.ok_or_else(|| PyRuntimeError::new_err("nothing in this stack holds unused memory"))
+#[pyo3(signature = (mr, keep=0, *, wait=false))]
+pub(crate) fn trim(py: Python<'_>, mr: Upstream<'_>, keep: u64, wait: bool) -> PyResult<u64> {
+    if !rmm_rs::trim::holds_memory(mr.0.get().engine()?) {
+        return Err(PyRuntimeError::new_err("nothing in this stack holds unused memory"));
+    }
+    mr.0.get().trim(py, keep, wait)
 }
 
 /// Adds the classes.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PoolMemoryResource>()?;
     module.add_class::<ArenaMemoryResource>()?;
     module.add_class::<FixedSizeMemoryResource>()?;
     module.add_class::<BinningMemoryResource>()?;

@@ -66,4 +66,4 @@ macro_rules! files {
     )* };
 }
 
-files! { buffers callbacks dlpack errors processes report resources statistics streams threads }
+files! { buffers callbacks dlpack errors held processes report resources statistics streams threads }

@@ -46,8 +46,16 @@ from rmm_rs import (  # isort: skip
 )
 
 # Not in RMM.
+from rmm_rs._asleep import asleep as asleep  # isort: skip
 from rmm_rs._report import report as report  # isort: skip
-from rmm_rs._rmm import parse_bytes as parse_bytes, tag as tag, trim as trim  # isort: skip
+from rmm_rs._rmm import (  # isort: skip
+    Pressure as Pressure,
+    PressureCallback as PressureCallback,
+    Remedy as Remedy,
+    parse_bytes as parse_bytes,
+    tag as tag,
+    trim as trim,
+)
 
 __all__ = [
     "DeviceBuffer",

@@ -6,12 +6,16 @@ Before: ``cargo build -p rmm-sim-driver``, and the package installed, or built i
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import software_driver
 
@@ -85,6 +89,26 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     lines = [line for report in folder.iterdir() for line in report.read_text().splitlines()]
     found = [line.replace("\\n", "\n") for line in lines if line.startswith("violation")]
     assert found == [], "\n".join(found)
+
+
+@pytest.fixture
+def stalled() -> Callable[[Any], AbstractContextManager[None]]:
+    """Keeps a stream busy for a while: by a function of the host that waits."""
+    library = ctypes.CDLL(os.environ.get("RMM_CUDA_LIBRARY", "libcuda.so.1"))
+
+    @contextmanager
+    def keep_busy(stream: Any) -> Iterator[None]:
+        done = threading.Event()
+        wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _data: None if done.wait(60) else None)
+        handle = ctypes.c_void_p(stream.__cuda_stream__()[1])
+        assert library.cuLaunchHostFunc(handle, wait, None) == 0
+        try:
+            yield
+        finally:
+            done.set()
+            stream.synchronize()
+
+    return keep_busy
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def install(
     maximum_pool_size: int | str | None = None,
     devices: int | Iterable[int] = 0,
     *,
-    preset: Literal["throughput", "compact", "deterministic"] = "throughput",
+    preset: Literal["throughput", "low-latency", "compact", "deterministic"] = "throughput",
     stream_policy: Literal["checked", "kept"] = "checked",
 ) -> list[PoolMemoryResource]:
     """Makes a pool for each device, over the driver's memory, and sets it as RMM's resource of that

@@ -31,7 +31,7 @@ class PoolMemoryResource(RustMemoryResource):
         initial_pool_size: int | str | None = None,
         maximum_pool_size: int | str | None = None,
         *,
-        preset: Literal["throughput", "compact", "deterministic"] = "throughput",
+        preset: Literal["throughput", "low-latency", "compact", "deterministic"] = "throughput",
         stream_policy: _StreamPolicy = "checked",
     ) -> Self: ...
 

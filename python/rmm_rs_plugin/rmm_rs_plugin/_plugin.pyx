@@ -59,7 +59,7 @@ cdef extern from "plugin.hpp":
 
 load()
 
-_PRESETS = {"throughput": 0, "compact": 1, "deterministic": 2}
+_PRESETS = {"throughput": 0, "compact": 1, "deterministic": 2, "low-latency": 3}
 _POLICIES = {"checked": 0, "kept": 1}
 
 
@@ -195,7 +195,7 @@ cdef class PoolMemoryResource(RustMemoryResource):
     maximum_pool_size : int or str, optional
         The most bytes to reserve; no limit by default.
     preset : str
-        What the pool puts first: "throughput", "compact" or "deterministic".
+        What the pool puts first: "throughput", "low-latency", "compact" or "deterministic".
     stream_policy : str
         "checked", if a stream may be destroyed at any time: the driver is asked for its id at each
         use. "kept", if every stream that the pool sees lives to the end of the process, or is given

@@ -317,7 +317,7 @@ def test_the_defaults_are_rmms() -> None:
     assert free * 0.45 < reserved <= free / 2
 
 
-@pytest.mark.parametrize("preset", ["throughput", "compact", "deterministic"])
+@pytest.mark.parametrize("preset", ["throughput", "low-latency", "compact", "deterministic"])
 @pytest.mark.parametrize("policy", ["checked", "kept"])
 def test_every_option_makes_a_pool(preset: Any, policy: Any) -> None:
     pool = PoolMemoryResource(None, "1MiB", preset=preset, stream_policy=policy)

@@ -36,8 +36,11 @@ from rmm_rs.pylibrmm.memory_resource import (
 # Not in RMM, and so not in `__all__`.
 from rmm_rs.pylibrmm.memory_resource._memory_resource import (
     AlignedResourceAdaptor as AlignedResourceAdaptor,
+    Budget as Budget,
     CudaAsyncPinnedMemoryResource as CudaAsyncPinnedMemoryResource,
     FallbackMemoryResource as FallbackMemoryResource,
+    RegisteredHostMemoryResource as RegisteredHostMemoryResource,
+    Reservation as Reservation,
     SpecMemoryResource as SpecMemoryResource,
     TaggedResourceAdaptor as TaggedResourceAdaptor,
     ThreadSafeResourceAdaptor as ThreadSafeResourceAdaptor,

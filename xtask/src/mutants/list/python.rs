@@ -2,12 +2,17 @@
 
 use crate::mutants::mutant::Mutant;
 
+const BINS: &str = "crates/rmm-py/src/bins.rs";
 const BUFFER: &str = "crates/rmm-py/src/buffer.rs";
 const CALLBACKS: &str = "crates/rmm-py/src/callbacks.rs";
 const FORK: &str = "crates/rmm-py/src/fork.rs";
 const KEPT: &str = "crates/rmm-py/src/kept.rs";
 const MODULE: &str = "crates/rmm-py/src/lib.rs";
+const POOL: &str = "crates/rmm-py/src/pool.rs";
+const PRESSURE: &str = "crates/rmm-py/src/pressure.rs";
 const REGISTRY: &str = "crates/rmm-py/src/registry.rs";
+const REMEDY: &str = "crates/rmm-py/src/remedy.rs";
+const RESERVATION: &str = "crates/rmm-py/src/reservation.rs";
 const STREAM: &str = "crates/rmm-py/src/stream.rs";
 
 /// The package whose tests need an interpreter.
@@ -69,5 +74,40 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "let replaced = lock().insert(device, mr.0.unbind());",
         replacement: "let replaced = lock().remove(&device);",
         breaks: "another object than the one that was set comes out",
+    },
+    Mutant {
+        name: "python-bins-not-trimmed",
+        file: BINS,
+        original: ".upstream(&self.upstream).trimmable(self)",
+        replacement: ".upstream(&self.upstream)",
+        breaks: "a trim of a stack leaves what bins hold",
+    },
+    Mutant {
+        name: "python-error-without-remedies",
+        file: REMEDY,
+        original: "let _noted = raised.value(py).setattr(\"remedies\", remedies);",
+        replacement: "let _ = (py, remedies);",
+        breaks: "a `MemoryError` does not say what would help",
+    },
+    Mutant {
+        name: "python-budget-beyond-first-size",
+        file: POOL,
+        original: ".min(of_budget)",
+        replacement: "",
+        breaks: "a pool with a budget below half of the memory cannot be made",
+    },
+    Mutant {
+        name: "python-removed-callback-stays",
+        file: PRESSURE,
+        original: "drop(guard);",
+        replacement: "std::mem::forget(guard);",
+        breaks: "a callback is called after it was removed",
+    },
+    Mutant {
+        name: "python-reservation-outlives-its-block",
+        file: RESERVATION,
+        original: "        self.release(py).map(drop)",
+        replacement: "        let _ = py;\n        Ok(())",
+        breaks: "memory stays set aside after `with`, while buffers live",
     },
 ];

@@ -1,0 +1,76 @@
+//! What would have let a failed request succeed.
+
+use pyo3::prelude::*;
+use rmm_core::{Error, Remedy as Engine, RemedyAction};
+
+/// One thing that would make memory available to a request that failed: in `remedies` of the
+/// `MemoryError`, the best first. Not in RMM.
+///
+/// Attributes
+/// ----------
+/// action : str
+///     "wait": synchronize the stream, or the device if there is no name, and repeat the request;
+///     "trim": trim the suballocator, with `wait=True`; "raise-limit": raise the resource's limit.
+/// name : str or None
+///     Of the stream or the resource.
+/// nbytes : int
+///     What it makes available; for a limit, by how much to raise it.
+/// is_enough : bool
+///     Whether that is enough for the request by itself, as far as bytes decide.
+/// price : float
+///     Seconds that the driver's calls take, as measured on an H200. The work of the device comes
+///     on top.
+#[derive(Debug)]
+#[pyclass(frozen, module = "rmm_rs")]
+pub(crate) struct Remedy {
+    #[pyo3(get)]
+    action: &'static str,
+    #[pyo3(get)]
+    name: Option<String>,
+    #[pyo3(get)]
+    nbytes: u64,
+    #[pyo3(get)]
+    is_enough: bool,
+    #[pyo3(get)]
+    price: f64,
+    text: String,
+}
+
+impl From<&Engine> for Remedy {
+    fn from(remedy: &Engine) -> Self {
+        let (action, name) = match remedy.action {
+            RemedyAction::WaitForStream { stream } => ("wait", stream.map(|it| it.to_string())),
+            RemedyAction::TrimSibling { resource } => ("trim", Some(resource.to_owned())),
+            RemedyAction::RaiseLimit { resource } => ("raise-limit", Some(resource.to_owned())),
+            _ => ("other", None),
+        };
+        Self {
+            action,
+            name,
+            nbytes: remedy.bytes,
+            is_enough: remedy.is_enough,
+            price: remedy.price.as_secs_f64(),
+            text: remedy.to_string(),
+        }
+    }
+}
+
+#[pymethods]
+impl Remedy {
+    fn __str__(&self) -> &str {
+        &self.text
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Remedy: {}>", self.text)
+    }
+}
+
+/// The exception, with the error's remedies as its attribute.
+#[cold]
+pub(crate) fn with_remedies(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
+    let remedies: Vec<Remedy> = error.remedies().iter().map(Remedy::from).collect();
+    // Without memory for the list the exception goes without it.
+    let _noted = raised.value(py).setattr("remedies", remedies);
+    raised
+}

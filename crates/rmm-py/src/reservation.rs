@@ -1,0 +1,53 @@
+//! Memory that is set aside in a pool.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use rmm_adaptors::Reservation as Engine;
+use rmm_core::AnyResource;
+
+use crate::kept::Kept;
+use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
+
+/// Memory that is set aside in a pool, by `PoolMemoryResource.reserve`: a resource whose
+/// allocations cannot fail as long as they fit into what remains. A context manager: at its end
+/// what remains goes back to the pool, and what was allocated stays. Not in RMM.
+#[derive(Debug)]
+#[pyclass(frozen, extends = UpstreamResourceAdaptor, module = "rmm_rs.mr")]
+pub(crate) struct Reservation {
+    engine: Kept<Engine<AnyResource>>,
+}
+
+impl Reservation {
+    /// The class over a reservation of the pool.
+    pub(crate) fn over(
+        py: Python<'_>,
+        pool: Upstream<'_>,
+        engine: Engine<AnyResource>,
+    ) -> PyResult<Py<Self>> {
+        let base = UpstreamResourceAdaptor::over(pool, AnyResource::new(engine.clone()));
+        Py::new(py, base.add_subclass(Self { engine: Kept::new(engine) }))
+    }
+}
+
+#[pymethods]
+impl Reservation {
+    /// The bytes that can still be allocated from it.
+    #[getter]
+    fn remaining(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.engine.remaining())
+    }
+
+    /// Returns what remains to the pool now, and returns how many bytes that were.
+    fn release(&self, py: Python<'_>) -> PyResult<u64> {
+        make(py, || Ok(self.engine.release()))
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.release(py).map(drop)
+    }
+}
