@@ -22,7 +22,7 @@ pub(super) const CACHE_FRACTION: u64 = 32;
 /// quarter of the pool is cached at most.
 pub(super) const CACHES_IN_ALL: u64 = 7;
 
-/// The fraction where memory can be extended: there a pool holds a thirty-second more than its
+/// The fraction where memory can be extended: there a pool holds a twenty-first more than its
 /// program uses, and cached blocks are a part of that.
 const FEW_FRACTION: u64 = 1024;
 

@@ -104,8 +104,8 @@ impl Heap {
         if tier == Tier::NewSlab { self.cut_slab(id) } else { id }
     }
 
-    /// Makes the first bytes of a large free block a slab in the same list. Where the slab ends with
-    /// the block, it takes in the part of a slab that is free behind it.
+    /// Makes the first bytes of a large free block a slab in the same list. Where the slab ends
+    /// with the block, it takes in the part of a slab that is free behind it.
     fn cut_slab(&mut self, id: NodeId) -> NodeId {
         let (list, mut point) = self.delist(id);
         let slab = self.slabs.bytes;
