@@ -867,6 +867,12 @@ void rmm_rs_ort_empty_cache(void);
 rmm_rs_status rmm_rs_ort_bind_stream(void *stream);
 
 /**
+ * Makes the pool to begin with: over virtual memory where the current device has it, and over
+ * `cudaMalloc` elsewhere. It has no limit, and holds no memory yet.
+ */
+rmm_rs_status rmm_rs_default_pool_new(const struct rmm_rs_resource **out);
+
+/**
  * Makes a pool over the upstream. `options` may be null.
  *
  * Source: `rmm::mr::pool_memory_resource`.

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use rmm_adaptors::{PoolMemoryResource, Pressure, PressureCallback, Reservation, SleepOptions};
 use rmm_core::{AnyResource, Error, Introspect as _, SyncResource};
-use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_resources::{BackingMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 use crate::failure::Failure;
 use crate::find;
@@ -51,7 +51,7 @@ impl<U: SyncResource + 'static> Control for PoolMemoryResource<U> {
 /// specifications make.
 macro_rules! first_of {
     (|$upstream:ident| $ask:expr) => {
-        first_of!(@ $upstream, $ask, AnyResource CudaMemoryResource VirtualMemoryResource)
+        first_of!(@ $upstream, $ask, AnyResource BackingMemoryResource CudaMemoryResource VirtualMemoryResource)
     };
     (@ $upstream:ident, $ask:expr, $($type:ident)*) => {
         None$(.or_else(|| {

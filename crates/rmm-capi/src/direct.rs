@@ -9,7 +9,7 @@ use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
 use rmm_core::{
     AnyResource, DevicePtr, Error, Introspect as _, Resource as StreamOrdered, StreamRef,
 };
-use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_resources::{BackingMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 use crate::library::RMM_RS_UNKNOWN;
 
@@ -17,6 +17,7 @@ use crate::library::RMM_RS_UNKNOWN;
 #[derive(Debug)]
 pub(crate) enum Direct {
     OverAny(PoolMemoryResource<AnyResource>),
+    OverBacking(PoolMemoryResource<BackingMemoryResource>),
     OverCuda(PoolMemoryResource<CudaMemoryResource>),
     OverVirtual(PoolMemoryResource<VirtualMemoryResource>),
     /// Another resource, which is called through its type-erased handle.
@@ -28,6 +29,7 @@ macro_rules! call {
     ($direct:expr, $any:expr, |$resource:ident| $call:expr) => {
         match $direct {
             Direct::OverAny($resource) => $call,
+            Direct::OverBacking($resource) => $call,
             Direct::OverCuda($resource) => $call,
             Direct::OverVirtual($resource) => $call,
             Direct::Not => {
@@ -43,6 +45,7 @@ macro_rules! on_pool {
     ($direct:expr, |$pool:ident| $call:expr) => {
         match $direct {
             Direct::OverAny($pool) => Some($call),
+            Direct::OverBacking($pool) => Some($call),
             Direct::OverCuda($pool) => Some($call),
             Direct::OverVirtual($pool) => Some($call),
             Direct::Not => None,
@@ -55,6 +58,8 @@ macro_rules! first_pool {
     ($any:expr, $find:ident) => {
         if let Some(pool) = $any.$find::<PoolMemoryResource<AnyResource>>() {
             Direct::OverAny(pool.clone())
+        } else if let Some(pool) = $any.$find::<PoolMemoryResource<BackingMemoryResource>>() {
+            Direct::OverBacking(pool.clone())
         } else if let Some(pool) = $any.$find::<PoolMemoryResource<CudaMemoryResource>>() {
             Direct::OverCuda(pool.clone())
         } else if let Some(pool) = $any.$find::<PoolMemoryResource<VirtualMemoryResource>>() {

@@ -110,6 +110,15 @@ pub struct PoolFigures {
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
 unsafe impl Sized for PoolFigures {}
 
+/// Makes the pool to begin with: over virtual memory where the current device has it, and over
+/// `cudaMalloc` elsewhere. It has no limit, and holds no memory yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_default_pool_new(out: *mut *const Resource) -> Status {
+    let build = || Ok(Resource::base(AnyResource::new(rmm_adaptors::default_pool()?)));
+    // SAFETY: the crate's contract.
+    unsafe { resource::make(out, build) }
+}
+
 /// Makes a pool over the upstream. `options` may be null.
 ///
 /// Source: `rmm::mr::pool_memory_resource`.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rmm_core::{
     AnyResource, DevicePtr, Error, Introspect, MemoryCaps, StreamRef, SyncResource as _,
 };
-use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_resources::{BackingMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 use crate::callbacks::Foreign;
 use crate::control;
@@ -108,13 +108,19 @@ impl Resource {
         // What this crate and the specifications stack is of one of these types.
         let any = upstream.downcast_ref::<AnyResource<()>>().cloned();
         let device = || upstream.downcast_ref::<AnyResource>().cloned().map(AnyResource::narrow);
+        let backing = || upstream.downcast_ref::<BackingMemoryResource>().map(AnyResource::of);
         let cuda = || upstream.downcast_ref::<CudaMemoryResource>().map(AnyResource::of);
         let r#virtual = || upstream.downcast_ref::<VirtualMemoryResource>().map(AnyResource::of);
         // One without stream order is used through `Synchronized` alone.
         let foreign = upstream.downcast_ref::<Foreign>().filter(|foreign| foreign.is_ordered());
         let of_other = || foreign.map(AnyResource::of);
         let of_pool = || control::erased(upstream);
-        any.or_else(device).or_else(cuda).or_else(r#virtual).or_else(of_other).or_else(of_pool)
+        any.or_else(device)
+            .or_else(backing)
+            .or_else(cuda)
+            .or_else(r#virtual)
+            .or_else(of_other)
+            .or_else(of_pool)
     }
 }
 

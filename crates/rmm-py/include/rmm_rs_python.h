@@ -102,7 +102,8 @@
     X(rmm_rs_reservation_release)                  \
     X(rmm_rs_pool_on_pressure)                     \
     X(rmm_rs_pressure_callback_release)            \
-    X(rmm_rs_registered_resource_new)
+    X(rmm_rs_registered_resource_new)              \
+    X(rmm_rs_default_pool_new)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -8,12 +8,12 @@ use pyo3::types::{PyDict, PyTuple};
 use rmm_core::AnyResource;
 use rmm_core::sys::CuMemPool;
 use rmm_resources::{
-    CudaAsyncManagedMemoryResource as AsyncManaged, CudaAsyncMemoryResource as Async,
-    CudaAsyncPinnedMemoryResource as AsyncPinned, CudaAsyncViewMemoryResource as AsyncView,
-    CudaMemoryResource as Cuda, ExportHandleTypes, ManagedMemoryResource as Managed,
-    PinnedHostMemoryResource as Pinned, RegisteredHostMemoryResource as Registered,
-    SamHeadroomMemoryResource as SamHeadroom, SystemMemoryResource as System,
-    VirtualMemoryResource as Virtual,
+    BackingMemoryResource as Backing, CudaAsyncManagedMemoryResource as AsyncManaged,
+    CudaAsyncMemoryResource as Async, CudaAsyncPinnedMemoryResource as AsyncPinned,
+    CudaAsyncViewMemoryResource as AsyncView, CudaMemoryResource as Cuda, ExportHandleTypes,
+    ManagedMemoryResource as Managed, PinnedHostMemoryResource as Pinned,
+    RegisteredHostMemoryResource as Registered, SamHeadroomMemoryResource as SamHeadroom,
+    SystemMemoryResource as System, VirtualMemoryResource as Virtual,
 };
 
 use crate::kept::Kept;
@@ -64,6 +64,9 @@ plain! {
     /// The device's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand on: its blocks
     /// grow in place, and pages are returned one by one. Not in RMM.
     VirtualMemoryResource: Virtual::new();
+    /// What the default pool stands on: virtual memory where the current device has it, and
+    /// `cudaMalloc` elsewhere. Not in RMM.
+    BackingMemoryResource: Backing::new();
     /// The driver's pool of pinned host memory. Not in RMM's Python package.
     CudaAsyncPinnedMemoryResource: AsyncPinned::new();
 }
@@ -300,6 +303,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SystemMemoryResource>()?;
     module.add_class::<PinnedHostMemoryResource>()?;
     module.add_class::<VirtualMemoryResource>()?;
+    module.add_class::<BackingMemoryResource>()?;
     module.add_class::<RegisteredHostMemoryResource>()?;
     module.add_class::<CudaAsyncPinnedMemoryResource>()?;
     module.add_class::<CudaAsyncMemoryResource>()?;

@@ -93,6 +93,7 @@ table! {
     reservation: rmm_rs_pool_reserve rmm_rs_reservation_remaining rmm_rs_reservation_release;
     pressure: rmm_rs_pool_on_pressure rmm_rs_pressure_callback_release;
     base: rmm_rs_registered_resource_new;
+    pool: rmm_rs_default_pool_new;
 }
 
 /// The names of the table's functions, in their order.

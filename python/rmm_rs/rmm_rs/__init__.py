@@ -47,6 +47,7 @@ from rmm_rs import (  # isort: skip
 
 # Not in RMM.
 from rmm_rs._asleep import asleep as asleep  # isort: skip
+from rmm_rs._default_pool import default_pool as default_pool  # isort: skip
 from rmm_rs._report import report as report  # isort: skip
 from rmm_rs._rmm import (  # isort: skip
     Pressure as Pressure,

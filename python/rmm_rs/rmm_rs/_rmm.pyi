@@ -84,6 +84,9 @@ class PinnedHostMemoryResource(DeviceMemoryResource):
 class VirtualMemoryResource(DeviceMemoryResource):
     def __init__(self) -> None: ...
 
+class BackingMemoryResource(DeviceMemoryResource):
+    def __init__(self) -> None: ...
+
 class RegisteredHostMemoryResource(DeviceMemoryResource):
     def __new__(
         cls, threads: int | None = None, numa_node: int | str = "device"

@@ -147,6 +147,15 @@ def test_a_pool_sleeps_for_a_block() -> None:
     assert not pool.is_asleep and kept.tobytes() == b"a" * MIB
 
 
+def test_the_default_pool_sleeps(free: Callable[[], int]) -> None:
+    before = free()
+    pool = rmm_rs.default_pool()
+    assert free() == before, "it holds nothing yet"
+    kept = rmm_rs.DeviceBuffer(size=MIB, mr=pool)
+    with rmm_rs.asleep(pool, wait=True):
+        assert free() == before and kept.size == MIB
+
+
 def test_a_pool_that_sleeps_may_end() -> None:
     pool = virtual_pool()
     buffer = rmm_rs.DeviceBuffer(size=MIB, mr=pool)

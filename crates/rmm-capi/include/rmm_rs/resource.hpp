@@ -225,6 +225,10 @@ class RMM_RS_TYPE basic_resource {
 
   // Suballocators
 
+  /// The pool to begin with: over virtual memory where the current device has it, and over
+  /// cudaMalloc elsewhere.
+  [[nodiscard]] static basic_resource default_pool() { return made(&rmm_rs_default_pool_new); }
+
   /// A stream-ordered pool, which gives each stream its own free memory first and takes that of
   /// another stream in the order of events. As rmm::mr::pool_memory_resource.
   [[nodiscard]] static basic_resource pool(upstream_ref upstream, pool_options const& options = {})

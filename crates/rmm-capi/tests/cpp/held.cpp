@@ -39,6 +39,13 @@ TEST(a_preset_for_low_latency_doubles)
   pool.deallocate(legacy, second, 2 * MiB);
 }
 
+TEST(the_default_pool_sleeps)
+{
+  auto const pool = device_resource::default_pool();
+  use(pool, MiB);
+  CHECK(pool.pool_sleep(sleep_contents::discard, true) == pool.pool_wake());
+}
+
 TEST(a_trim_goes_through_the_stack)
 {
   auto const lower = cuda_pool();

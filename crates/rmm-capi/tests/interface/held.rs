@@ -173,6 +173,24 @@ fn a_pool_of_a_specification_sleeps_too() {
 }
 
 #[test]
+fn the_default_pool_is_a_pool() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let made_so = made(|out| c!(rmm_rs_default_pool_new(out))).expect("a pool");
+    for pool in [made_so, of_spec("pool"), of_spec("limiting(pool, limit=1GiB)")] {
+        use_and_free(&pool, 1 << 20);
+        let held = of(&pool);
+        assert!(held > 0, "it is known as a pool");
+        assert_eq!(c!(rmm_rs_resource_trim_blocking(pool.0, u64::MAX, ptr::null_mut())), 0);
+        assert_eq!(c!(rmm_rs_pool_sleep(pool.0, ptr::null(), ptr::null_mut())), RMM_RS_OK);
+        assert_eq!(number(rmm_rs_pool_wake, &pool), (RMM_RS_OK, held));
+        let reserved = made(|out| c!(rmm_rs_pool_reserve(pool.0, 256, out))).expect("memory");
+        assert_eq!(number(rmm_rs_reservation_remaining, &reserved), (RMM_RS_OK, 256));
+    }
+    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+#[test]
 fn a_reservation_serves_what_it_has() {
     let machine = Machine::new();
     let _entered = machine.enter();

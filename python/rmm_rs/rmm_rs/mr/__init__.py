@@ -36,6 +36,7 @@ from rmm_rs.pylibrmm.memory_resource import (
 # Not in RMM, and so not in `__all__`.
 from rmm_rs.pylibrmm.memory_resource._memory_resource import (
     AlignedResourceAdaptor as AlignedResourceAdaptor,
+    BackingMemoryResource as BackingMemoryResource,
     Budget as Budget,
     CudaAsyncPinnedMemoryResource as CudaAsyncPinnedMemoryResource,
     FallbackMemoryResource as FallbackMemoryResource,

@@ -12,6 +12,7 @@ from rmm_rs._cuda.gpu import CUDARuntimeError, getDevice, setDevice
 from rmm_rs._rmm import (
     AlignedResourceAdaptor,
     ArenaMemoryResource,
+    BackingMemoryResource,
     BinningMemoryResource,
     Budget,
     CallbackMemoryResource,
@@ -53,6 +54,7 @@ from rmm_rs._rmm import (
 __all__ = [
     "AlignedResourceAdaptor",
     "ArenaMemoryResource",
+    "BackingMemoryResource",
     "BinningMemoryResource",
     "Budget",
     "CallbackMemoryResource",
