@@ -21,7 +21,8 @@ const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 /// So many pieces are mapped for one request at most, about a millisecond's.
 const MOST_PIECES: u64 = 24;
 
-/// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, less than 5 %.
+/// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, so less
+/// than 5 %.
 const SURPLUS_FRACTION: u64 = 21;
 /// The least that it keeps beyond, in small pools.
 const LEAST_SURPLUS: u64 = 8 << 20;

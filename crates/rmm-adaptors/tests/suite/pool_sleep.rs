@@ -97,6 +97,20 @@ fn discarded_contents_cost_no_copy() {
 }
 
 #[test]
+fn a_pool_of_less_than_a_page_sleeps() {
+    let machine = description(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let upstream = VirtualMemoryResource::new().expect("virtual memory");
+    let pool = PoolMemoryResource::builder(upstream).initial_size(mib(1)).build().expect("a pool");
+    let stream = stream();
+    let block = allocate(&pool, &stream, 1000);
+    sleep(&pool, Contents::ToHost).expect("it falls asleep");
+    pool.wake().expect("it wakes up");
+    free(&pool, &stream, block, 1000);
+    machine.assert_no_violations();
+}
+
+#[test]
 fn no_address_is_handed_out_while_the_pool_sleeps() {
     let machine = description(Schedule::Eager).build();
     let _entered = machine.enter();

@@ -18,6 +18,7 @@ use crate::model::handle::Hint;
 use crate::model::operation::Operation;
 use crate::model::vector_clock::Point;
 use crate::model::violation::{Access, ViolationKind};
+use crate::model::virtual_memory::GRANULARITY;
 
 /// The annotation hooks of the software driver's table.
 pub(crate) static ANNOTATIONS: Annotations = Annotations {
@@ -67,7 +68,9 @@ fn on_memory_named(pointer: CuDevicePtr, bytes: usize, name: Option<&str>) {
 
 fn on_suspended(pointer: CuDevicePtr, bytes: usize, is_suspended: bool) {
     let start = address(pointer);
-    let range = start..start.saturating_add(bytes);
+    // Memory is mapped and unmapped in whole units.
+    let end = start.saturating_add(bytes).checked_next_multiple_of(GRANULARITY);
+    let range = start..end.unwrap_or(usize::MAX);
     with_checking_machine(&[Hint::Address(start)], |session| {
         session.checks.suspended.set(range, is_suspended);
     });
