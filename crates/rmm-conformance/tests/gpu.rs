@@ -22,6 +22,8 @@ mod pair;
 mod peers;
 #[path = "gpu/run.rs"]
 mod run;
+#[path = "gpu/siblings.rs"]
+mod siblings;
 #[path = "gpu/small.rs"]
 mod small;
 #[path = "gpu/spacious.rs"]

@@ -181,4 +181,18 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         replacement: "self.oldest = point;",
         breaks: "a search passes by a list that has what it looks for",
     },
+    Mutant {
+        name: "slab-leaves-the-part-behind-it",
+        file: ZONES,
+        original: "&& its == list",
+        replacement: "&& its != list",
+        breaks: "free neighbours of one list stay apart where a slab ends with its block",
+    },
+    Mutant {
+        name: "last-part-joins-no-large-block",
+        file: ZONES,
+        original: "        if far.is_none_or(|far| self.nodes.get(far).zone == Zone::Large) {\n            self.enlarge(id);",
+        replacement: "        if far.is_none_or(|far| self.nodes.get(far).zone == Zone::Large) {\n            let (list, point) = self.delist(id);\n            self.nodes.get_mut(id).zone = Zone::Large;\n            self.enlist(id, list, point);",
+        breaks: "free neighbours of one list stay apart where a slab was between large blocks",
+    },
 ];

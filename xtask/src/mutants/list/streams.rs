@@ -4,6 +4,9 @@ use crate::mutants::mutant::Mutant;
 
 const TIMELINE: &str = "crates/rmm-adaptors/src/pool/timeline.rs";
 const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
+const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
+const TURNS: &str = "crates/rmm-adaptors/src/pool/reclaim_turns.rs";
+const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
 const LISTS: &str = "crates/rmm-adaptors/src/pool/heap/lists.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
@@ -34,5 +37,26 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "            its.is_listed = false;\n",
         replacement: "",
         breaks: "what a stream frees is found by no other",
+    },
+    Mutant {
+        name: "turns-never-begin",
+        file: LADDER,
+        original: "if others_hold_enough && session.has_called() {",
+        replacement: "if others_hold_enough && !session.has_called() {",
+        breaks: "what other streams are done with lies apart until the pool runs short again",
+    },
+    Mutant {
+        name: "turns-have-no-end",
+        file: TURNS,
+        original: "self.left -= 1;",
+        replacement: "self.left -= 0;",
+        breaks: "a pool that was short once asks the driver for ever",
+    },
+    Mutant {
+        name: "turn-asks-and-takes-nothing",
+        file: PROBE,
+        original: "            self.heap.reclaim(list, done, RECLAIM_BATCH);\n            if self.heap",
+        replacement: "            let _ = done;\n            if self.heap",
+        breaks: "a turn asks the driver and leaves memory where it is",
     },
 ];
