@@ -193,6 +193,11 @@ impl Heap {
         self.lists.add()
     }
 
+    /// Whether more than one stream has had a list.
+    pub(super) fn is_of_several_streams(&self) -> bool {
+        self.lists.len() > 2
+    }
+
     /// The lists that hold blocks, without the idle one.
     pub(super) fn occupied(&self) -> impl Iterator<Item = ListId> + '_ {
         self.lists.occupied()

@@ -56,13 +56,12 @@ pub(super) fn allocate_slow(
     let _context = core.context.enter()?;
     let _relaxed = RelaxedCapture::enter();
     session.statistics.slow_allocations += 1;
-    let others_hold_enough = session.others_hold(request.list, request.size);
     // The lock is released now and then: the list must stay the stream's until the last call to
     // upstream has returned or panicked.
     session.timeline.pin(request.list);
     let outcome = catch_unwind(AssertUnwindSafe(|| climb_under_pressure(session, request)));
     session.timeline.unpin(request.list);
-    if others_hold_enough && session.has_called() {
+    if session.heap.is_of_several_streams() && session.has_called() {
         session.reclaim_turns.begin();
     }
     outcome.unwrap_or_else(|panic| resume_unwind(panic))

@@ -80,13 +80,6 @@ impl PoolState {
         }
     }
 
-    /// Whether other streams have freed at least `size` bytes that have not become idle.
-    pub(super) fn others_hold(&self, own: ListId, size: u64) -> bool {
-        let heap = &self.heap;
-        let in_reach = heap.live() + heap.free_bytes(own) + heap.free_bytes(ListId::ANY_STREAM);
-        own != ListId::ANY_STREAM && heap.reserved().saturating_sub(in_reach) >= size
-    }
-
     /// Asks the driver what is complete of what was freed on the stream whose turn it is, unless
     /// that is the stream of `own`, and makes it idle. The pool's context must be current.
     pub(super) fn reclaim_in_turn(&mut self, own: ListId) {

@@ -28,7 +28,7 @@ pub(super) struct ReclaimTurns {
 }
 
 impl ReclaimTurns {
-    /// A request has called upstream, though other streams had freed as much as it needs.
+    /// A request has called upstream, in a pool of several streams.
     pub(super) fn begin(&mut self) {
         self.left = TURNS;
     }

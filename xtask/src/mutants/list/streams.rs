@@ -41,8 +41,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "turns-never-begin",
         file: LADDER,
-        original: "if others_hold_enough && session.has_called() {",
-        replacement: "if others_hold_enough && !session.has_called() {",
+        original: "if session.heap.is_of_several_streams() && session.has_called() {",
+        replacement: "if session.heap.is_of_several_streams() && !session.has_called() {",
         breaks: "what other streams are done with lies apart until the pool runs short again",
     },
     Mutant {
