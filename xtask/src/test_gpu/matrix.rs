@@ -36,13 +36,14 @@ const CUDARC: &str = "cudarc";
 /// The modules of the test program whose tests are about one kind of stream and one resource; all
 /// others choose these themselves.
 const SUITE: [&str; 2] = ["small::", "spacious::"];
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "devices::",
     "driver::",
     "exit::",
     "export::",
     "merged_lists::",
     "peers::",
+    "siblings::",
     "stress::",
     "timing::",
 ];
