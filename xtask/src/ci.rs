@@ -15,20 +15,20 @@ use crate::steps::Steps;
 use crate::test::Extent;
 use crate::{deny, python, readme, rmm_tests, test, tidy};
 
-/// Packages outside the default members, and the command that is enough for each: the first cannot
-/// be linked where there is no CUDA, the second consists of assertions that the compiler checks,
-/// the third needs a C++ compiler, and the others need cudarc, whose build the second has paid for:
-/// tests with the newest one, a check with all that are supported, and a program of cudarc's on a
-/// library that is loaded in the driver's place.
-const APART: [(&str, &[&str]); 7] = [
-    ("rmm-interop-cuda-sys", &["check"]),
+/// Packages outside the default members, and the command that is enough for each: the first
+/// consists of assertions that the compiler checks, the second needs a C++ compiler, and the others
+/// need cudarc, whose build the first has paid for: tests with the newest one, and a program of
+/// cudarc's on a library that is loaded in the driver's place.
+const APART: [(&str, &[&str]); 4] = [
     ("rmm-sys-oracle", &["test"]),
-    ("rmm-capi", &["clippy", "--all-targets"]),
     ("rmm-capi", &["test"]),
     ("rmm-interop-cudarc", &["test", "--features", "checked-alone"]),
-    ("rmm-interop-cudarc", &["check", "--all-features"]),
     ("rmm-preload", &["test"]),
 ];
+
+/// Packages that clippy cannot check with the others: the first cannot be linked where there is no
+/// CUDA, and the second needs its headers.
+const APART_FROM_CLIPPY: [&str; 2] = ["rmm-interop-cuda-sys", CUDA_CORE];
 
 /// Its build reads the headers of CUDA 13, by way of libclang.
 const CUDA_CORE: &str = "rmm-interop-cuda-core";
@@ -50,20 +50,27 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
     let metadata = metadata::read()?;
+    let extent = if args.test.all { Extent::All } else { Extent::Ci };
     let mut steps = Steps::default();
     steps.run("formatting", cargo().args(["fmt", "--all", "--", "--check"]));
     steps.check("tidy", || tidy::check(&root));
-    steps.run(
-        "clippy",
-        cargo().args(["clippy", "--all-targets", "--all-features", "--", "-D", "warnings"]),
-    );
+    let mut clippy = cargo();
+    clippy.args(["clippy", "--workspace", "--all-targets", "--all-features"]);
+    clippy.args(APART_FROM_CLIPPY.iter().flat_map(|package| ["--exclude", *package]));
+    // The extension module needs no interpreter to compile.
+    clippy.env("PYO3_NO_PYTHON", "1");
+    steps.run("clippy", clippy.args(["--", "-D", "warnings"]));
+    steps.run("check rmm-interop-cuda-sys", cargo().args(["check", "-p", "rmm-interop-cuda-sys"]));
     steps.check("dependencies", || deny::check(&root));
     // Before the packages apart: their tests in C++ find the wheels that this installs.
     let rmm_tests = "rmm-tests over small checkouts";
     if let Some(why) = rmm_tests::missing(&root) {
         steps.skip(rmm_tests, why);
     } else {
-        let args = rmm_tests::Args::default();
+        let args = match extent {
+            Extent::All => rmm_tests::Args::default(),
+            Extent::Quick | Extent::Ci => rmm_tests::Args::for_change(),
+        };
         steps.check(rmm_tests, || rmm_tests::run_sample(&args, &root));
     }
     for (package, command) in APART {
@@ -74,8 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     add_cuda_core(&mut steps);
-    add_python(&mut steps, &root);
-    let extent = if args.test.all { Extent::All } else { Extent::Ci };
+    add_python(&mut steps, &root, extent);
     test::add_steps(&args.test, extent, &mut steps)?;
     // Every interleaving of a few threads, which a build for it alone explores.
     steps.run(
@@ -103,16 +109,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.finish()
 }
 
-/// Checks the extension module, which needs no interpreter to compile, and tests the package where
-/// there is one.
-fn add_python(steps: &mut Steps, root: &Path) {
-    let mut clippy = cargo();
-    clippy.args(["clippy", "-p", "rmm-py", "--all-targets", "--", "-D", "warnings"]);
-    steps.run("clippy rmm-py", clippy.env("PYO3_NO_PYTHON", "1"));
+/// Tests the Python package where there is an interpreter.
+fn add_python(steps: &mut Steps, root: &Path, extent: Extent) {
     if let Some(why) = python::missing() {
         return steps.skip("python", why);
     }
-    steps.check("python", || python::run(&python::Args::default()));
+    let args = match extent {
+        Extent::All => python::Args::for_release(),
+        Extent::Quick | Extent::Ci => python::Args::for_change(),
+    };
+    steps.check("python", || python::run(&args));
     // With the wheel that was built just now.
     let args = rmm_tests::Args::default();
     steps.check("rmm-tests, Python", || rmm_tests::run_python_sample(&args, root));

@@ -21,6 +21,11 @@ const TAG: &str = "import sys, sysconfig
 threaded = 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''
 print(f'cp{sys.version_info[0]}{sys.version_info[1]}{threaded}')";
 
+/// The profile of what users get.
+const DIST: &str = "dist";
+/// The profile of what is built for its tests alone.
+pub(crate) const DEV: &str = "dev";
+
 /// Options of `cargo xtask python`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -28,14 +33,23 @@ pub(crate) struct Args {
     /// that is named tests it
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: Vec<PathBuf>,
+    /// The profile of cargo that the extension module is built with: `dist` takes two minutes
+    #[arg(long, value_name = "NAME", default_value = DIST)]
+    profile: String,
     /// Further arguments of pytest, such as `-k buffers`
     #[arg(last = true)]
     pytest: Vec<String>,
 }
 
-impl Default for Args {
-    fn default() -> Self {
-        Self { python: vec!["python3".into()], pytest: Vec::new() }
+impl Args {
+    /// As a change is tested: with assertions and without optimisation.
+    pub(crate) fn for_change() -> Self {
+        Self { python: vec!["python3".into()], profile: DEV.to_owned(), pytest: Vec::new() }
+    }
+
+    /// As what is published is tested.
+    pub(crate) fn for_release() -> Self {
+        Self { profile: DIST.to_owned(), ..Self::for_change() }
     }
 }
 
@@ -65,7 +79,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let first = interpreters.first().context("an interpreter")?;
     let audited = folder.join("audited");
     empty(&audited)?;
-    let wheel = wheel::check(first, &build_wheel(&root, first)?, &audited)?;
+    let wheel = build_wheel(&root, first, &args.profile)?;
+    if args.profile == DIST {
+        wheel::check_size(&wheel)?;
+    }
+    let wheel = wheel::check(first, &wheel, &audited)?;
 
     for interpreter in &interpreters {
         run_step(pip(interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
@@ -81,16 +99,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     plugin::run(&root, &folder, first, &wheel)
 }
 
-/// Builds the wheel with the interpreter of that environment, and returns its path.
+/// Builds the wheel with the interpreter of that environment and a profile of cargo, and returns
+/// its path.
 ///
 /// # Errors
 ///
 /// If a command fails.
-pub(crate) fn build_wheel(root: &Path, interpreter: &Path) -> Result<PathBuf> {
+pub(crate) fn build_wheel(root: &Path, interpreter: &Path, profile: &str) -> Result<PathBuf> {
     let wheels = root.join("target/python/wheels");
     empty(&wheels)?;
     let mut build = Command::new(interpreter);
-    build.args(["-m", "maturin", "build", "--quiet", "--out"]).arg(&wheels);
+    build.args(["-m", "maturin", "build", "--quiet", "--profile", profile]);
+    build.arg("--out").arg(&wheels);
     run_step(build.current_dir(root.join("python/rmm_rs")))?;
     let mut entries = std::fs::read_dir(&wheels).context(wheels.display())?;
     let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?.path();

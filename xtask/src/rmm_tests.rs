@@ -205,7 +205,7 @@ fn build_and_run(args: &Args, session: &Session) -> Result<Vec<Row>> {
         rows.extend(broken);
     }
     if args.over != Some(Over::Rmm) {
-        let (built, broken) = ours::build(session, args.fixtures.as_deref())?;
+        let (built, broken) = ours::build(session, args)?;
         jobs.extend(built);
         rows.extend(broken);
     }

@@ -2,10 +2,10 @@
 //!
 //! - quick, `cargo xtask test`: default features once, and the facade's documentation tests; what a
 //!   newcomer waits for
-//! - continuous integration, `cargo xtask ci`: compile-fail suites, all features, one more schedule
-//!   of the software device, all documentation tests
-//! - everything, `cargo xtask test --all` and `cargo xtask ci --all`: more schedules, documentation
-//!   tests without features
+//! - continuous integration, `cargo xtask ci`: compile-fail suites, all features under another
+//!   schedule of the software device, all documentation tests
+//! - everything, `cargo xtask test --all` and `cargo xtask ci --all`: more schedules, sets of
+//!   features, documentation tests without features
 
 mod features;
 
@@ -90,12 +90,13 @@ pub(crate) fn add_steps(args: &Args, extent: Extent, steps: &mut Steps) -> Resul
     let runner = Runner::choose(args.no_nextest || env::var_os("RMM_NO_NEXTEST").is_some());
     let compile_fail: &[&str] = if extent == Extent::Quick { &COMPILE_FAIL } else { &[] };
     steps.run("tests", &mut runner.tests(&[], &[], compile_fail));
+    let mut seeds = 1..=args.seeds.unwrap_or(extent.seeds());
     if extent > Extent::Quick {
-        add_feature_steps(&metadata, runner, extent, steps);
+        add_feature_steps(&metadata, runner, extent, seeds.next(), steps);
     }
     let packages: Vec<&str> =
         SCHEDULE_DEPENDENT.into_iter().filter(|name| metadata.member(name).is_some()).collect();
-    for seed in 1..=args.seeds.unwrap_or(extent.seeds()) {
+    for seed in seeds {
         let name = format!("tests, schedule {seed}");
         if packages.is_empty() {
             steps.skip(name, "no package depends on the schedule");
@@ -115,9 +116,15 @@ pub(crate) fn add_steps(args: &Args, extent: Extent, steps: &mut Steps) -> Resul
     Ok(())
 }
 
-/// Tests with all features, and what lies between none and all. Without features the first step has
-/// run: no package has any by default.
-fn add_feature_steps(metadata: &Metadata, runner: Runner, extent: Extent, steps: &mut Steps) {
+/// Tests with all features, under a schedule of their own, and what lies between none and all.
+/// Without features the first step has run: no package has any by default.
+fn add_feature_steps(
+    metadata: &Metadata,
+    runner: Runner,
+    extent: Extent,
+    seed: Option<u64>,
+    steps: &mut Steps,
+) {
     let sets = features::sets(metadata);
     if sets.is_empty() {
         steps.skip("feature sets", "no package has features");
@@ -126,7 +133,15 @@ fn add_feature_steps(metadata: &Metadata, runner: Runner, extent: Extent, steps:
     let packages: Vec<&str> = sets.iter().map(|set| set.package.as_str()).collect();
     let all = packages.iter().flat_map(|package| ["-p", *package]).chain(["--all-features"]);
     let all: Vec<&str> = all.collect();
-    steps.run("tests, all features", &mut runner.tests(&all, &[], &COMPILE_FAIL));
+    let mut tests = runner.tests(&all, &[], &COMPILE_FAIL);
+    if let Some(seed) = seed {
+        tests.env("RMM_SIM_SEED", seed.to_string());
+    }
+    let schedule = seed.map(|seed| format!(", schedule {seed}")).unwrap_or_default();
+    steps.run(format!("tests, all features{schedule}"), &mut tests);
+    if extent < Extent::All {
+        return;
+    }
     for set in &sets {
         for list in &set.between {
             let name = format!("{}, check {list}", set.package);
@@ -134,12 +149,10 @@ fn add_feature_steps(metadata: &Metadata, runner: Runner, extent: Extent, steps:
             check.args(["check", "--all-targets", "-p", &set.package, "--no-default-features"]);
             steps.run(name, check.args(["--features", list]));
         }
-        if extent == Extent::All {
-            let mut doctests = cargo();
-            offline(&mut doctests).args(["test", "--doc", "-p", &set.package]);
-            let name = format!("{}, doctests without features", set.package);
-            steps.run(name, doctests.arg("--no-default-features"));
-        }
+        let mut doctests = cargo();
+        offline(&mut doctests).args(["test", "--doc", "-p", &set.package]);
+        let name = format!("{}, doctests without features", set.package);
+        steps.run(name, doctests.arg("--no-default-features"));
     }
 }
 

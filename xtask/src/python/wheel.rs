@@ -37,17 +37,27 @@ const SYSTEM: [&str; 8] = [
     "libstdc++.so",
 ];
 
-/// Checks the wheel, and returns the one that `auditwheel` makes of it, in `folder`. Where pip
-/// cannot fetch the tools, only the size is checked, and it says so.
+/// Checks the size of a wheel that is built as users get it.
 ///
 /// # Errors
-/// If a check fails.
-pub(super) fn check(interpreter: &Path, wheel: &Path, folder: &Path) -> Result<PathBuf> {
+///
+/// If it is too large.
+pub(super) fn check_size(wheel: &Path) -> Result<()> {
     let bytes = wheel.metadata().context(wheel.display())?.len();
     println!("{} has {bytes} bytes", wheel.display());
     if bytes > LARGEST {
         return Err(format!("the wheel has {bytes} bytes, of at most {LARGEST}").into());
     }
+    Ok(())
+}
+
+/// Checks the wheel, and returns the one that `auditwheel` makes of it, in `folder`. Where pip
+/// cannot fetch the tools nothing is checked, and it says so.
+///
+/// # Errors
+///
+/// If a check fails.
+pub(super) fn check(interpreter: &Path, wheel: &Path, folder: &Path) -> Result<PathBuf> {
     if let Err(error) = run_step(pip(interpreter).args(TOOLS)) {
         println!(
             "skipped: the checks of ABI, libraries and tag: pip cannot fetch the tools ({error})"

@@ -3,6 +3,8 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
+
 use super::expected::matches;
 
 /// How many devices the software driver has: two, for the tests that need them.
@@ -18,6 +20,41 @@ pub(super) enum Over {
     Rmm,
     /// Our resources: the typed suites
     Ours,
+}
+
+/// Where ours lie in a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Place {
+    /// Ours, and nothing else
+    Alone,
+    /// Below RMM's statistics adaptor
+    Statistics,
+    /// Below RMM's pool
+    Pool,
+    /// Above RMM's `cudaMalloc` resource and statistics adaptor, through C functions
+    OverRmm,
+}
+
+impl Place {
+    /// The name on a command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Statistics => "statistics",
+            Self::Pool => "pool",
+            Self::OverRmm => "over-rmm",
+        }
+    }
+
+    /// The class of the fixture for it.
+    pub(super) fn fixture(self) -> &'static str {
+        match self {
+            Self::Alone => "rmm_rs_tests::alone",
+            Self::Statistics => "rmm_rs_tests::under_statistics",
+            Self::Pool => "rmm_rs_tests::under_pool",
+            Self::OverRmm => "rmm_rs_tests::over_rmm",
+        }
+    }
 }
 
 /// Options of `cargo xtask rmm-tests`.
@@ -41,6 +78,9 @@ pub(crate) struct Args {
     /// Run the C++ tests over these alone; over both if left out
     #[arg(long)]
     pub(super) over: Option<Over>,
+    /// Run them over ours in this place of a stack alone, or in these; in all if left out
+    #[arg(long, value_name = "PLACE")]
+    pub(super) place: Vec<Place>,
     /// Only the test programs, or files of Python tests, with such names, in which `*` stands for
     /// any text
     #[arg(long, value_name = "PATTERN")]
@@ -89,6 +129,7 @@ impl Default for Args {
             gpu: false,
             interpreter: None,
             over: None,
+            place: Vec::new(),
             program: None,
             jobs: None,
             per_thread_default_stream: false,
@@ -105,6 +146,16 @@ impl Default for Args {
 }
 
 impl Args {
+    /// As a change is tested: ours alone, and above RMM's.
+    pub(crate) fn for_change() -> Self {
+        Self { place: vec![Place::Alone, Place::OverRmm], ..Self::default() }
+    }
+
+    /// The places of ours in a stack that the user wants.
+    pub(super) fn places(&self) -> &[Place] {
+        if self.place.is_empty() { Place::value_variants() } else { &self.place }
+    }
+
     /// Whether a program, or a file of tests, is one of those that the user wants.
     pub(super) fn wants(&self, name: &str) -> bool {
         self.program.as_ref().is_none_or(|pattern| matches(pattern, name))
@@ -146,6 +197,14 @@ mod tests {
         assert_eq!(checkout("x --python"), None);
         assert_eq!(checkout("x --cpp b"), None);
         assert_eq!(parse("x --python a -- -k pool").unwrap().pytest, ["-k", "pool"]);
+    }
+
+    #[test]
+    fn places_have_the_names_of_the_command_line() {
+        for place in Place::value_variants() {
+            assert_eq!(parse(&format!("x --place {}", place.name())).unwrap().places(), [*place]);
+        }
+        assert_eq!(parse("x").unwrap().places(), Place::value_variants());
     }
 
     #[test]

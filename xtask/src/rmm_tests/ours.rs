@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::stacks::{ADAPTORS, RESOURCES, VARIANTS};
+use super::args::{Args, Place};
 use super::compile::Call;
 use super::result::{Over, Row};
 use super::session::{Job, Session, broken, not_run};
@@ -15,18 +16,7 @@ use crate::error::{Context as _, Result};
 #[path = "../../../crates/rmm-spec/src/stacks.rs"]
 mod stacks;
 
-/// Where ours lie in a stack, and the fixture for it.
-const PLACES: [(&str, &str); 4] = [
-    ("alone", "rmm_rs_tests::alone"),
-    ("statistics", "rmm_rs_tests::under_statistics"),
-    ("pool", "rmm_rs_tests::under_pool"),
-    (OVER_RMM, "rmm_rs_tests::over_rmm"),
-];
-
-/// The place above RMM's `cudaMalloc` resource and statistics adaptor, through C functions.
-const OVER_RMM: &str = "over-rmm";
-
-/// What of ours is tested in that place: the fixture makes each of them.
+/// What of ours is tested above RMM's resources: the fixture makes each of them.
 const UPPER: [&str; 9] = [
     "pool",
     "arena",
@@ -69,7 +59,7 @@ fn resources() -> impl Iterator<Item = (&'static str, String)> {
 /// # Errors
 ///
 /// If a file cannot be read or written, or there is no suite.
-pub(super) fn build(session: &Session, fixture: Option<&Path>) -> Result<(Vec<Job>, Vec<Row>)> {
+pub(super) fn build(session: &Session, args: &Args) -> Result<(Vec<Job>, Vec<Row>)> {
     let Some(headers) = &session.libraries.headers else {
         let reason = "there is no C interface (rmm-capi)".to_owned();
         return Ok((Vec::new(), vec![not_run("typed suites over ours", reason)]));
@@ -79,6 +69,7 @@ pub(super) fn build(session: &Session, fixture: Option<&Path>) -> Result<(Vec<Jo
         return Err("no header of the checkout's tests registers a typed suite".into());
     }
     let ours = session.sources.join("ours");
+    let fixture = args.fixtures.as_deref();
     let fixture = fixture.map_or_else(|| ours.join("fixtures.hpp"), Path::to_path_buf);
     let fixture = fs::canonicalize(&fixture).context(fixture.display())?;
     let generated = session.folder.join("generated");
@@ -93,24 +84,24 @@ pub(super) fn build(session: &Session, fixture: Option<&Path>) -> Result<(Vec<Jo
         &includes,
         &session.defines,
     )];
-    for (place, class) in PLACES {
+    for place in args.places() {
         for group in &groups {
             let name = group[0].header.with_extension("").to_string_lossy().replace('/', "_");
-            let source = generated.join(format!("{place}_{name}.cpp"));
-            write_if_changed(&source, &instantiation(group, &fixture, class))?;
-            let what = format!("{} over ours, {place}", group[0].header.display());
+            let source = generated.join(format!("{}_{name}.cpp", place.name()));
+            write_if_changed(&source, &instantiation(group, &fixture, place.fixture()))?;
+            let what = format!("{} over ours, {}", group[0].header.display(), place.name());
             calls.push(session.builder.compile(&what, &source, &includes, &session.defines));
         }
     }
     let results = session.builder.make(&calls);
     if let Err(error) = &results[0] {
-        return Ok((Vec::new(), vec![broken(over("alone", "main"), "ours/main.cpp", error)]));
+        return Ok((Vec::new(), vec![broken(over(Place::Alone, "main"), "ours/main.cpp", error)]));
     }
 
     let (mut rows, mut programs) = (Vec::new(), Vec::new());
     let main = calls[0].output.clone();
     let parts = calls[1..].chunks(groups.len()).zip(results[1..].chunks(groups.len()));
-    for ((place, _), (calls, results)) in PLACES.into_iter().zip(parts) {
+    for (&place, (calls, results)) in args.places().iter().zip(parts) {
         let mut objects = vec![main.clone()];
         let mut tests = 0;
         for ((call, result), group) in calls.iter().zip(results).zip(&groups) {
@@ -120,7 +111,7 @@ pub(super) fn build(session: &Session, fixture: Option<&Path>) -> Result<(Vec<Jo
                     tests += group.iter().map(|suite| suite.tests).sum::<usize>();
                 }
                 Err(error) => {
-                    let name = format!("ours/{place}/{}", group[0].header.display());
+                    let name = format!("ours/{}/{}", place.name(), group[0].header.display());
                     rows.push(broken(over(place, &name), &name, error));
                 }
             }
@@ -134,7 +125,8 @@ pub(super) fn build(session: &Session, fixture: Option<&Path>) -> Result<(Vec<Jo
     for ((place, tests, link), result) in programs.into_iter().zip(session.builder.make(&links)) {
         match result {
             Err(error) => {
-                rows.push(broken(over(place, "program"), &format!("ours/{place}"), &error));
+                let name = format!("ours/{}", place.name());
+                rows.push(broken(over(place, "program"), &name, &error));
             }
             Ok(()) => jobs.extend(jobs_of(place, tests, &link.output)),
         }
@@ -142,8 +134,8 @@ pub(super) fn build(session: &Session, fixture: Option<&Path>) -> Result<(Vec<Jo
     Ok((jobs, rows))
 }
 
-fn program(session: &Session, place: &str, objects: &[PathBuf]) -> Call {
-    let output = session.folder.join("programs").join(format!("ours_{place}"));
+fn program(session: &Session, place: Place, objects: &[PathBuf]) -> Call {
+    let output = session.folder.join("programs").join(format!("ours_{}", place.name()));
     let mut call = session.link_program(&output, objects, &["rmm_rs"]);
     // Each header is in a source of its own, and may define a function that is not inline.
     call.command.push("-Wl,--allow-multiple-definition".into());
@@ -151,8 +143,8 @@ fn program(session: &Session, place: &str, objects: &[PathBuf]) -> Call {
 }
 
 /// The resources that are tested in a place, and the variables that say so to the program.
-fn tested_in(place: &str) -> Vec<(&'static str, Vec<Variable>)> {
-    if place == OVER_RMM {
+fn tested_in(place: Place) -> Vec<(&'static str, Vec<Variable>)> {
+    if place == Place::OverRmm {
         let variable = |name: &'static str| ("RMM_RS_TESTED_OVER", name.to_owned());
         return UPPER.into_iter().map(|name| (name, vec![variable(name)])).collect();
     }
@@ -171,7 +163,7 @@ fn tested_in(place: &str) -> Vec<(&'static str, Vec<Variable>)> {
 }
 
 /// A run for each resource.
-fn jobs_of(place: &'static str, tests: usize, program: &Path) -> impl Iterator<Item = Job> {
+fn jobs_of(place: Place, tests: usize, program: &Path) -> impl Iterator<Item = Job> {
     tested_in(place).into_iter().map(move |(name, environment)| Job {
         over: over(place, name),
         name: name.to_owned(),
@@ -182,8 +174,8 @@ fn jobs_of(place: &'static str, tests: usize, program: &Path) -> impl Iterator<I
     })
 }
 
-fn over(stack: &'static str, resource: &str) -> Over {
-    Over::Ours { stack, resource: resource.to_owned() }
+fn over(place: Place, resource: &str) -> Over {
+    Over::Ours { stack: place.name(), resource: resource.to_owned() }
 }
 
 /// The typed suites of the checkout, those of one header together.
@@ -227,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_a_resource_needs_is_told_by_the_environment() {
-        let jobs: Vec<Job> = jobs_of("alone", 29, Path::new("/p")).collect();
+        let jobs: Vec<Job> = jobs_of(Place::Alone, 29, Path::new("/p")).collect();
         let with = |variable: &str| -> Vec<&str> {
             let has = |job: &&Job| job.environment.iter().any(|(name, _)| *name == variable);
             jobs.iter().filter(has).map(|job| job.name.as_str()).collect()
@@ -240,7 +232,7 @@ mod tests {
     fn what_is_above_rmm_is_in_the_list_of_stacks() {
         let names: Vec<&str> = resources().map(|(name, _)| name).collect();
         assert!(UPPER.iter().all(|name| names.contains(name)));
-        let jobs: Vec<Job> = jobs_of(OVER_RMM, 29, Path::new("/p")).collect();
+        let jobs: Vec<Job> = jobs_of(Place::OverRmm, 29, Path::new("/p")).collect();
         assert_eq!(jobs.len(), UPPER.len());
         assert_eq!(jobs[1].environment, [("RMM_RS_TESTED_OVER", "arena".to_owned())]);
     }

@@ -43,7 +43,7 @@ fn owned_and_borrowed_resources(stream: &CudaStream) -> Result<(), Error> {
     Ok(())
 }
 
-fn main() {
+pub(crate) fn program() {
     let _compiled = (
         sources as fn(_, _) -> _,
         halves as fn(_, _) -> _,

@@ -3,7 +3,7 @@
 use rmm_core::{DeviceAsyncResourceRef, MemoryCaps, ResourceView};
 use rmm_resources::CudaMemoryResource;
 
-fn main() {
+pub(crate) fn program() {
     const DEVICE: u32 = MemoryCaps::DEVICE_ACCESSIBLE.bits();
     let resource = CudaMemoryResource::new();
     let _device = DeviceAsyncResourceRef::new(&resource);

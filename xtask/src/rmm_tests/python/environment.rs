@@ -16,7 +16,8 @@ const REQUIREMENTS: &str = include_str!("../../../rmm-tests/python/requirements.
 /// If the wheel does not build, or pip fails.
 pub(super) fn make(root: &Path, folder: &Path) -> Result<PathBuf> {
     let program = Path::new("python3");
-    let wheel = python::build_wheel(root, &python::build_environment(root, program)?)?;
+    // With assertions, as the library for C has them that the C++ tests run over.
+    let wheel = python::build_wheel(root, &python::build_environment(root, program)?, python::DEV)?;
     let interpreter = python::environment(program, folder)?;
     let marker = folder.join("installed.txt");
     if !fs::read_to_string(&marker).is_ok_and(|installed| installed == REQUIREMENTS) {
