@@ -63,16 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.run("check rmm-interop-cuda-sys", cargo().args(["check", "-p", "rmm-interop-cuda-sys"]));
     steps.check("dependencies", || deny::check(&root));
     // Before the packages apart: their tests in C++ find the wheels that this installs.
-    let rmm_tests = "rmm-tests over small checkouts";
-    if let Some(why) = rmm_tests::missing(&root) {
-        steps.skip(rmm_tests, why);
-    } else {
-        let args = match extent {
-            Extent::All => rmm_tests::Args::default(),
-            Extent::Quick | Extent::Ci => rmm_tests::Args::for_change(),
-        };
-        steps.check(rmm_tests, || rmm_tests::run_sample(&args, &root));
-    }
+    let without_rmm_tests = rmm_tests::missing(&root);
     for (package, command) in APART {
         let name = format!("{} {package}", command.join(" "));
         match metadata.member(package) {
@@ -81,22 +72,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     add_cuda_core(&mut steps);
-    add_python(&mut steps, &root, extent);
+    add_python(&mut steps, extent);
     test::add_steps(&args.test, extent, &mut steps)?;
-    // Every interleaving of a few threads, which a build for it alone explores.
-    steps.run(
-        "models of locks",
-        cargo()
-            .args(["test", "-p", "rmm-adaptors", "-p", "rmm-core", "--lib", "models"])
-            .env("RUSTFLAGS", "--cfg rmm_loom")
-            .env("CARGO_TARGET_DIR", root.join("target/loom")),
-    );
     steps.run(
         "documentation",
         cargo().args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings"),
     );
     add_readme_steps(&root, &mut steps);
-    if args.test.all {
+    if extent == Extent::All {
+        add_models(&mut steps, &root);
+        add_rmm_tests(&mut steps, &root, without_rmm_tests);
         // Builds each package from what a registry would get. Needs the registry's index.
         let mut publish = cargo();
         publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty"]);
@@ -110,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Tests the Python package where there is an interpreter.
-fn add_python(steps: &mut Steps, root: &Path, extent: Extent) {
+fn add_python(steps: &mut Steps, extent: Extent) {
     if let Some(why) = python::missing() {
         return steps.skip("python", why);
     }
@@ -119,9 +104,27 @@ fn add_python(steps: &mut Steps, root: &Path, extent: Extent) {
         Extent::Quick | Extent::Ci => python::Args::for_change(),
     };
     steps.check("python", || python::run(&args));
-    // With the wheel that was built just now.
+}
+
+/// Explores every interleaving of a few threads, in a build for it alone.
+fn add_models(steps: &mut Steps, root: &Path) {
+    let mut models = cargo();
+    models.args(["test", "-p", "rmm-adaptors", "-p", "rmm-core", "--lib", "models"]);
+    models.env("RUSTFLAGS", "--cfg rmm_loom").env("CARGO_TARGET_DIR", root.join("target/loom"));
+    steps.run("models of locks", &mut models);
+}
+
+/// Runs the programs that run RMM's tests over checkouts of our own.
+fn add_rmm_tests(steps: &mut Steps, root: &Path, missing: Option<String>) {
     let args = rmm_tests::Args::default();
-    steps.check("rmm-tests, Python", || rmm_tests::run_python_sample(&args, root));
+    match missing {
+        Some(why) => steps.skip("rmm-tests, C++", why),
+        None => steps.check("rmm-tests, C++", || rmm_tests::run_sample(&args, root)),
+    }
+    match python::missing() {
+        Some(why) => steps.skip("rmm-tests, Python", why),
+        None => steps.check("rmm-tests, Python", || rmm_tests::run_python_sample(&args, root)),
+    }
 }
 
 /// Checks the crate for NVIDIA's `cuda-core`, where it can be built.

@@ -146,11 +146,6 @@ impl Default for Args {
 }
 
 impl Args {
-    /// As a change is tested: ours alone, and above RMM's.
-    pub(crate) fn for_change() -> Self {
-        Self { place: vec![Place::Alone, Place::OverRmm], ..Self::default() }
-    }
-
     /// The places of ours in a stack that the user wants.
     pub(super) fn places(&self) -> &[Place] {
         if self.place.is_empty() { Place::value_variants() } else { &self.place }

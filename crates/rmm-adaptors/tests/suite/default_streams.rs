@@ -153,7 +153,7 @@ fn frees_on_a_destroyed_foreign_stream_are_in_reach_of_others() {
 
 /// Streams of others come and go, each with one allocation and free.
 fn come_and_go(lifetime: StreamLifetime) {
-    let streams = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+    let streams = if cfg!(debug_assertions) { 20_000 } else { 1_000_000 };
     let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Eager).checks(false);
     let machine = machine.build();
     let _entered = machine.enter();

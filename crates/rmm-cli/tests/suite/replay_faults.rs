@@ -20,15 +20,16 @@ const MIB: u64 = 1 << 20;
 /// of them than the pool lets go by without an event, then large ones that need what the other
 /// streams freed. Where every call is one of the driver, fewer small ones will do.
 fn log(kind: &str) -> Trace {
-    // Sizes that no thread cache holds.
-    let (small_blocks, least) = if kind == "pool-cuda" { (66, MIB + 100) } else { (10, 100) };
+    // Sizes that no thread cache holds. Two rounds of them make the pool wait.
+    let (rounds, small_blocks, least) =
+        if kind == "pool-cuda" { (2, 66, MIB + 100) } else { (1, 10, 100) };
     let mut rows = String::new();
     let mut row = |thread: u32, action: &str, block: u64, size: u64, stream: u32| {
         writeln!(rows, "{thread},0,{action},{:#x},{size},{stream}", (block + 1) << 24)
             .expect("text");
     };
     row(1, "allocate", 9, 64, 3);
-    for round in 0..2 {
+    for round in 0..rounds {
         for block in 0..small_blocks {
             let (size, thread) = (least + 4000 * (block % 7), if block % 16 == 0 { 2 } else { 1 });
             row(thread, "allocate", block % 5, size, 1 + round);
