@@ -7,7 +7,7 @@ Each run is a process of its own. The table has the spread of the runs: median t
 at once. The exit status is 1 if a run failed, or if a loss or a step time of ours is outside the spread of PyTorch's own allocators by more than
 that spread's width (at least 2 % of the value).
 
-Needs PyTorch with CUDA, and `transformers` for `gpt2`; no weights and no data: models begin with random numbers, and so do batches.
+Needs PyTorch with CUDA, and `transformers` for `gpt2` and `generation`; no weights and no data: models begin with random numbers, and so do batches.
 """
 
 import argparse
@@ -25,8 +25,8 @@ ALLOCATORS = {
     "native": {},
     "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
     "async": {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
-    "ours": {"RMM_RESOURCE": "pool(cuda)"},
-    "ours-virtual": {"RMM_RESOURCE": "pool(virtual)"},
+    "ours": {"RMM_RESOURCE": "pool"},
+    "ours-cuda": {"RMM_RESOURCE": "pool(cuda)"},
 }
 MIB = 1 << 20
 
@@ -66,6 +66,26 @@ def gpt2(torch):
         return loss.detach()
 
     return steps_of(torch, 60, 20, step)
+
+
+def generation(torch):
+    """Generation with GPT-2: a cache of keys and values that each token makes longer. Batches and prompts change with each step."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = random.Random(3)
+    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=768, n_head=12)).cuda().eval()
+
+    def step(_):
+        shape = sizes.randint(4, 32), sizes.randint(32, 512)
+        tokens, cache = torch.randint(0, 50257, shape, device="cuda"), None
+        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+            for _ in range(64):
+                result = model(tokens, past_key_values=cache, use_cache=True)
+                cache, logits = result.past_key_values, result.logits[:, -1:]
+                tokens = logits.argmax(-1)
+        return logits.float().mean()
+
+    return steps_of(torch, 20, 5, step)
 
 
 def resnet50(torch):
@@ -141,7 +161,7 @@ def streams(torch):
     return steps_of(torch, 120, 40, step)
 
 
-PROGRAMS = {"gpt2": gpt2, "resnet50": resnet50, "tiny": tiny, "streams": streams}
+PROGRAMS = {"gpt2": gpt2, "generation": generation, "resnet50": resnet50, "tiny": tiny, "streams": streams}
 
 
 class PoolStatistics(ctypes.Structure):

@@ -17,10 +17,10 @@ fn sources(stream: &CudaStream, vector: &mut DeviceUVector<u32>) -> Result<(), E
     scalar.set_value_async(2.5)
 }
 
-fn halves(vector: &mut DeviceUVector<u32>, streams: [CudaStream; 2]) -> Result<(), Error> {
+fn halves(vector: &mut DeviceUVector<u32>, streams: &[CudaStream; 2]) -> Result<(), Error> {
     let (left, right) = vector.as_slice_mut().split_at(2)?;
     std::thread::scope(|scope| {
-        let [first, second] = &streams;
+        let [first, second] = streams;
         let one = scope.spawn(move || { left }.fill_on(1, first));
         let two = scope.spawn(move || { right }.fill_on(2, second));
         [one, two].into_iter().try_for_each(|half| half.join().expect("it does not panic"))
@@ -39,15 +39,15 @@ fn owned_and_borrowed_resources(stream: &CudaStream) -> Result<(), Error> {
     of_host.as_mut_slice()?.fill(7); // no device uses it
     let mut of_both = HostVec::<u32, _>::zeroed_in(4, pool.clone())?;
     of_both.device_slice_mut().fill_on(7, stream)?;
-    std::mem::forget(of_both); // keeps the pool
+    let _kept = std::mem::ManuallyDrop::new(of_both); // and its pool
     Ok(())
 }
 
 pub(crate) fn program() {
-    let _compiled = (
+    std::hint::black_box((
         sources as fn(_, _) -> _,
         halves as fn(_, _) -> _,
         readers as fn(_, _, _) -> _,
         owned_and_borrowed_resources as fn(_) -> _,
-    );
+    ));
 }
