@@ -39,7 +39,7 @@ fn rmm_s_log_replays_here() -> Outcome {
     let trace = trace::read(&rmm_log())?;
     assert_eq!((trace.threads.len(), trace.streams.len(), trace.events.len()), (3, 5, 26));
     let device = OpenDevice::open(DeviceChoice::Software)?;
-    let options = Options { repeat: 2, threads: None };
+    let options = Options { repeat: 2, ..Options::default() };
     let result = replay::replay(&device, &trace, &"pool".parse()?, options, &|_| ())?;
     assert_eq!((result.failures, result.first_failure), (0, None));
     assert_eq!((result.leaked_blocks, result.events), (0, 26));

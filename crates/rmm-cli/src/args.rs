@@ -171,6 +171,12 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["as-recorded"]).map(|_| ThreadMode::AsRecorded))]
     pub threads: Option<ThreadMode>,
 
+    /// Replay what was recorded on the default stream (0x0) on the legacy default stream, where
+    /// programs such as PyTorch run; without this, every recorded stream becomes a non-blocking
+    /// stream
+    #[arg(long)]
+    pub legacy_stream: bool,
+
     /// How often to replay each log: the first time on a fresh resource (cold), then on the same
     /// one (warm)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

@@ -170,7 +170,7 @@ fn checked(args: &ReplayArgs, traces: &[Trace]) -> Ended {
 
 /// Each trace with each resource, on a device of its own.
 fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked)>, String> {
-    let options = Options { repeat: args.repeat, threads: args.threads };
+    let options = options(args);
     let resources = args.distinct_resources();
     let events: u64 = traces.iter().map(|trace| trace.events.len() as u64).sum();
     let bar = progress_bar(events * resources.len() as u64 * u64::from(args.repeat));
@@ -190,6 +190,11 @@ fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked
     Ok(found)
 }
 
+fn options(args: &ReplayArgs) -> Options {
+    let &ReplayArgs { repeat, threads, legacy_stream, .. } = args;
+    Options { repeat, threads, legacy_stream }
+}
+
 fn progress_bar(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     let template = "{msg:32} [{bar:32}] {human_pos}/{human_len} events, {eta} left";
@@ -201,7 +206,7 @@ fn progress_bar(steps: u64) -> ProgressBar {
 }
 
 fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Result<Report, String> {
-    let options = Options { repeat: args.repeat, threads: args.threads };
+    let options = options(args);
     let resources = args.distinct_resources();
     let events: u64 = traces.iter().map(|trace| trace.events.len() as u64).sum();
     let bar = progress_bar(events * resources.len() as u64 * replay::passes(options));

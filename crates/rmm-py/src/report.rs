@@ -47,7 +47,7 @@ pub(crate) fn _page_of_log(
         trace::Reason::Open(_) => PyOSError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
     })?;
-    make(py, || replayed(&trace, &resources, Options { repeat, threads: None }))
+    make(py, || replayed(&trace, &resources, Options { repeat, ..Options::default() }))
 }
 
 fn replayed(

@@ -29,7 +29,8 @@ pub fn passes(options: Options) -> u64 {
 /// Replays a trace against one resource. `progress` is called with the number of events done since
 /// its last call.
 ///
-/// Each recorded stream becomes a non-blocking stream of its own. Requests that failed when they
+/// Each recorded stream becomes a non-blocking stream of its own, but for the default stream if
+/// [`Options::legacy_stream`] says so. Requests that failed when they
 /// were recorded are counted and not made again.
 ///
 /// # Errors
@@ -43,11 +44,11 @@ pub fn replay(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<ResourceResult, Error> {
     let observed = {
-        let player = Player::new(trace)?;
+        let player = Player::new(trace, options)?;
         observe::observe(trace, &player, &Subject::new(resource.build()?), progress)?
     };
 
-    let player = Player::new(trace)?;
+    let player = Player::new(trace, options)?;
     let subject = Subject::new(resource.build()?);
     let calls = device.driver_calls();
     let waits = subject.stream_waits();

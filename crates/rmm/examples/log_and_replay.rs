@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The same as: rmm replay log.csv --resource pool,cuda
     let trace = trace::read(&path)?;
     println!("{trace}");
-    let options = Options { repeat: 3, threads: None };
+    let options = Options { repeat: 3, ..Options::default() };
     let replay_on = |resource| replay::replay(&device, &trace, resource, options, &|_| ());
     let (pool, cuda) = (replay_on(&"pool".parse()?)?, replay_on(&"cuda".parse()?)?);
 

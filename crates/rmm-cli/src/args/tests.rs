@@ -36,6 +36,7 @@ fn defaults() {
             resources: vec![ResourceList(vec![resource("pool")])],
             device: DeviceChoice::Auto,
             threads: None,
+            legacy_stream: false,
             repeat: 5,
             check: false,
             memory: None,
@@ -57,6 +58,7 @@ fn every_option() {
     assert_eq!(args.repeat, 1);
     assert_eq!(args.json, Some("o.json".into()));
     assert_eq!(args.html, Some("o.html".into()));
+    assert!(replay("rmm replay a.csv --legacy-stream").legacy_stream);
     assert_eq!(replay("rmm replay a.csv --device sim").device, DeviceChoice::Software);
     assert!(replay("rmm replay a.csv --check").check);
     let args = replay("rmm replay a.csv --check --memory 2GiB");

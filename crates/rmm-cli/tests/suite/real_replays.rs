@@ -6,15 +6,19 @@ use std::path::Path;
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{Options, replay};
-use rmm_report::trace;
+use rmm_report::trace::{self, Trace};
+
+fn read(name: &str) -> Trace {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/traces");
+    trace::read(&folder.join(name).with_extension("csv.gz")).expect(name)
+}
 
 /// Replays a trace; `most` is what RMM's pool reserves on it, as a multiple of the peak of live
 /// bytes.
 fn replay_whole(name: &str, peak_live: u64, most: f64) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/traces");
-    let trace = trace::read(&folder.join(name).with_extension("csv.gz")).expect(name);
+    let trace = read(name);
     let device = OpenDevice::open(DeviceChoice::Software).expect("always there");
-    let options = Options { repeat: 1, threads: None };
+    let options = Options::default();
     let mut held = [f64::NAN; 2];
     for (held, kind) in held.iter_mut().zip(["pool", "pool-cuda"]) {
         let pool = kind.parse().expect("a name");
@@ -53,4 +57,19 @@ fn gnn_train() {
 #[test]
 fn etl_streams() {
     replay_whole("etl-streams", 233_004_544, 3.35);
+}
+
+/// Only there does the pool record events for a single stream.
+#[test]
+fn resnet_train_on_the_legacy_stream() {
+    let trace = read("resnet-train");
+    let device = OpenDevice::open(DeviceChoice::Software).expect("always there");
+    let pool = "pool".parse().expect("a name");
+    let [own, legacy] = [false, true].map(|legacy_stream| {
+        let options = Options { legacy_stream, ..Options::default() };
+        replay(&device, &trace, &pool, options, &|_| {}).expect("it can be made")
+    });
+    assert_eq!(legacy.failures, 0, "{:?}", legacy.first_failure);
+    assert!(legacy.driver_calls > own.driver_calls, "{:?}", legacy.driver_calls);
+    assert!(legacy.reserved_over_live <= 1.06, "{} of the peak", legacy.reserved_over_live);
 }

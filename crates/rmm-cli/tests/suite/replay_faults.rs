@@ -60,7 +60,7 @@ fn description(kind: &str) -> MachineBuilder {
 
 fn run(machine: &Machine, trace: &Trace, kind: &str, repeat: u32) -> Result<ResourceResult, Error> {
     let device = OpenDevice::on_machine(machine);
-    let options = Options { repeat, threads: Some(ThreadMode::AsRecorded) };
+    let options = Options { repeat, threads: Some(ThreadMode::AsRecorded), ..Options::default() };
     let resource = kind.parse().expect("a name");
     replay(&device, trace, &resource, options, &|_| {})
 }

@@ -9,10 +9,14 @@ use std::time::{Duration, Instant};
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
 
 use super::device::{ReplayDevice, Work};
+use super::run::Options;
 use crate::trace::{ALIGNMENT, Action, Event, Trace};
 
 /// Events between two reports of progress, which are not part of the time.
 const CHUNK: usize = 1 << 14;
+
+/// How logs write the default stream: the null handle, and `cudaStreamLegacy`.
+const DEFAULT_STREAMS: [u64; 2] = [0, 1];
 
 /// What a block's slot holds while no block is live there.
 const EMPTY: u64 = u64::MAX;
@@ -77,9 +81,16 @@ impl Failures {
 }
 
 impl<'a> Player<'a> {
-    /// Makes the streams: non-blocking ones, one for each that was recorded.
-    pub(super) fn new(trace: &'a Trace) -> Result<Self, Error> {
-        let stream = |_: &u64| CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0);
+    /// Makes the streams: non-blocking ones, one for each that was recorded, but for the legacy
+    /// default stream if that is wanted.
+    pub(super) fn new(trace: &'a Trace, options: Options) -> Result<Self, Error> {
+        let stream = |&handle: &u64| {
+            if options.legacy_stream && DEFAULT_STREAMS.contains(&handle) {
+                Ok(CudaStream::legacy())
+            } else {
+                CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)
+            }
+        };
         let streams = trace.streams.iter().map(stream).collect::<Result<_, _>>()?;
         let slot = |_| Slot {
             address: AtomicU64::new(EMPTY),

@@ -20,6 +20,15 @@ pub struct Options {
     pub repeat: u32,
     /// Whether recorded threads become threads.
     pub threads: Option<ThreadMode>,
+    /// Whether what was recorded on the default stream is replayed on the legacy default stream.
+    pub legacy_stream: bool,
+}
+
+/// Once, on one thread and streams of its own.
+impl Default for Options {
+    fn default() -> Self {
+        Self { repeat: 1, threads: None, legacy_stream: false }
+    }
 }
 
 /// Makes all calls of the trace once.

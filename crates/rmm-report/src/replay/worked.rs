@@ -37,7 +37,7 @@ pub fn replay_with_work(
     work: &dyn Work,
     make: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Result<Worked, Error> {
-    let player = Player::new(trace)?.with_work(work);
+    let player = Player::new(trace, options)?.with_work(work);
     let subject = Subject::new(make()?);
     let mut worked = Worked::default();
     for _ in 0..options.repeat {
