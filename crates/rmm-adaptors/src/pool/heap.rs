@@ -118,6 +118,9 @@ impl Node {
 /// in them is usable.
 const FOREIGN_BINS: usize = 8;
 
+/// Upper bound on the bytes of an idle block that becomes part of a smaller one that was freed.
+const TAKEN_IN: u64 = 16 << 20;
+
 impl Heap {
     pub(super) fn new() -> Self {
         Self {
@@ -403,6 +406,9 @@ impl Heap {
         let size = node.size;
         node.state = NodeState::Detached;
         self.live -= size;
+        if self.slabs.are_made && list != ListId::ANY_STREAM && !self.is_of_several_streams() {
+            self.take_in_idle_neighbours(id, list, point);
+        }
         self.insert_coalesced(id, list, point);
         Some(size)
     }
@@ -453,6 +459,22 @@ impl Heap {
         self.nodes.get_mut(kept).state = NodeState::Free(list, point);
         self.runs.join(&self.nodes, kept);
         self.enlarge_if_alone(kept)
+    }
+
+    /// Moves small idle neighbours of a detached block to the list of the only stream, where they
+    /// coalesce with it: no other stream could have used them. A large one stays idle: it would
+    /// wait for the stream's work as a whole, and a graph or the driver could not have it.
+    #[inline]
+    fn take_in_idle_neighbours(&mut self, id: NodeId, list: ListId, point: Point) {
+        let Node { before, after, size, .. } = *self.nodes.get(id);
+        for neighbour in before.into_iter().chain(after) {
+            let node = self.nodes.get(neighbour);
+            let is_idle = matches!(node.state, NodeState::Free(ListId::ANY_STREAM, _));
+            if is_idle && node.size <= size.max(TAKEN_IN) {
+                self.delist(neighbour);
+                self.enlist(neighbour, list, point);
+            }
+        }
     }
 
     /// Merges a block with the one after it; both are detached.

@@ -78,7 +78,11 @@ impl PoolCore {
             return false;
         }
         let _relaxed = RelaxedCapture::enter();
-        state.timeline.poll(list);
+        // What is complete becomes idle, for other streams. For its own stream it is in parts then:
+        // it does not coalesce with what is freed beside it.
+        if !state.timeline.is_alone() {
+            state.timeline.poll(list);
+        }
         state.timeline.seal(list, |event| event.record(stream)).is_ok()
     }
 

@@ -317,6 +317,11 @@ impl Timeline {
         self.slots[list.index()].unsealed_frees > 0
     }
 
+    /// Whether there is one stream at most: then no event is needed for others.
+    pub(super) fn is_alone(&self) -> bool {
+        self.of_stream.len() < 2
+    }
+
     /// Counts a block that came to the list at its current point without a free, so that the point
     /// needs an event.
     pub(super) fn note_rest(&mut self, list: ListId) {
@@ -328,10 +333,8 @@ impl Timeline {
         self.note_unsealed(list, bytes);
         self.context.frees = self.context.frees.saturating_add(1);
         let slot = &self.slots[list.index()];
-        // With a single stream no event is ever needed for others.
-        let is_alone = self.of_stream.len() < 2;
         slot.policy != RecordPolicy::Retired
-            && !is_alone
+            && !self.is_alone()
             && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes >= SEAL_BYTES)
     }
 

@@ -115,3 +115,21 @@ fn cached_blocks_are_merged_and_reused_before_the_pool_grows() {
     let smaller = allocate(&pool, &legacy, 40 * KIB);
     assert_eq!((smaller, pool.reserved_bytes()), (blocks[7], mib(2)));
 }
+
+/// What is complete would become idle memory, which does not coalesce with what the stream frees
+/// beside it.
+#[test]
+fn the_only_stream_does_not_ask_what_is_complete() {
+    check(|_| {
+        let (pool, legacy) = (full_pool(mib(256)), CudaStream::legacy());
+        for _ in 0..16 {
+            let blocks = [(); 4].map(|()| allocate(&pool, &legacy, 48 * MIB));
+            for block in blocks {
+                free(&pool, &legacy, block, 48 * MIB);
+            }
+        }
+        let statistics = pool.statistics();
+        assert!(statistics.events_recorded >= 8, "{}", statistics.events_recorded);
+        assert_eq!(statistics.event_queries, 0);
+    });
+}
