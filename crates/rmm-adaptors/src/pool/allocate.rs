@@ -27,6 +27,11 @@ const WAITING_FRACTION: u64 = 64;
 /// In small pools so many bytes may wait, but at most a quarter of the pool.
 const LEAST_WAITING: u64 = 128 << 20;
 
+/// The same where memory can be extended, and is held for its bytes: there, generation of text with
+/// GPT-2 held 1.047 times its peak, instead of 1.117 with 128 MiB. The price is twice as many
+/// events, one for 73 operations.
+const LEAST_WAITING_EXTENDABLE: u64 = 8 << 20;
+
 impl PoolCore {
     /// Allocates for a stream, or for any.
     #[inline]
@@ -142,7 +147,9 @@ impl PoolCore {
         size: u64,
     ) -> Option<NodeId> {
         let reserved = state.heap.reserved();
-        let waiting = (reserved / WAITING_FRACTION).max(LEAST_WAITING.min(reserved / 4));
+        let least =
+            if state.heap.is_extendable() { LEAST_WAITING_EXTENDABLE } else { LEAST_WAITING };
+        let waiting = (reserved / WAITING_FRACTION).max(least.min(reserved / 4));
         if let Some(stream) = stream
             && state.timeline.is_fence_due(list, waiting)
         {

@@ -406,7 +406,7 @@ impl Heap {
         let size = node.size;
         node.state = NodeState::Detached;
         self.live -= size;
-        if self.slabs.are_made && list != ListId::ANY_STREAM && !self.is_of_several_streams() {
+        if self.is_extendable() && list != ListId::ANY_STREAM && !self.is_of_several_streams() {
             self.take_in_idle_neighbours(id, list, point);
         }
         self.insert_coalesced(id, list, point);

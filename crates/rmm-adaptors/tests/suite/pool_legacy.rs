@@ -2,8 +2,9 @@
 //! its next use there, also where driver calls fail. It waits for nothing else: the pool neither
 //! grows nor empties the caches of others for it.
 
+use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, DevicePtr, Resource};
-use rmm_resources::CudaMemoryResource;
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Machine, check};
 use rmm_sys::CuResult;
 
@@ -131,5 +132,22 @@ fn the_only_stream_does_not_ask_what_is_complete() {
         let statistics = pool.statistics();
         assert!(statistics.events_recorded >= 8, "{}", statistics.events_recorded);
         assert_eq!(statistics.event_queries, 0);
+    });
+}
+
+/// Over virtual memory bytes count more than calls: few of them wait, so that the next request does
+/// not split other blocks meanwhile.
+#[test]
+fn few_bytes_wait_for_an_event_where_memory_can_be_extended() {
+    check(|_| {
+        let upstream = VirtualMemoryResource::new().expect("virtual memory");
+        let pool = PoolMemoryResource::builder(upstream).initial_size(mib(256));
+        let (pool, legacy) = (pool.build().expect("a pool"), CudaStream::legacy());
+        for _ in 0..64 {
+            let block = pool.allocate(&legacy, layout(4 * MIB)).expect("a block");
+            free(&pool, &legacy, block, 4 * MIB);
+        }
+        let events = pool.statistics().events_recorded;
+        assert!(events >= 16, "{events} events");
     });
 }

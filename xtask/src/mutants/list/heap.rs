@@ -49,6 +49,13 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "idle memory that other streams could use waits for one of them",
     },
     Mutant {
+        name: "many-bytes-wait-for-an-event",
+        file: "crates/rmm-adaptors/src/pool/allocate.rs",
+        original: "const LEAST_WAITING_EXTENDABLE: u64 = 8 << 20;",
+        replacement: "const LEAST_WAITING_EXTENDABLE: u64 = 128 << 20;",
+        breaks: "a pool over virtual memory splits other blocks while many bytes wait for an event",
+    },
+    Mutant {
         name: "whole-slab-stays-small",
         file: ZONES,
         original: "if zone == Zone::Large || size < self.slabs.bytes && (is_small(before) || is_small(after)) {",

@@ -60,6 +60,12 @@ impl Heap {
         self.set_extension(segment, Extension::Anywhere);
     }
 
+    /// Whether a segment has been extendable.
+    #[inline]
+    pub(crate) fn is_extendable(&self) -> bool {
+        self.slabs.are_made
+    }
+
     /// Notes that the addresses at an offset of a segment are taken.
     pub(crate) fn close_at(&mut self, segment: SegmentId, offset: u64) {
         // The range reserved there was aborted, and may have been the whole segment.
