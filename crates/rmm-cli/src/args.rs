@@ -171,9 +171,9 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["as-recorded"]).map(|_| ThreadMode::AsRecorded))]
     pub threads: Option<ThreadMode>,
 
-    /// Replay what was recorded on the default stream (0x0, 0x1) on the legacy default stream, where
-    /// programs such as PyTorch run; without this, every recorded stream becomes a non-blocking
-    /// stream
+    /// Replay what was recorded on the default stream (0x0, 0x1) on the legacy default stream,
+    /// where programs such as PyTorch run; without this, every recorded stream becomes a
+    /// non-blocking stream
     #[arg(long)]
     pub legacy_stream: bool,
 
