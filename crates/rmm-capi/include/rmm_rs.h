@@ -1176,21 +1176,23 @@ rmm_rs_status rmm_rs_binning_new(const struct rmm_rs_resource *upstream,
 void *rmm_rs_torch_allocate(ptrdiff_t bytes, int device, void *stream);
 
 /**
- * Frees memory in the order of its stream and of all recorded ones. If a stream was recorded, and
- * one of them is captured, the memory stays allocated for the graph.
+ * Frees memory in the order of its stream and of all recorded ones, to the resource that it came
+ * from. If a stream was recorded, and one of them is captured, the memory stays allocated for the
+ * graph. A free with another size or device than those of the allocation is refused.
  */
 void rmm_rs_torch_deallocate(void *pointer, ptrdiff_t bytes, int device, void *stream);
 
 /**
  * Notes that work of a stream, of any device, uses the memory, so that its free waits for that
- * work too. A default stream is that of the memory's device. `PyTorch`'s `set_record_stream_fn`
- * takes its address.
+ * work too. A default stream is that of the memory's device. Memory that was not allocated here is
+ * left to its owner. `PyTorch`'s `set_record_stream_fn` takes its address.
  */
 void rmm_rs_torch_record_stream(void *pointer, void *stream);
 
 /**
- * Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks:
- * `set_reset_fn` takes its address.
+ * Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks: that of
+ * the current resources, and of those from which memory is still allocated. `set_reset_fn` takes
+ * its address.
  */
 void rmm_rs_torch_reset(void);
 

@@ -7,27 +7,17 @@
 //! [`torch`](crate::torch) would use.
 
 use std::ffi::c_void;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{LazyLock, OnceLock};
 
-use dashmap::DashMap;
 use rmm_core::sys::CuStream;
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Resource as _, SyncResource as _};
 
 use crate::allocate::{layout, of_c, to_c};
 use crate::failure::Failure;
 use crate::status::Status;
-use crate::torch::device;
+use crate::torch::{blocks, device};
 use crate::{guard, streams};
-
-/// Sizes of the blocks, which the runtime does not pass when it frees them.
-static BLOCKS: LazyLock<DashMap<usize, Block>> = LazyLock::new(DashMap::new);
-
-#[derive(Clone, Copy)]
-struct Block {
-    bytes: usize,
-    device: &'static device::Device,
-}
 
 /// The stream of the sessions, if one was bound.
 static BOUND: OnceLock<AtomicPtr<c_void>> = OnceLock::new();
@@ -50,20 +40,17 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
     let _status = guard::status(|| {
         let layout = layout(bytes, CUDA_ALLOCATION_ALIGNMENT)?;
         let device = device()?;
-        let resource = &device.resource;
+        let resource = device.resource()?;
         let allocated = match bound() {
-            None => resource.any.allocate_sync(layout),
+            None => resource.allocate_sync(layout),
             Some(stream) => {
-                let allocate =
-                    |stream: rmm_core::StreamRef<'_>| resource.any.allocate(stream, layout);
+                let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
                 // SAFETY: the crate's contract: the bound stream exists.
-                unsafe { streams::with(stream, resource, allocate) }.and_then(|block| block)
+                unsafe { streams::with_kept(stream, allocate) }.and_then(|block| block)
             }
         };
         pointer = to_c(allocated.map_err(|error| Failure::of_allocation(&error))?);
-        if !pointer.is_null() {
-            let _none = BLOCKS.insert(pointer.addr(), Block { bytes, device });
-        }
+        blocks::enter(pointer, resource, device, bytes);
         Ok(())
     });
     pointer
@@ -73,39 +60,34 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
 /// the memory's device. Null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
-    let _status = guard::status(|| {
-        if pointer.is_null() {
-            return Ok(());
-        }
-        let unknown = || Failure::invalid("the memory is not of rmm_rs_ort_allocate, or freed");
-        let (_, block) = BLOCKS.remove(&pointer.addr()).ok_or_else(unknown)?;
+    let free = |block: &blocks::Block| {
         let layout = layout(block.bytes, CUDA_ALLOCATION_ALIGNMENT)?;
-        let resource = &block.device.resource;
         // The runtime frees with any device current.
+        let _current = block.device.enter()?;
         if let Some(stream) = bound() {
-            let _current = block.device.enter_for(stream)?;
             let free = |stream: rmm_core::StreamRef<'_>| {
-                // SAFETY: it was allocated with this layout, and is freed once.
-                unsafe { resource.any.deallocate(stream, of_c(pointer), layout) };
+                // SAFETY: it was allocated from this resource with this layout, and is freed once.
+                unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
             };
             // SAFETY: the crate's contract: the bound stream exists.
-            unsafe { streams::with(stream, resource, free) }?;
+            unsafe { streams::with_kept(stream, free) }?;
         } else {
-            let _current = block.device.enter()?;
             // If that fails the memory stays allocated: work may use it.
             Device::synchronize_current()?;
             // SAFETY: as above, and the device has done all work that was there.
-            unsafe { resource.any.deallocate_sync(of_c(pointer), layout) };
+            unsafe { block.resource.deallocate_sync(of_c(pointer), layout) };
         }
         Ok(())
-    });
+    };
+    let _status =
+        guard::status(|| if pointer.is_null() { Ok(()) } else { blocks::free(pointer, free) });
 }
 
 /// Returns unused memory of the current device to the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_empty_cache() {
     let _status = guard::status(|| {
-        let _released = crate::trim::of_stack(&device()?.resource.any, 0, false)?;
+        let _released = crate::trim::of_stack(&device()?.resource()?, 0, false)?;
         Ok(())
     });
 }

@@ -115,6 +115,31 @@ pub(crate) unsafe fn with<R>(
     resource: &Resource,
     act: impl FnOnce(StreamRef<'_>) -> R,
 ) -> Result<R, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { with_policy(handle, || resource.keeps_streams(), act) }
+}
+
+/// As [`with`], for a resource that keeps streams.
+///
+/// # Safety
+/// The handle is 0, 1 or 2, or names a stream that exists until a thread [forgets](forget) it.
+#[inline]
+pub(crate) unsafe fn with_kept<R>(
+    handle: CuStream,
+    act: impl FnOnce(StreamRef<'_>) -> R,
+) -> Result<R, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { with_policy(handle, || true, act) }
+}
+
+/// # Safety
+/// As [`with`]; `keeps` says whether the resource keeps streams.
+#[inline]
+unsafe fn with_policy<R>(
+    handle: CuStream,
+    keeps: impl FnOnce() -> bool,
+    act: impl FnOnce(StreamRef<'_>) -> R,
+) -> Result<R, Error> {
     match handle {
         CuStream::NULL | CuStream::LEGACY => return Ok(act(StreamRef::legacy())),
         CuStream::PER_THREAD => return Ok(act(StreamRef::per_thread())),
@@ -124,22 +149,22 @@ pub(crate) unsafe fn with<R>(
     match unsafe { with_recent(handle, act) } {
         Ok(result) => Ok(result),
         // SAFETY: the caller's contract.
-        Err(act) => unsafe { with_other(handle, resource, act) },
+        Err(act) => unsafe { with_other(handle, keeps, act) },
     }
 }
 
 /// # Safety
-/// As [`with`].
+/// As [`with_policy`].
 #[inline(never)]
 unsafe fn with_other<R>(
     handle: CuStream,
-    resource: &Resource,
+    keeps: impl FnOnce() -> bool,
     act: impl FnOnce(StreamRef<'_>) -> R,
 ) -> Result<R, Error> {
     if let Some(stream) = find(handle) {
         return Ok(act(stream.as_stream_ref()));
     }
-    if resource.keeps_streams() {
+    if keeps() {
         // SAFETY: the caller's contract: the stream exists until it is forgotten.
         let stream = unsafe { keep(handle) }?;
         return Ok(act(stream.as_stream_ref()));

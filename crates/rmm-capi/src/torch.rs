@@ -1,22 +1,22 @@
 //! The functions that `PyTorch` loads, for `torch.cuda.memory.CUDAPluggableAllocator`.
 //!
-//! Each device gets a resource at its first allocation: what the registry has, if the program set
-//! one, or else what the environment variable `RMM_RESOURCE` says, or else `pool(cuda)`. It stays
-//! for the rest of the process, since memory has to go back to where it came from.
+//! Memory comes from the resource that is the device's current one at that moment, and goes back
+//! to it, which lives until then. A device for which the program set none gets what the environment
+//! variable `RMM_RESOURCE` says, or else `pool(cuda)`, at its first allocation.
 //!
 //! `PyTorch`'s streams are never destroyed, so they are kept. Streams of others
 //! (`torch.cuda.ExternalStream`) have to be as permanent, as for `PyTorch`'s own allocator.
 //!
 //! Any device may be current. The handles of default streams mean those of the memory's device.
 
+pub(crate) mod blocks;
 pub(crate) mod device;
-mod recorded;
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 
-use rmm_core::CUDA_ALLOCATION_ALIGNMENT;
 use rmm_core::sys::CuStream;
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Resource as _};
 
 use crate::allocate::{layout, of_c, to_c};
 use crate::failure::Failure;
@@ -83,19 +83,21 @@ unsafe fn allocate(
     let size = size.map_err(|_| Failure::invalid(format!("{bytes} bytes cannot be allocated")))?;
     let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
     let charge = device.charge(size as u64)?;
-    let _current = device.enter_for(CuStream::from_raw(stream))?;
-    let allocate = |stream: rmm_core::StreamRef<'_>| device.resource.allocate(stream, layout);
+    let _current = device.enter()?;
+    let resource = device.resource()?;
+    let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
     // SAFETY: the caller's contract.
-    let allocated =
-        unsafe { streams::with(CuStream::from_raw(stream), &device.resource, allocate) };
+    let allocated = unsafe { streams::with_kept(CuStream::from_raw(stream), allocate) };
     let pointer = allocated.and_then(|allocated| allocated);
-    let pointer = pointer.map_err(|error| Failure::of_allocation(&error))?;
+    let pointer = to_c(pointer.map_err(|error| Failure::of_allocation(&error))?);
     charge.keep();
-    Ok(to_c(pointer))
+    blocks::enter(pointer, resource, device, size);
+    Ok(pointer)
 }
 
-/// Frees memory in the order of its stream and of all recorded ones. If a stream was recorded, and
-/// one of them is captured, the memory stays allocated for the graph.
+/// Frees memory in the order of its stream and of all recorded ones, to the resource that it came
+/// from. If a stream was recorded, and one of them is captured, the memory stays allocated for the
+/// graph. A free with another size or device than those of the allocation is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_deallocate(
     pointer: *mut c_void,
@@ -103,59 +105,66 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
     device: c_int,
     stream: *mut c_void,
 ) {
-    let _status = guard::status(|| {
-        if pointer.is_null() {
-            return Ok(());
+    let free = |block: &blocks::Block| {
+        if usize::try_from(bytes) != Ok(block.bytes) || !block.device.has_ordinal(device) {
+            return Err(Failure::invalid(format!(
+                "{bytes} bytes of device {device} are freed, where {} bytes of {} were allocated",
+                block.bytes, block.device
+            )));
         }
-        let device = device::of(device)?;
-        let size = usize::try_from(bytes).map_err(|_| Failure::invalid("a negative size"))?;
-        let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
+        let layout = layout(block.bytes, CUDA_ALLOCATION_ALIGNMENT)?;
         let free = |stream: rmm_core::StreamRef<'_>| {
-            // SAFETY: the crate's contract.
-            unsafe { device.resource.deallocate(stream, of_c(pointer), layout) };
+            // SAFETY: it was allocated from this resource with this layout, and is freed once.
+            unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
         };
         let last = CuStream::from_raw(stream);
-        let mut others = recorded::take(pointer).unwrap_or_default();
         // What the block's own stream does comes before the free anyway.
-        others.retain(|&other| other != last);
+        let others: Vec<_> =
+            block.recorded.iter().copied().filter(|&other| other != last).collect();
+        // PyTorch frees with any device current.
+        let _current = block.device.enter()?;
         if others.is_empty() {
-            // PyTorch frees with any device current.
-            let _current = device.enter_for(last)?;
             // SAFETY: the crate's contract.
-            unsafe { streams::with(last, &device.resource, free) }?;
+            unsafe { streams::with_kept(last, free) }?;
         } else {
-            let _current = device.enter()?;
             // SAFETY: the crate's contract: all streams are PyTorch's; the device is current.
-            let gathered = unsafe { device.gather(last, &others) };
+            let gathered = unsafe { block.device.gather(last, &others) };
             // If it cannot be ordered the memory stays allocated: work may use it.
             free(gathered?.as_stream_ref());
         }
-        device.discharge(size as u64);
+        block.device.discharge(block.bytes as u64);
         Ok(())
-    });
+    };
+    let _status =
+        guard::status(|| if pointer.is_null() { Ok(()) } else { blocks::free(pointer, free) });
 }
 
 /// Notes that work of a stream, of any device, uses the memory, so that its free waits for that
-/// work too. A default stream is that of the memory's device. `PyTorch`'s `set_record_stream_fn`
-/// takes its address.
+/// work too. A default stream is that of the memory's device. Memory that was not allocated here is
+/// left to its owner. `PyTorch`'s `set_record_stream_fn` takes its address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream: *mut c_void) {
     guard::value((), || {
-        if !pointer.is_null() {
-            recorded::note(pointer, CuStream::from_raw(stream));
-        }
+        blocks::record(pointer, CuStream::from_raw(stream));
     });
 }
 
-/// Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks:
-/// `set_reset_fn` takes its address.
+/// Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks: that of
+/// the current resources, and of those from which memory is still allocated. `set_reset_fn` takes
+/// its address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_reset() {
     let _status = guard::status(|| {
+        let mut resources: Vec<_> = device::all().filter_map(device::Device::current).collect();
+        for resource in blocks::resources() {
+            if !resources.contains(&resource) {
+                resources.push(resource);
+            }
+        }
         let mut result = Ok(());
         // Of all, also if one of them has nothing that can be returned.
-        for device in device::all() {
-            result = result.and(crate::trim::of_stack(&device.resource.any, 0, false).map(drop));
+        for resource in resources {
+            result = result.and(crate::trim::of_stack(&resource, 0, false).map(drop));
         }
         result
     });

@@ -9,9 +9,11 @@ use std::sync::LazyLock;
 
 use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult, Driver};
 use rmm_core::{CudaStream, Device, DevicePtr, StreamRef, copy};
+use rmm_rs::allocate::{rmm_rs_resource_allocate_sync, rmm_rs_resource_deallocate_sync};
 use rmm_rs::base::rmm_rs_cuda_resource_new;
 use rmm_rs::library::rmm_rs_last_error_message;
 use rmm_rs::ort::*;
+use rmm_rs::pool::rmm_rs_pool_new;
 use rmm_rs::registry::rmm_rs_set_per_device_resource;
 use rmm_rs::resource::rmm_rs_resource_release;
 use rmm_rs::status::RMM_RS_OK;
@@ -30,7 +32,7 @@ macro_rules! c {
 const BYTES: isize = 1 << 20;
 const LEGACY: *mut c_void = ptr::null_mut();
 
-static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::builder().devices(6).build());
+static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::builder().devices(8).build());
 
 fn device(ordinal: usize) -> rmm_core::DeviceGuard {
     Device::new(ordinal).and_then(Device::make_current).expect("the device is there")
@@ -56,6 +58,138 @@ fn fill_some<'s>(stream: impl Into<StreamRef<'s>>, block: *mut c_void, bytes: us
 
 fn raw(stream: &CudaStream) -> *mut c_void {
     stream.as_raw().as_raw()
+}
+
+fn ordinal(device: usize) -> i32 {
+    i32::try_from(device).expect("a small number")
+}
+
+/// Sets the device's resource to a new pool over `cudaMalloc`, to which only the registry refers.
+fn set_new_pool(device: usize) {
+    let (mut cuda, mut pool) = (ptr::null(), ptr::null());
+    assert_eq!(c!(rmm_rs_cuda_resource_new(&raw mut cuda)), RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_pool_new(cuda, ptr::null(), &raw mut pool)), RMM_RS_OK);
+    assert_eq!(
+        c!(rmm_rs_set_per_device_resource(ordinal(device), pool, ptr::null_mut())),
+        RMM_RS_OK
+    );
+    c!(rmm_rs_resource_release(pool));
+    c!(rmm_rs_resource_release(cuda));
+}
+
+/// A way in which a framework gets and frees memory of the device that is current.
+struct Framework {
+    name: &'static str,
+    allocate: fn(device: usize, stream: &CudaStream) -> *mut c_void,
+    free: fn(block: *mut c_void, device: usize, streams: &[CudaStream; 2]),
+}
+
+const FRAMEWORKS: [Framework; 3] = [
+    Framework {
+        name: "PyTorch",
+        allocate: |device, stream| c!(rmm_rs_torch_allocate(BYTES, ordinal(device), raw(stream))),
+        free: |block, device, [own, _]| {
+            c!(rmm_rs_torch_deallocate(block, BYTES, ordinal(device), raw(own)));
+        },
+    },
+    Framework {
+        name: "PyTorch, with a recorded stream",
+        allocate: |device, stream| c!(rmm_rs_torch_allocate(BYTES, ordinal(device), raw(stream))),
+        free: |block, device, [own, other]| {
+            c!(rmm_rs_torch_record_stream(block, raw(other)));
+            c!(rmm_rs_torch_deallocate(block, BYTES, ordinal(device), raw(own)));
+        },
+    },
+    Framework {
+        name: "ONNX Runtime",
+        allocate: |_, _| c!(rmm_rs_ort_allocate(1 << 20)),
+        free: |block, _, _| c!(rmm_rs_ort_deallocate(block)),
+    },
+];
+
+#[test]
+fn memory_goes_back_to_the_resource_it_came_from() {
+    const DEVICE: usize = 2;
+    let _entered = MACHINE.enter();
+    let _own = device(DEVICE);
+    let streams = [(); 2].map(|()| CudaStream::non_blocking().expect("a stream"));
+    for framework in &FRAMEWORKS {
+        set_new_pool(DEVICE);
+        let first = (framework.allocate)(DEVICE, &streams[0]);
+        let in_use = MACHINE.memory_in_use(DEVICE);
+        set_new_pool(DEVICE);
+        assert_eq!(MACHINE.memory_in_use(DEVICE), in_use, "the first pool lives with its block");
+        let second = (framework.allocate)(DEVICE, &streams[0]);
+        assert_eq!(MACHINE.memory_in_use(DEVICE), 2 * in_use, "{}: the second", framework.name);
+        (framework.free)(first, DEVICE, &streams);
+        MACHINE.run_all();
+        assert_eq!(MACHINE.memory_in_use(DEVICE), in_use, "{}: the first ends", framework.name);
+        (framework.free)(second, DEVICE, &streams);
+        set_new_pool(DEVICE);
+        MACHINE.run_all();
+        assert_eq!(MACHINE.memory_in_use(DEVICE), 0, "{}: the second ends", framework.name);
+    }
+    assert_eq!(last_error(), "");
+    MACHINE.assert_no_violations();
+}
+
+#[test]
+fn memory_is_of_its_device_whichever_is_current() {
+    const DEVICE: usize = 6;
+    let _entered = MACHINE.enter();
+    let own = {
+        let _own = device(DEVICE);
+        CudaStream::non_blocking().expect("a stream")
+    };
+    let mut cuda = ptr::null();
+    assert_eq!(c!(rmm_rs_cuda_resource_new(&raw mut cuda)), RMM_RS_OK);
+    let number = ordinal(DEVICE);
+    assert_eq!(c!(rmm_rs_set_per_device_resource(number, cuda, ptr::null_mut())), RMM_RS_OK);
+    c!(rmm_rs_resource_release(cuda));
+    let _another = device(0);
+    for stream in [LEGACY, raw(&own)] {
+        let block = c!(rmm_rs_torch_allocate(BYTES, number, stream));
+        assert_ne!(MACHINE.memory_in_use(DEVICE), 0);
+        c!(rmm_rs_torch_deallocate(block, BYTES, number, stream));
+        assert_eq!(MACHINE.memory_in_use(DEVICE), 0);
+    }
+    MACHINE.assert_no_violations();
+}
+
+#[test]
+fn a_reset_reaches_a_former_resource_with_live_memory() {
+    const DEVICE: usize = 7;
+    let _entered = MACHINE.enter();
+    let _own = device(DEVICE);
+    set_new_pool(DEVICE);
+    let number = ordinal(DEVICE);
+    let live = c!(rmm_rs_torch_allocate(BYTES, number, LEGACY));
+    let idle = c!(rmm_rs_torch_allocate(64 * BYTES, number, LEGACY));
+    set_new_pool(DEVICE);
+    c!(rmm_rs_torch_deallocate(idle, 64 * BYTES, number, LEGACY));
+    MACHINE.run_all();
+    assert!(MACHINE.memory_in_use(DEVICE) >= 64 << 20);
+    c!(rmm_rs_torch_reset());
+    assert!(MACHINE.memory_in_use(DEVICE) < 64 << 20);
+    c!(rmm_rs_torch_deallocate(live, BYTES, number, LEGACY));
+}
+
+#[test]
+fn a_use_of_memory_of_others_is_theirs() {
+    let _entered = MACHINE.enter();
+    let _own = device(0);
+    let stream = CudaStream::non_blocking().expect("a stream");
+    let mut cuda = ptr::null();
+    assert_eq!(c!(rmm_rs_cuda_resource_new(&raw mut cuda)), RMM_RS_OK);
+    let mut foreign = ptr::null_mut();
+    let allocated = c!(rmm_rs_resource_allocate_sync(cuda, 1 << 20, 256, &raw mut foreign));
+    assert_eq!(allocated, RMM_RS_OK);
+    c!(rmm_rs_torch_record_stream(foreign, raw(&stream)));
+    assert_eq!(last_error(), "");
+    c!(rmm_rs_torch_deallocate(foreign, BYTES, 0, LEGACY));
+    assert!(last_error().contains("was allocated here"), "{}", last_error());
+    c!(rmm_rs_resource_deallocate_sync(cuda, foreign, 1 << 20, 256));
+    c!(rmm_rs_resource_release(cuda));
 }
 
 #[test]

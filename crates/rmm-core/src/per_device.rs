@@ -56,20 +56,28 @@ pub fn try_get_or_insert_with(
     initial: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Result<AnyResource, Error> {
     let uuid = device.uuid()?;
-    let find = |resources: &[(CuUuid, AnyResource)]| {
-        resources.iter().find(|(known, _)| *known == uuid).map(|(_, resource)| resource.clone())
-    };
-    if let Some(resource) = find(&lock()) {
+    if let Some(resource) = find(uuid) {
         return Ok(resource);
     }
     // Runs without the lock: a constructor may read a device's resource itself.
     let made = initial()?;
     let mut resources = lock();
-    if let Some(resource) = find(&resources) {
+    if let Some(resource) = find_in(&resources, uuid) {
         return Ok(resource);
     }
     resources.push((uuid, made.clone()));
     Ok(made)
+}
+
+/// The resource of the device with this UUID, if there is one. Calls no driver.
+#[doc(hidden)]
+#[must_use]
+pub fn find(uuid: CuUuid) -> Option<AnyResource> {
+    find_in(&lock(), uuid)
+}
+
+fn find_in(resources: &[(CuUuid, AnyResource)], uuid: CuUuid) -> Option<AnyResource> {
+    resources.iter().find(|(known, _)| *known == uuid).map(|(_, resource)| resource.clone())
 }
 
 /// Sets the device's resource and returns the previous one, if any. Handles to the previous one

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import importlib
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rmm_rs
 from rmm_rs import DeviceBuffer, mr
 from rmm_rs.pylibrmm.stream import Stream
 
@@ -176,33 +180,135 @@ def test_numba_gets_memory_that_it_releases(
         manager.get_memory_info()
 
 
-def test_torch_gets_the_loaded_library(fake: Callable[..., types.ModuleType]) -> None:
+class PluggableAllocator:
+    """`torch.cuda.memory.CUDAPluggableAllocator`: it loads two functions by name, and the object
+    within takes the addresses of others."""
+
+    def __init__(self, path: str, alloc_fn_name: str, free_fn_name: str) -> None:
+        self.path = path
+        library: Any = ctypes.CDLL(path)
+        self.allocate = library[alloc_fn_name]
+        self.allocate.restype = ctypes.c_void_p
+        self.allocate.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+        self.free = library[free_fn_name]
+        self.free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+
+    def allocator(self) -> PluggableAllocator:
+        return self
+
+    def set_record_stream_fn(self, address: int) -> None:
+        self.record = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+
+    def set_reset_fn(self, address: int) -> None:
+        self.empty_cache = ctypes.CFUNCTYPE(None)(address)
+
+    def set_memory_fraction_fn(self, address: int) -> None:
+        self.limit = ctypes.CFUNCTYPE(None, ctypes.c_double, ctypes.c_int)(address)
+
+
+@pytest.fixture
+def torch_allocator(fake: Callable[..., types.ModuleType]) -> Any:
+    memory = fake("torch.cuda.memory", CUDAPluggableAllocator=PluggableAllocator)
+    fake("torch", cuda=fake("torch.cuda", is_available=lambda: True, memory=memory))
+    return _load("torch").rmm_torch_allocator
+
+
+def test_torch_gets_the_loaded_library(
+    torch_allocator: Any, fake: Callable[..., types.ModuleType]
+) -> None:
     from rmm_rs import _rmm
 
-    made: list[Any] = []
-
-    class Allocator:
-        def __init__(self, path: str, alloc_fn_name: str, free_fn_name: str) -> None:
-            made.append((path, alloc_fn_name, free_fn_name))
-
-    memory = fake("torch.cuda.memory", CUDAPluggableAllocator=Allocator)
-    fake("torch", cuda=fake("torch.cuda", is_available=lambda: True, memory=memory))
-    assert isinstance(_load("torch").rmm_torch_allocator, Allocator)
-    assert made == [(_rmm.__file__, "rmm_rs_torch_allocate", "rmm_rs_torch_deallocate")]
+    assert isinstance(torch_allocator, PluggableAllocator)
+    assert torch_allocator.path == _rmm.__file__
     fake("torch.cuda", is_available=lambda: False)
     assert _load("torch").rmm_torch_allocator is None
 
 
-def test_torchs_functions_are_in_the_library() -> None:
-    import ctypes
+def test_torchs_memory_is_of_the_current_resource(torch_allocator: Any) -> None:
+    counted = [mr.StatisticsResourceAdaptor(mr.CudaMemoryResource()) for _ in range(2)]
 
-    from rmm_rs import _rmm
+    def live() -> list[int]:
+        return [resource.allocation_counts.current_bytes for resource in counted]
 
-    library: Any = ctypes.CDLL(_rmm.__file__)
-    allocate, deallocate = library.rmm_rs_torch_allocate, library.rmm_rs_torch_deallocate
-    allocate.restype = ctypes.c_void_p
-    allocate.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-    deallocate.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-    memory = allocate(1000, 0, None)
-    assert memory
-    deallocate(memory, 1000, 0, None)
+    mr.set_current_device_resource(counted[0])
+    first = torch_allocator.allocate(1000, 0, None)
+    mr.set_current_device_resource(counted[1])
+    second = torch_allocator.allocate(3000, 0, None)
+    assert live() == [1000, 3000]
+    torch_allocator.free(first, 1000, 0, None)
+    assert live() == [0, 3000]
+    rmm_rs.reinitialize()
+    torch_allocator.free(second, 3000, 0, None)
+    assert live() == [0, 0]
+
+
+def test_torchs_memory_keeps_its_resource(torch_allocator: Any) -> None:
+    cuda = mr.CudaMemoryResource()
+    chunks: list[int] = []
+
+    def allocate(size: int, stream: Stream) -> int:
+        chunks.append(cuda.allocate(size, stream))
+        return chunks[-1]
+
+    def deallocate(address: int, size: int, stream: Stream) -> None:
+        chunks.remove(address)
+        cuda.deallocate(address, size, stream)
+
+    upstream = mr.CallbackMemoryResource(allocate, deallocate)
+    mr.set_current_device_resource(mr.PoolMemoryResource(upstream, "1MiB"))
+    pool = weakref.ref(mr.get_current_device_resource())
+    memory = torch_allocator.allocate(1000, 0, None)
+    rmm_rs.reinitialize()
+    gc.collect()
+    assert pool() is None
+    assert len(chunks) == 1, "the pool is there, without its object"
+    torch_allocator.free(memory, 1000, 0, None)
+    assert chunks == []
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_torchs_memory_waits_for_recorded_streams(
+    torch_allocator: Any, is_recorded: bool, stalled: Callable[[Any], Any]
+) -> None:
+    mr.set_current_device_resource(mr.PoolMemoryResource(mr.CudaMemoryResource(), "8MiB"))
+    own, side = Stream(), Stream()
+    handles = [stream.__cuda_stream__()[1] for stream in (own, side)]
+    memory = torch_allocator.allocate(1 << 20, 0, handles[0])
+    with stalled(side):
+        if is_recorded:
+            torch_allocator.record(memory, handles[1])
+        torch_allocator.free(memory, 1 << 20, 0, handles[0])
+        other = torch_allocator.allocate(1 << 20, 0, handles[0])
+        assert (other == memory) is not is_recorded
+        torch_allocator.free(other, 1 << 20, 0, handles[0])
+
+
+def test_torchs_empty_cache_returns_what_is_idle(
+    torch_allocator: Any, trimmed: Callable[[Callable[[], int]], int]
+) -> None:
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), 0)
+    mr.set_current_device_resource(pool)
+    torch_allocator.free(torch_allocator.allocate(8 << 20, 0, None), 8 << 20, 0, None)
+    before = pool.pool_size()
+
+    def empty() -> int:
+        torch_allocator.empty_cache()
+        return before - pool.pool_size()
+
+    assert before >= 8 << 20 and trimmed(empty) == before
+
+
+def test_torchs_memory_fraction_is_kept(run: Callable[..., Any]) -> None:
+    """An allocation beyond it ends a program that catches no exception of C++."""
+    code = """
+import ctypes, sys
+from rmm_rs import _rmm
+library = ctypes.CDLL(_rmm.__file__)
+library.rmm_rs_torch_set_memory_fraction.argtypes = [ctypes.c_double, ctypes.c_int]
+library.rmm_rs_torch_set_memory_fraction(float(sys.argv[1]), 0)
+library.rmm_rs_torch_allocate.restype = ctypes.c_void_p
+print(library.rmm_rs_torch_allocate(ctypes.c_ssize_t(1 << 20), 0, None) is not None)
+"""
+    whole, nothing = (run("", arguments=("-c", code, text)) for text in ("1", "0"))
+    assert whole.stdout == "True\n", whole.stderr
+    assert nothing.returncode != 0 and "memory fraction" in nothing.stderr, nothing.stderr

@@ -1,16 +1,15 @@
-//! The resource of each device that a framework uses.
+//! The devices that a framework uses.
 
 use std::ffi::c_int;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rmm_core::sys::CuStream;
-use rmm_core::{CudaStream, DeviceGuard, StreamFlags, per_device};
+use rmm_core::sys::{CuStream, CuUuid};
+use rmm_core::{AnyResource, CudaStream, DeviceGuard, StreamFlags, per_device};
 use rmm_spec::ResourceSpec;
 
 use crate::failure::{Failure, Figures};
-use crate::pool::{RMM_RS_STREAM_POLICY_KEPT, rmm_rs_pool_stream_policy};
-use crate::resource::Resource;
 use crate::status::RMM_RS_OUT_OF_MEMORY;
 use crate::streams;
 
@@ -22,14 +21,15 @@ const MOST: usize = 256;
 
 static DEVICES: [OnceLock<Device>; MOST] = [const { OnceLock::new() }; MOST];
 
-/// Held while a device gets its resource.
+/// Held while a device is looked up first, or gets its first resource.
 static MAKING: Mutex<()> = Mutex::new(());
 
 /// A device that a framework uses.
 #[derive(Debug)]
 pub(crate) struct Device {
-    pub(crate) resource: Resource,
     known: rmm_core::Device,
+    /// By which the registry knows it.
+    uuid: CuUuid,
     /// Bytes allocated, and the most of them.
     live: AtomicU64,
     limit: AtomicU64,
@@ -64,25 +64,11 @@ fn make(ordinal: c_int) -> Result<&'static Device, Failure> {
         return Ok(device);
     }
     let known = rmm_core::Device::new(ordinal)?;
-    let _current = known.make_current()?;
-    let spec = ResourceSpec::from_environment();
-    let spec = spec.map_err(|error| Failure::invalid(error.to_string()))?;
-    let spec = match spec {
-        Some(spec) => spec,
-        None => DEFAULT
-            .parse()
-            .map_err(|error: rmm_spec::SpecError| Failure::refused(error.to_string()))?,
-    };
-    // Built only if the registry has none. If that fails the next allocation tries again.
-    let found = per_device::try_get_or_insert_with(known, || spec.build())?;
-    let resource = Resource::base(found.narrow());
-    // SAFETY: the resource lives. Streams of frameworks are never destroyed.
-    let _kept =
-        unsafe { rmm_rs_pool_stream_policy(&raw const resource, RMM_RS_STREAM_POLICY_KEPT) };
+    let uuid = known.uuid()?;
     let (live, limit) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let has_others = rmm_core::Device::count()? > 1;
     let gathering = Mutex::new(None);
-    Ok(slot.get_or_init(|| Device { resource, known, live, limit, has_others, gathering }))
+    Ok(slot.get_or_init(|| Device { known, uuid, live, limit, has_others, gathering }))
 }
 
 /// Bytes that count as allocated until this is dropped, or for good.
@@ -105,7 +91,46 @@ impl Drop for Charge<'_> {
     }
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {}", self.known.ordinal())
+    }
+}
+
 impl Device {
+    pub(crate) fn has_ordinal(&self, ordinal: c_int) -> bool {
+        usize::try_from(ordinal) == Ok(self.known.ordinal())
+    }
+
+    /// The device's current resource. One for which none was set gets what the environment says.
+    #[inline]
+    pub(crate) fn resource(&self) -> Result<AnyResource<()>, Failure> {
+        self.current().map_or_else(|| self.make_resource(), Ok)
+    }
+
+    /// The device's current resource, if it has one.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<AnyResource<()>> {
+        per_device::find(self.uuid).map(AnyResource::narrow)
+    }
+
+    #[cold]
+    fn make_resource(&self) -> Result<AnyResource<()>, Failure> {
+        let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _current = self.known.make_current()?;
+        let spec = ResourceSpec::from_environment();
+        let spec = spec.map_err(|error| Failure::invalid(error.to_string()))?;
+        let spec = match spec {
+            Some(spec) => spec,
+            None => DEFAULT
+                .parse()
+                .map_err(|error: rmm_spec::SpecError| Failure::refused(error.to_string()))?,
+        };
+        // If that fails the next allocation tries again.
+        let found = per_device::try_get_or_insert_with(self.known, || spec.build())?;
+        Ok(found.narrow())
+    }
+
     /// Counts bytes of an allocation.
     ///
     /// # Errors
@@ -151,20 +176,15 @@ impl Device {
         Ok(())
     }
 
-    /// Makes the device current.
-    pub(crate) fn enter(&self) -> Result<DeviceGuard, Failure> {
-        Ok(self.known.make_current()?)
-    }
-
-    /// Makes the device current, if that is not so and the handle names a default stream: those
-    /// handles mean the streams of the device that is current.
+    /// Makes the device current, if another is: resources give memory of the current device, and
+    /// handles of default streams mean those of the current device.
     #[inline]
-    pub(crate) fn enter_for(&self, handle: CuStream) -> Result<Option<DeviceGuard>, Failure> {
-        if !self.has_others || !streams::is_default(handle) {
+    pub(crate) fn enter(&self) -> Result<Option<DeviceGuard>, Failure> {
+        if !self.has_others {
             return Ok(None);
         }
         let is_current = rmm_core::Device::current().is_ok_and(|current| current == self.known);
-        if is_current { Ok(None) } else { self.enter().map(Some) }
+        if is_current { Ok(None) } else { Ok(Some(self.known.make_current()?)) }
     }
 
     /// A stream that comes after the work of all these, none of which waits.
@@ -193,7 +213,7 @@ impl Device {
         for handle in all() {
             let is_capturing = |used: rmm_core::StreamRef<'_>| used.is_capturing();
             // SAFETY: the caller's contract.
-            if unsafe { streams::with(handle, &self.resource, is_capturing) }?? {
+            if unsafe { streams::with_kept(handle, is_capturing) }?? {
                 return Err(Failure::refused(
                     "a stream that used the memory is captured: it stays allocated for the graph",
                 ));
@@ -202,7 +222,7 @@ impl Device {
         for handle in all() {
             let wait = |used: rmm_core::StreamRef<'_>| gathering.wait_for(used);
             // SAFETY: the caller's contract.
-            unsafe { streams::with(handle, &self.resource, wait) }??;
+            unsafe { streams::with_kept(handle, wait) }??;
         }
         Ok(gathering)
     }

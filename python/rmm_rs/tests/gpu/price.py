@@ -208,11 +208,8 @@ class Prices:
             cupy.cuda.set_allocator(None)
             self.mr.set_current_device_resource(self.mr.CudaMemoryResource())
 
-    def torch(self, only: str = "") -> None:
-        """PyTorch's tensors on the package's resources, or on one of them.
-
-        Ours stays with the resource that it allocated from first, so each needs a process.
-        """
+    def torch(self) -> None:
+        """PyTorch's tensors on the package's resources."""
         import torch
 
         allocator = importlib.import_module(f"{self.name}.allocators.torch").rmm_torch_allocator
@@ -228,8 +225,6 @@ class Prices:
             return loop
 
         for name, resource in self.resources():
-            if only and name != only:
-                continue
             self.mr.set_current_device_resource(resource)
             for kind in ("default", "own"):
                 for threads in (1, 4):
@@ -252,13 +247,8 @@ def main() -> None:
     parser.add_argument("package")
     parser.add_argument("--milliseconds", type=float, default=15)
     parser.add_argument("--libraries", default="cupy,torch")
-    parser.add_argument("--torch-on", default="", help="a resource: only PyTorch's rows on it")
     arguments = parser.parse_args()
     prices = Prices(arguments.package, arguments.milliseconds / 1000)
-    if arguments.torch_on:
-        prices.torch(arguments.torch_on)
-        print(json.dumps(prices.rows), flush=True)
-        return
     for part in ("own", *filter(None, arguments.libraries.split(","))):
         try:
             getattr(prices, part)()

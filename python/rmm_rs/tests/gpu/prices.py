@@ -23,9 +23,6 @@ HERE = Path(__file__).resolve().parent
 
 Rows = dict[str, dict[str, Any]]
 
-# Each has a process of its own with PyTorch, whose allocator stays with the first one.
-RESOURCES = ("CudaMemoryResource", "CudaAsyncMemoryResource", "PoolMemoryResource")
-
 
 def one_pass(package: str, arguments: list[str], limit: float) -> Rows:
     """The rows of one process; a row with the error if it fails."""
@@ -128,12 +125,8 @@ def main() -> int:
         for name, package in order if number % 2 == 0 else order[::-1]:
             rest = arguments.limit - (time.monotonic() - begin)
             length = ["--milliseconds", arguments.milliseconds]
-            libraries = [name for name in arguments.libraries.split(",") if name != "torch"]
-            options = [*length, "--libraries", ",".join(libraries)]
-            rows = one_pass(package, options, max(rest, 20))
-            for resource in RESOURCES if "torch" in arguments.libraries.split(",") else ():
-                rows |= one_pass(package, [*length, "--torch-on", resource], max(rest, 20))
-            passes[name].append(rows)
+            options = [*length, "--libraries", arguments.libraries]
+            passes[name].append(one_pass(package, options, max(rest, 20)))
             print(f"pass {number + 1}, {name}: {time.monotonic() - started:.1f} s", flush=True)
         taken = time.monotonic() - started
     results = {name: merged(found) for name, found in passes.items()}

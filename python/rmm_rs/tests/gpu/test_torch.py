@@ -70,6 +70,24 @@ def test_streams_share_tensors(outcome: Callable[..., Any]) -> None:
     assert outcome("pool", "streams")["total"] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["own", "pool", "default"])
+def test_announced_uses_on_other_streams_are_kept(outcome: Callable[..., Any], kind: str) -> None:
+    found = outcome(kind, "uses")
+    print(kind, found)
+    assert found["rounds"] >= 60 and found["wrong"] == 0, found
+
+
+def test_an_unannounced_use_would_be_noticed(outcome: Callable[..., Any]) -> None:
+    assert outcome("default", "unannounced")["wrong"] > 0
+
+
+@pytest.mark.parametrize("kind", ["pool", "default"])
+def test_uses_are_kept_while_the_resource_changes(outcome: Callable[..., Any], kind: str) -> None:
+    found = outcome(kind, "changes")
+    print(kind, found)
+    assert found["wrong"] == 0, found
+
+
 def test_buffers_and_tensors_are_exchanged() -> None:
     import rmm_rs
 

@@ -1,6 +1,6 @@
 """A PyTorch program by the documented three lines:
 
-`torch_program.py own|pool train|memory|limit|streams`. Prints JSON.
+`torch_program.py own|pool|default train|memory|limit|streams|uses|changes|unannounced`. Prints JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +11,13 @@ import sys
 from typing import Any
 
 import torch
+
+
+def use_the_default() -> None:
+    """The three lines alone: the allocator makes a pool."""
+    from rmm_rs.allocators.torch import rmm_torch_allocator
+
+    torch.cuda.memory.change_current_allocator(rmm_torch_allocator)
 
 
 def use_our_pool() -> Any:
@@ -119,11 +126,67 @@ def streams(pool: Any) -> dict[str, Any]:
     return {"total": total.sum().item()}
 
 
+def change_resource(number: int) -> None:
+    """Sets the device's resource to a new one, of another kind each time."""
+    from rmm_rs import mr
+
+    kinds = (
+        lambda: mr.PoolMemoryResource(mr.CudaMemoryResource(), 0),
+        mr.CudaAsyncMemoryResource,
+        lambda: mr.PoolMemoryResource(mr.VirtualMemoryResource(), 0),
+        lambda: mr.ArenaMemoryResource(mr.CudaMemoryResource(), "256MiB"),
+    )
+    mr.set_current_device_resource(kinds[number % len(kinds)]())
+
+
+def uses(*, is_announced: bool, is_changed: bool) -> dict[str, Any]:
+    """A tensor of the main stream is read on a side stream, which is late, and dropped at once. The
+    main stream then gets a tensor of the same size and overwrites it: with the use announced, that
+    must be other memory. In half of the rounds streams change their parts.
+    """
+    rounds, count = 80, 1 << 18
+    main, side = torch.cuda.default_stream(), torch.cuda.Stream()
+    results = []
+    for number in range(rounds):
+        if is_changed and number % 5 == 0:
+            change_resource(number // 5)
+        own, other = (main, side) if number % 2 == 0 else (side, main)
+        with torch.cuda.stream(own):
+            x = torch.full((count,), float(number), device="cuda")
+        other.wait_stream(own)
+        with torch.cuda.stream(other):
+            torch.cuda._sleep(1_000_000)
+            y = x * 2 + 1
+        if is_announced:
+            x.record_stream(other)
+        del x
+        with torch.cuda.stream(own):
+            for _ in range(2):
+                torch.full((count,), -1.0, device="cuda")
+        results.append(y)
+        if number % 16 == 15:
+            torch.cuda.empty_cache()
+    torch.cuda.synchronize()
+    pairs = enumerate(results)
+    wrong = [number for number, y in pairs if not bool((y == 2.0 * number + 1.0).all())]
+    return {"rounds": rounds, "wrong": len(wrong), "first": wrong[:8]}
+
+
 def main() -> None:
     kind, name = sys.argv[1:]
     pool = use_our_pool() if kind == "pool" else None
-    programs = {"train": train, "memory": memory, "limit": limit, "streams": streams}
-    print(json.dumps(programs[name](pool)))
+    if kind == "default":
+        use_the_default()
+    programs = {
+        "train": lambda: train(pool),
+        "memory": lambda: memory(pool),
+        "limit": lambda: limit(pool),
+        "streams": lambda: streams(pool),
+        "uses": lambda: uses(is_announced=True, is_changed=False),
+        "changes": lambda: uses(is_announced=True, is_changed=True),
+        "unannounced": lambda: uses(is_announced=False, is_changed=False),
+    }
+    print(json.dumps(programs[name]()))
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "capi-torch-gathers-without-waits",
         file: TORCH_DEVICE,
-        original: "            // SAFETY: the caller's contract.\n            unsafe { streams::with(handle, &self.resource, wait) }??;",
+        original: "            // SAFETY: the caller's contract.\n            unsafe { streams::with_kept(handle, wait) }??;",
         replacement: "            let _ = (wait, handle);",
         breaks: "a recorded block is reused under the work of its streams",
     },
@@ -118,8 +118,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "capi-torch-gathers-a-captured-stream",
         file: TORCH_DEVICE,
-        original: "if unsafe { streams::with(handle, &self.resource, is_capturing) }?? {",
-        replacement: "if false && unsafe { streams::with(handle, &self.resource, is_capturing) }?? {",
+        original: "if unsafe { streams::with_kept(handle, is_capturing) }?? {",
+        replacement: "if false && unsafe { streams::with_kept(handle, is_capturing) }?? {",
         breaks: "a free of recorded memory spoils a capture",
     },
     Mutant {
@@ -132,22 +132,29 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "capi-torch-free-not-discharged",
         file: TORCH,
-        original: "        device.discharge(size as u64);\n        Ok(())",
-        replacement: "        Ok(())",
+        original: "        block.device.discharge(block.bytes as u64);",
+        replacement: "",
         breaks: "freed memory counts against the memory fraction for good",
+    },
+    Mutant {
+        name: "capi-torch-block-freed-to-the-current-resource",
+        file: TORCH,
+        original: "            unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };",
+        replacement: "            let Ok(current) = block.device.resource() else { return };\n            unsafe { current.deallocate(stream, of_c(pointer), layout) };",
+        breaks: "memory is freed to a resource that it did not come from",
     },
     Mutant {
         name: "capi-torch-default-stream-of-another-device",
         file: TORCH_DEVICE,
-        original: "if !self.has_others || !streams::is_default(handle) {",
-        replacement: "if true || !self.has_others || !streams::is_default(handle) {",
+        original: "if !self.has_others {",
+        replacement: "if true || !self.has_others {",
         breaks: "memory is freed in the order of another device's default stream",
     },
     Mutant {
         name: "capi-ort-waits-for-another-device",
         file: ORT,
-        original: "            let _current = block.device.enter()?;\n            // If that",
-        replacement: "            // If that",
+        original: "        let _current = block.device.enter()?;\n        if let Some(stream) = bound() {",
+        replacement: "        if let Some(stream) = bound() {",
         breaks: "ONNX Runtime's memory is reused under the work of its device",
     },
     Mutant {
