@@ -8,7 +8,7 @@ use crate::engine::state::State;
 use crate::model::context::Scope;
 use crate::model::device::ALIGNMENT;
 use crate::model::memory::{Allocation, AllocationKind};
-use crate::model::pool::Medium;
+use crate::model::pool::{Medium, Pool};
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
@@ -19,6 +19,7 @@ impl State {
     pub(crate) fn release_free_segments(&mut self, device: usize) {
         let pools: Vec<u64> = self.pools_of(device);
         for pool in pools {
+            self.note_completed_frees(pool);
             let keep = self
                 .pools
                 .get(&pool)
@@ -38,12 +39,27 @@ impl State {
         self.pools.iter().filter(|(_, pool)| pool.device == device).map(|(&key, _)| key).collect()
     }
 
+    /// Makes memory of a pool whose frees are complete known to be so, as a wait of the host does.
+    fn note_completed_frees(&mut self, key: u64) {
+        let Self { pools, streams, .. } = self;
+        if let Some(pool) = pools.get_mut(&key) {
+            pool.coalesce(|point| streams.is_complete(point));
+        }
+    }
+
     /// Releases the free segments of a pool, keeping at least `keep` bytes. Removes a destroyed
     /// pool without allocations.
+    ///
+    /// Memory that was freed since the host last waited stays with the pool, whether the device has
+    /// completed the free or not (seen on an H100). A destroyed pool keeps only what is not
+    /// complete.
     pub(crate) fn trim_pool(&mut self, key: u64, keep: usize) {
-        let Self { pools, streams, devices, host, .. } = self;
+        if self.pools.get(&key).is_some_and(|pool| pool.destroyed) {
+            self.note_completed_frees(key);
+        }
+        let Self { pools, devices, host, .. } = self;
         let Some(pool) = pools.get_mut(&key) else { return };
-        pool.coalesce(|point| streams.is_complete(point));
+        pool.coalesce(|_| false);
         for (start, len) in pool.shrink(keep) {
             match pool.medium {
                 Medium::Device => devices[pool.device].deallocate(start, len),
@@ -122,8 +138,7 @@ impl Session<'_> {
         let mut start = self.devices[device].allocate(bytes);
         if start.is_none() {
             // As in the driver, memory that pools only reserve is released before an allocation
-            // fails.
-            self.drain(Scope::Device(device));
+            // fails, without a wait.
             self.release_all_segments(device);
             start = self.devices[device].allocate(bytes);
         }
@@ -185,9 +200,12 @@ impl Session<'_> {
             start = self.take_waiting(key, len, stream);
         }
         if start.is_none() {
-            // The last resort: wait for all devices, since the memory may have been freed on any of
-            // their streams, and release what pools reserve.
-            self.drain(Scope::All);
+            // The last resort: release what pools reserve. For what was freed in the pool itself,
+            // wait for all devices, since that may have been on any of their streams.
+            if self.pools.get(&key).is_some_and(Pool::has_pending_frees) {
+                self.drain(Scope::All);
+                self.note_completed_frees(key);
+            }
             self.release_all_segments(device);
             let fits = self.grow_pool(key, len);
             start = if fits { self.take_ordered(key, len, stream) } else { None };

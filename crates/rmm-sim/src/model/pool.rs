@@ -4,7 +4,9 @@
 //! MiB, if that is larger) and splits them into blocks of multiples of 512 bytes, at the lowest
 //! address that fits. A freed block records the point in its stream at which it was freed. A stream
 //! can reuse it if it is the same stream, if event waits order it after that point, or if the point
-//! is complete; as a last resort, the stream is made to wait for the point.
+//! is complete; as a last resort, the stream is made to wait for the point. Other pools, and
+//! allocations without a pool, get the memory only after a wait of the host: then it is released
+//! down to the release threshold, and the rest by a trim, or when the device is out of memory.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -23,7 +25,7 @@ struct Block {
     /// The start of its segment; blocks of different segments are not coalesced, since segments are
     /// released one by one.
     segment: usize,
-    /// The point at which it was freed, until that is known to be complete.
+    /// The point at which it was freed, until the host has waited for it.
     freed: Option<Point>,
 }
 
@@ -187,6 +189,11 @@ impl Pool {
     /// Resets a high watermark to the current value.
     pub(crate) fn reset_used_high(&mut self) {
         self.used_high = self.used;
+    }
+
+    /// Whether memory was freed at points that are not known to be complete.
+    pub(crate) fn has_pending_frees(&self) -> bool {
+        self.free.values().any(|block| block.freed.is_some())
     }
 
     /// Clears points that are complete, and coalesces adjacent blocks with equal points.

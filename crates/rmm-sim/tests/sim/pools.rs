@@ -2,12 +2,12 @@
 
 use rmm_sim::{Machine, Schedule};
 use rmm_sys::{
-    CuDevice, CuDevicePtr, CuMemLocation, CuMemLocationType, CuMemPool,
-    CuMemPoolAttribute as Attribute, CuMemPoolProps, CuResult, CuStream,
+    CuDevice, CuDevicePtr, CuMemAllocationProp, CuMemHandle, CuMemLocation, CuMemLocationType,
+    CuMemPool, CuMemPoolAttribute as Attribute, CuMemPoolProps, CuResult, CuStream,
 };
 
 use crate::common::{
-    Log, MIB, alloc, alloc_async, blocking_stream, default_pool, enter, event, start, stream,
+    Log, MIB, alloc_async, blocking_stream, default_pool, enter, event, start, stream,
     try_alloc_async,
 };
 
@@ -152,16 +152,76 @@ fn a_synchronisation_releases_memory_down_to_the_threshold() {
     assert_eq!(machine.memory_in_use(0), 0);
 }
 
+/// What a program does between a free and another request.
+type Between = fn(CuStream);
+
+/// Each with whether the host has waited then.
+const BETWEEN: [(&str, Between, bool); 6] = [
+    ("nothing", |_| (), false),
+    (
+        "the free is complete",
+        |stream| while cu!(cuStreamQuery(stream)) == CuResult::NOT_READY {},
+        false,
+    ),
+    ("a trim", |_| ok!(cuMemPoolTrimTo(default_pool(), 0)), false),
+    ("a wait for the stream", |stream| ok!(cuStreamSynchronize(stream)), true),
+    ("a wait for the context", |_| ok!(cuCtxSynchronize()), true),
+    (
+        "a wait for an event",
+        |stream| {
+            let event = event();
+            ok!(cuEventRecord(event, stream));
+            ok!(cuEventSynchronize(event));
+        },
+        true,
+    ),
+];
+
+type Request = fn(CuStream) -> CuResult;
+
+const OTHERS: [(&str, Request); 3] = [
+    ("cuMemAlloc", |_| {
+        let mut pointer = CuDevicePtr::NULL;
+        cu!(cuMemAlloc_v2(&raw mut pointer, 40 * MIB))
+    }),
+    ("cuMemCreate", |_| {
+        let on_device = CuMemLocation { kind: CuMemLocationType::DEVICE, id: 0 };
+        let properties = CuMemAllocationProp::pinned(on_device);
+        let mut handle = CuMemHandle(0);
+        cu!(cuMemCreate(&raw mut handle, 40 * MIB, &raw const properties, 0))
+    }),
+    ("another pool", |stream| {
+        alloc_from(create(0), 40 * MIB, stream).err().unwrap_or(CuResult::SUCCESS)
+    }),
+];
+
 #[test]
-fn memory_that_pools_reserve_is_released_for_other_allocations() {
-    let (_machine, _here) =
-        enter(Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build());
-    set(default_pool(), Attribute::RELEASE_THRESHOLD, u64::MAX);
-    let stream = stream();
-    let block = alloc_async(64 * MIB, stream);
-    ok!(cuMemFreeAsync(block, stream));
-    ok!(cuMemFree_v2(alloc(64 * MIB)));
-    assert!(alloc_from(create(0), 64 * MIB, stream).is_ok());
+fn others_get_freed_memory_once_the_host_has_waited() {
+    for threshold in [0, u64::MAX] {
+        for (between, run, has_waited) in BETWEEN {
+            for (other, request) in OTHERS {
+                let case = format!("{other} after {between}, threshold {threshold}");
+                let (_machine, _here) =
+                    enter(Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build());
+                let pool = default_pool();
+                set(pool, Attribute::RELEASE_THRESHOLD, threshold);
+                let stream = stream();
+                let block = alloc_async(48 * MIB, stream);
+                ok!(cuMemFreeAsync(block, stream));
+                run(stream);
+                let kept = if has_waited && threshold == 0 { 0 } else { 48 << 20 };
+                assert_eq!(get(pool, Attribute::RESERVED_MEM_CURRENT), kept, "{case}");
+                assert_eq!(get(pool, Attribute::USED_MEM_CURRENT), 0, "{case}");
+                let expected = if has_waited { CuResult::SUCCESS } else { CuResult::OUT_OF_MEMORY };
+                assert_eq!(request(stream), expected, "{case}");
+                let kept = if has_waited { 0 } else { 48 << 20 };
+                assert_eq!(get(pool, Attribute::RESERVED_MEM_CURRENT), kept, "{case}");
+                // The pool itself has it all the time.
+                let own = try_alloc_async(48 * MIB, stream).is_ok();
+                assert_eq!(own, !has_waited, "{case}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -133,7 +133,8 @@ fn physical_memory_takes_what_pools_reserve_before_it_runs_out() {
     let (machine, _here) = enter(builder.build());
     let a = stream();
     let pooled = alloc_async(1, a);
-    ok!(cuMemFreeAsync(pooled, a));
+    ok!(cuStreamSynchronize(a));
+    ok!(cuMemFree_v2(pooled));
     let handle = create(62 * MIB);
     assert_eq!(try_create(4 * MIB), Err(CuResult::OUT_OF_MEMORY));
     assert_eq!(try_create(1 << 62), Err(CuResult::OUT_OF_MEMORY));

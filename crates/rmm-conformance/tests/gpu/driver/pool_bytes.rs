@@ -152,6 +152,22 @@ fn trimming_takes_what_nobody_has() {
     });
 }
 
+/// Also what the device has completed, as far as the host has asked.
+#[test]
+fn trimming_takes_nothing_that_the_host_has_not_waited_for() {
+    in_every_place(|| {
+        let (pool, own) = (Pool::that_keeps(0)?, Stream::non_blocking()?);
+        let block = pool.allocate(BLOCK, &own)?;
+        block.free(&own)?;
+        while own.query() == CuResult::NOT_READY {}
+        works("trimming before the wait", pool.trim_to(0))?;
+        pool.reserves("after trimming before the wait", BLOCK)?;
+        works("the wait", own.synchronize())?;
+        works("trimming after the wait", pool.trim_to(0))?;
+        pool.reserves("after trimming after the wait", 0)
+    });
+}
+
 fn gives_back(threshold: u64, kept: usize, wait: impl Fn(&Stream) -> CuResult) -> Outcome {
     let (pool, own) = (Pool::that_keeps(0)?, Stream::non_blocking()?);
     works("the threshold", pool.set(CuMemPoolAttribute::RELEASE_THRESHOLD, threshold))?;
