@@ -75,7 +75,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
     }
 
     /// How many blocks to allocate from upstream, initially and whenever the free list is empty;
-    /// 128 by default.
+    /// 128 by default. Over an upstream that allocates whole pages, as many as fit into those that
+    /// hold so many.
     #[doc(alias = "blocks_to_preallocate")]
     #[doc(alias = "default_blocks_to_preallocate")]
     pub fn blocks(mut self, count: usize) -> Self {
@@ -83,7 +84,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
         self
     }
 
-    /// The most bytes to allocate from upstream, a multiple of 256; no limit by default.
+    /// The most bytes to allocate from upstream, a multiple of 256, rounded down to whole pages of
+    /// upstream; no limit by default.
     pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = Some(bytes);
         self
@@ -94,7 +96,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the block size or
     /// the number of blocks is zero, or their product exceeds the address space or the maximum
-    /// size; the upstream's error if it cannot allocate the blocks.
+    /// size, or that has no room for the pages of a block; the upstream's error if it cannot
+    /// allocate the blocks.
     pub fn build(self) -> Result<FixedSizeMemoryResource<U>, Error>
     where
         U: 'static,

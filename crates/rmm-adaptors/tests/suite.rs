@@ -41,6 +41,8 @@ mod lost_context;
 mod now;
 #[path = "suite/oom_reason.rs"]
 mod oom_reason;
+#[path = "suite/page_sizes.rs"]
+mod page_sizes;
 #[path = "suite/pool.rs"]
 mod pool;
 #[path = "suite/pool_batches.rs"]

@@ -39,17 +39,17 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
 }
 
 impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
-    /// Bytes to allocate from upstream, at least 1 MiB, rounded down to a multiple of 256; half of
-    /// the device's free memory by default.
+    /// Bytes to allocate from upstream, at least 1 MiB, rounded down to a multiple of 256, or to
+    /// whole pages of upstream; half of the device's free memory by default.
     pub fn arena_size(mut self, bytes: u64) -> Self {
         self.arena_size = Some(bytes);
         self
     }
 
     /// The most bytes to allocate from upstream, at least the arena's size, rounded down to a
-    /// multiple of 256; the arena's size by default. Up to here the arena grows when it is
-    /// exhausted, by blocks that are not contiguous with the first unless the upstream can
-    /// [extend](rmm_core::ExtendableResource) it.
+    /// multiple of 256, or to whole pages of upstream; the arena's size by default. Up to here the
+    /// arena grows when it is exhausted, by blocks that are not contiguous with the first unless
+    /// the upstream can [extend](rmm_core::ExtendableResource) it.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -94,8 +94,8 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1
-    /// MiB, or above the maximum size; the upstream's error if it cannot allocate the memory; the
-    /// driver's if it cannot report how much memory is free.
+    /// MiB or a page of upstream, or above the maximum size; the upstream's error if it cannot
+    /// allocate the memory; the driver's if it cannot report how much memory is free.
     pub fn build(self) -> Result<ArenaMemoryResource<U>, Error>
     where
         U: 'static,

@@ -14,12 +14,17 @@ use rmm_resources::Budget;
 use super::PoolMemoryResource;
 use super::caches::CachePolicy;
 use super::core::{PoolCore, Settings};
+use super::extents::granularity;
 use super::growth::Growth;
 use super::idle_time::{Clock, IdleTime, ManualClock};
 use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 use crate::sync::fence::Fences;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
+///
+/// A pool asks an upstream that allocates whole pages, as virtual memory does with 2 MiB, for whole
+/// pages: the initial size and steps are rounded up to them, within the maximum size, which is
+/// rounded down.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option, off by default or not")]
@@ -67,7 +72,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
-    /// Hard limit on the bytes allocated from upstream; none by default.
+    /// Hard limit on the bytes allocated from upstream; none by default. Rounded down to whole
+    /// pages of upstream, as [`PoolMemoryResource::maximum_size`] then says.
     #[doc(alias = "maximum_pool_size")]
     pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = Some(bytes);
@@ -75,7 +81,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     }
 
     /// Hard limit in relation to the memory that there is when the pool is built; none by default.
-    /// Of this and [`maximum_size`](Self::maximum_size) the smaller one counts.
+    /// Rounded down to whole pages of upstream. Of this and [`maximum_size`](Self::maximum_size)
+    /// the smaller one counts.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
@@ -298,8 +305,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no
-    /// multiple of 256 or the initial size is above the maximum; the upstream's error if it
-    /// cannot allocate the initial size.
+    /// multiple of 256, the initial size is above the maximum, or the maximum is less than a page
+    /// of upstream; the upstream's error if it cannot allocate the initial size.
     pub fn build(self) -> Result<PoolMemoryResource<U>, Error>
     where
         U: 'static,
@@ -316,7 +323,10 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         name: &'static str,
         block: Option<u64>,
         cached: CachePolicy,
-    ) -> Result<PoolMemoryResource<U>, Error> {
+    ) -> Result<PoolMemoryResource<U>, Error>
+    where
+        U: 'static,
+    {
         let Self {
             upstream,
             initial_size,
@@ -334,50 +344,29 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             clears,
         } = self;
         let budget = budget.map(Budget::resolve).transpose()?;
-        let maximum_size = budget.into_iter().chain(maximum_size).min();
-        let step = match growth {
-            GrowthPolicy::FixedStep(0) => {
-                return Err(Error::invalid_argument(name, "the growth step must not be 0 bytes"));
-            }
-            GrowthPolicy::FixedStep(step) => Some(step),
-            GrowthPolicy::Geometric | GrowthPolicy::Exact => None,
-        };
-        let sizes = [
-            ("initial", Some(initial_size)),
-            ("maximum", maximum_size),
-            ("soft maximum", soft_maximum_size),
-            ("step's", step),
-        ];
-        for (what, size) in sizes {
-            if let Some(size) = size
-                && size % CUDA_ALLOCATION_ALIGNMENT as u64 != 0
-            {
-                let message = format!(
-                    "the {what} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}"
-                );
-                return Err(Error::invalid_argument(name, message));
-            }
+        let limit = budget.into_iter().chain(maximum_size).min();
+        check_sizes(name, initial_size, limit, soft_maximum_size, growth)?;
+        let page = granularity(&upstream);
+        if let Some(maximum) = maximum_size {
+            check_room(name, maximum, block, page)?;
         }
-        if let Some(maximum) = maximum_size
-            && initial_size > maximum
-        {
-            let message =
-                format!("the initial size, {initial_size}, is above the maximum size, {maximum}");
-            return Err(Error::invalid_argument(name, message));
-        }
-        let hard = maximum_size.unwrap_or(u64::MAX);
+        let hard = limit.map_or(u64::MAX, |maximum| maximum / page * page);
         let unset = if preset == PoolPreset::Compact { 0 } else { hard };
         let soft = soft_maximum_size.unwrap_or(unset).min(hard);
         let context = Context::current()?;
-        let growth = Growth {
-            initial_size,
+        let mut growth = Growth {
+            initial_size: 0,
             soft_limit: soft,
             hard_limit: hard,
             policy: growth,
             preset,
             release,
             block,
+            page,
         };
+        let pages = growth.whole_pages(initial_size);
+        growth.initial_size = if limit.is_some() { pages.min(growth.room(0, hard)) } else { pages };
+        let initial_size = growth.initial_size;
         let cached = cached_with(preset, cached, upstream.as_extendable().is_some());
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks_frees = check_frees;
@@ -416,6 +405,71 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         }
         Ok(PoolMemoryResource::open(core, upstream))
     }
+}
+
+/// Checks that sizes are multiples of 256, and the initial one is within the maximum.
+///
+/// # Errors
+/// Invalid argument.
+fn check_sizes(
+    name: &'static str,
+    initial: u64,
+    maximum: Option<u64>,
+    soft_maximum: Option<u64>,
+    growth: GrowthPolicy,
+) -> Result<(), Error> {
+    let step = match growth {
+        GrowthPolicy::FixedStep(0) => {
+            return Err(Error::invalid_argument(name, "the growth step must not be 0 bytes"));
+        }
+        GrowthPolicy::FixedStep(step) => Some(step),
+        GrowthPolicy::Geometric | GrowthPolicy::Exact => None,
+    };
+    let sizes = [
+        ("initial", Some(initial)),
+        ("maximum", maximum),
+        ("soft maximum", soft_maximum),
+        ("step's", step),
+    ];
+    for (what, size) in sizes {
+        if let Some(size) = size
+            && size % CUDA_ALLOCATION_ALIGNMENT as u64 != 0
+        {
+            let message =
+                format!("the {what} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}");
+            return Err(Error::invalid_argument(name, message));
+        }
+    }
+    match maximum {
+        Some(maximum) if initial > maximum => {
+            let message =
+                format!("the initial size, {initial}, is above the maximum size, {maximum}");
+            Err(Error::invalid_argument(name, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a maximum size has room for a page of upstream, or for the pages of a block if all
+/// are of one size; or is 0, which means that every request is refused.
+///
+/// # Errors
+/// Invalid argument.
+fn check_room(
+    name: &'static str,
+    maximum: u64,
+    block: Option<u64>,
+    page: u64,
+) -> Result<(), Error> {
+    let least = block.unwrap_or(page).checked_next_multiple_of(page).unwrap_or(u64::MAX);
+    if maximum == 0 || maximum >= least {
+        return Ok(());
+    }
+    let message = format!(
+        "the maximum size, {maximum}, has room for nothing: upstream allocates multiples of \
+         {page} bytes, so set {least} or more"
+    );
+    Err(Error::invalid_argument(name, message))
 }
 
 /// What a pool caches, with a preset and over memory that can be extended or not.

@@ -9,6 +9,7 @@ use rmm_core::{
 };
 
 use super::core::PoolCore;
+use super::heap::GRANULE;
 use super::state::{Extent, PoolState};
 use crate::trace;
 
@@ -25,9 +26,8 @@ impl PoolCore {
     ) -> Result<Extent, Error> {
         let bytes = layout.size() as u64;
         if let Some(upstream) = self.extendable(upstream) {
-            let page = upstream.page_size();
-            let piece = self.growth.piece_size(bytes, bytes, page);
-            if piece < bytes && bytes.is_multiple_of(page) {
+            let piece = self.growth.piece_size(bytes, bytes);
+            if piece < bytes {
                 let extent =
                     trace::growing(self.name, bytes, || allocate_in_pieces(upstream, bytes, piece));
                 if !extent.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfRange) {
@@ -50,12 +50,29 @@ impl PoolCore {
         let segment = state.add_extent(extent);
         state.outlives_context =
             upstream.as_extendable().is_some_and(ExtendableResource::outlives_context);
-        let extendable = self.extendable(upstream);
-        let bytes: u64 = extent.pieces.iter().sum();
-        if extendable.is_some_and(|it| bytes.is_multiple_of(it.page_size())) {
+        if self.extendable(upstream).is_some() {
             state.heap.make_extendable(segment);
         }
     }
+}
+
+/// The bytes to multiples of which a resource rounds requests up, where it is known: pages below
+/// adaptors, the largest of several.
+pub(super) fn granularity(resource: &(dyn SyncResource + 'static)) -> u64 {
+    let mut largest = GRANULE;
+    for resource in resource.stack() {
+        if let Some(extendable) = resource.as_extendable() {
+            return largest.max(extendable.page_size());
+        }
+        if resource.as_trimmable().is_some() {
+            // A suballocator, which divides pages itself.
+            break;
+        }
+        for other in resource.other_upstreams() {
+            largest = largest.max(granularity(other));
+        }
+    }
+    largest
 }
 
 /// Refuses more bytes than upstream can ever have: to find that out piece by piece would take

@@ -44,10 +44,10 @@ impl Session<'_> {
             }
         }
         let held = self.heap.reserved() + self.pending;
-        let page = extendable.map(ExtendableResource::page_size);
-        let pages = page.and_then(|page| core.growth.extension(held, request.size, limit, page));
+        let pages = extendable.and_then(|_| core.growth.extension(held, request.size, limit));
         let chunk = pages.or_else(|| core.growth.chunk_size(held, request.size, limit));
         let mut bytes = chunk.ok_or(None)?;
+        let least = core.growth.whole_pages(request.size);
         loop {
             let layout = usize::try_from(bytes)
                 .ok()
@@ -61,7 +61,7 @@ impl Session<'_> {
                 }
                 Err(error) if !error.is_out_of_memory() => return Err(Some(error)),
                 // Upstream has less than a step: ask for no more than the request needs.
-                Err(_) if bytes > request.size => bytes = request.size,
+                Err(_) if bytes > least => bytes = least,
                 Err(error) => return Err(Some(error)),
             }
         }
@@ -108,7 +108,7 @@ impl Session<'_> {
     ) -> Result<NodeId, Option<Error>> {
         let growth = &self.core.growth;
         let (name, Request { list, size, .. }) = (self.core.name, request);
-        let page = upstream.page_size();
+        let page = growth.page;
         let mut takes_least = false;
         let mut retries = 0;
         loop {
@@ -136,7 +136,7 @@ impl Session<'_> {
                     resume_unwind(panic)
                 }
             };
-            let Some(wanted) = growth.extension(held, missing, limit, page) else {
+            let Some(wanted) = growth.extension(held, missing, limit) else {
                 self.abort(extent, list);
                 return Err(None);
             };
@@ -145,8 +145,7 @@ impl Session<'_> {
                 let room = most.saturating_sub(held) / page * page;
                 self.heap.widen(&mut extent, wanted.min(missing.max(room)) - missing);
             }
-            let pieces =
-                cut(&extent.missing, growth.piece_size(held, extent.missing_bytes(), page));
+            let pieces = cut(&extent.missing, growth.piece_size(held, extent.missing_bytes()));
             let base = self.base(extent.segment);
             // Memory that other threads are returning has left a gap, but upstream may not have it
             // yet; and what they ask for at addresses of upstream's choice may go back.

@@ -43,6 +43,9 @@ pub(super) struct Growth {
     pub(super) release: ReleasePolicy,
     /// The size of all blocks, a multiple of the granule, if they are all of one size.
     pub(super) block: Option<u64>,
+    /// The granularity of upstream, a power of two of at least [`GRANULE`]: it rounds requests up
+    /// to this, so every request of the pool is a multiple.
+    pub(super) page: u64,
 }
 
 impl Growth {
@@ -51,10 +54,22 @@ impl Growth {
         self.block.unwrap_or(GRANULE)
     }
 
-    /// The bytes to ask for when `held` are reserved and `needed` are needed, or `None` if the
-    /// limit leaves no room.
+    /// The fewest bytes that upstream can be asked for to have so many.
+    pub(super) fn whole_pages(&self, bytes: u64) -> u64 {
+        bytes.checked_next_multiple_of(self.page).unwrap_or(bytes)
+    }
+
+    /// The most bytes that upstream can be asked for, within the limit, when `held` are reserved.
+    /// They hold whole blocks, of which the last may end within a page.
+    pub(super) fn room(&self, held: u64, limit: u64) -> u64 {
+        let pages = limit.saturating_sub(held).min(MOST) / self.page * self.page;
+        self.whole_pages(pages / self.unit() * self.unit())
+    }
+
+    /// The bytes to ask for, in whole pages, when `held` are reserved and `needed` are needed, or
+    /// `None` if the limit leaves no room.
     pub(super) fn chunk_size(&self, held: u64, needed: u64, limit: u64) -> Option<u64> {
-        let room = limit.saturating_sub(held).min(MOST) / self.unit() * self.unit();
+        let room = self.room(held, limit);
         if needed > room {
             return None;
         }
@@ -66,15 +81,18 @@ impl Growth {
             GrowthPolicy::FixedStep(step) => needed.checked_next_multiple_of(step),
             GrowthPolicy::Exact => Some(needed),
         };
-        Some(wanted.unwrap_or(needed).min(room))
+        Some(self.whole_pages(wanted.unwrap_or(needed)).min(room))
     }
 
     /// The bytes to map for in-place growth, in whole pages, when `held` are reserved and `missing`
     /// are needed, or `None` if the limit leaves no room. Steps are small: they are as cheap as
     /// large ones, and what they add is contiguous with the rest.
-    pub(super) fn extension(&self, held: u64, missing: u64, limit: u64, page: u64) -> Option<u64> {
-        let room = limit.saturating_sub(held).min(MOST) / page * page;
-        let missing = missing.checked_next_multiple_of(page).filter(|&missing| missing <= room)?;
+    pub(super) fn extension(&self, held: u64, missing: u64, limit: u64) -> Option<u64> {
+        let room = self.room(held, limit);
+        let missing = self.whole_pages(missing);
+        if missing > room {
+            return None;
+        }
         let wanted = match (self.policy, self.preset) {
             (GrowthPolicy::FixedStep(step), _) => missing.checked_next_multiple_of(step),
             (GrowthPolicy::Exact, _) | (GrowthPolicy::Geometric, PoolPreset::Compact) => None,
@@ -87,13 +105,13 @@ impl Growth {
                 Some(missing.max(ahead.min(kept)))
             }
         };
-        let wanted = wanted.and_then(|bytes| bytes.checked_next_multiple_of(page));
-        Some(wanted.unwrap_or(missing).min(room))
+        Some(wanted.map_or(missing, |bytes| self.whole_pages(bytes)).min(room))
     }
 
     /// Upper bound on the bytes of a piece when `held` are reserved and `missing` are mapped: large
     /// pieces take fewer calls, small ones are idle more often.
-    pub(super) fn piece_size(&self, held: u64, missing: u64, page: u64) -> u64 {
+    pub(super) fn piece_size(&self, held: u64, missing: u64) -> u64 {
+        let page = self.page;
         let most = match self.preset {
             PoolPreset::Compact => (held / 128).min(LARGEST_COMPACT_PIECE),
             // A small pool is short of whole pieces sooner.
@@ -153,6 +171,7 @@ mod tests {
             preset: PoolPreset::Throughput,
             release: ReleasePolicy::Off,
             block,
+            page: GRANULE,
         }
     }
 
@@ -181,32 +200,33 @@ mod tests {
 
     #[test]
     fn extensions_are_small_and_of_whole_pages() {
-        let growth = growth(GrowthPolicy::Geometric, None);
+        let growth = Growth { page: PAGE, ..growth(GrowthPolicy::Geometric, None) };
         let any = u64::MAX;
-        assert_eq!(growth.extension(0, 256, any, PAGE), Some(PAGE));
-        assert_eq!(growth.extension(1 << 30, PAGE, any, PAGE), Some(16 << 20));
-        assert_eq!(growth.extension(1 << 40, PAGE, any, PAGE), Some(LARGEST_EXTENSION));
-        assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256, PAGE), Some(PAGE));
-        assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256, PAGE), None);
-        assert_eq!(growth.extension(0, 256, any, 16 * PAGE), Some(16 * PAGE));
+        assert_eq!(growth.extension(0, 256, any), Some(PAGE));
+        assert_eq!(growth.extension(1 << 30, PAGE, any), Some(16 << 20));
+        assert_eq!(growth.extension(1 << 40, PAGE, any), Some(LARGEST_EXTENSION));
+        assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256), Some(PAGE));
+        assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256), None);
+        let coarse = Growth { page: 16 * PAGE, ..growth };
+        assert_eq!(coarse.extension(0, 256, any), Some(16 * PAGE));
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
-        assert_eq!(compact.extension(1 << 30, PAGE, any, PAGE), Some(PAGE));
+        assert_eq!(compact.extension(1 << 30, PAGE, any), Some(PAGE));
         let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
-        assert_eq!(quick.extension(64 << 20, PAGE, any, PAGE), Some(64 << 20));
-        assert_eq!(quick.extension(1 << 40, PAGE, any, PAGE), Some(LARGEST_DOUBLING));
+        assert_eq!(quick.extension(64 << 20, PAGE, any), Some(64 << 20));
+        assert_eq!(quick.extension(1 << 40, PAGE, any), Some(LARGEST_DOUBLING));
     }
 
     #[test]
     fn pieces_grow_with_the_pool_and_the_request() {
-        let growth = growth(GrowthPolicy::Geometric, None);
+        let growth = Growth { page: PAGE, ..growth(GrowthPolicy::Geometric, None) };
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
         let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
-        assert_eq!(growth.piece_size(0, PAGE, PAGE), PAGE);
-        assert_eq!(growth.piece_size(1 << 40, PAGE, PAGE), LARGEST_PIECE);
-        assert_eq!(growth.piece_size(0, 48 * PAGE, PAGE), 2 * PAGE, "24 calls at most");
-        assert_eq!(compact.piece_size(1 << 40, PAGE, PAGE), LARGEST_COMPACT_PIECE);
-        assert_eq!(compact.piece_size(1 << 30, PAGE, PAGE), 8 << 20);
-        assert_eq!(quick.piece_size(0, 48 * PAGE, PAGE), 48 * PAGE);
+        assert_eq!(growth.piece_size(0, PAGE), PAGE);
+        assert_eq!(growth.piece_size(1 << 40, PAGE), LARGEST_PIECE);
+        assert_eq!(growth.piece_size(0, 48 * PAGE), 2 * PAGE, "24 calls at most");
+        assert_eq!(compact.piece_size(1 << 40, PAGE), LARGEST_COMPACT_PIECE);
+        assert_eq!(compact.piece_size(1 << 30, PAGE), 8 << 20);
+        assert_eq!(quick.piece_size(0, 48 * PAGE), 48 * PAGE);
     }
 
     #[test]
@@ -226,6 +246,25 @@ mod tests {
         let blocks = growth(GrowthPolicy::FixedStep(3000), Some(1000));
         assert_eq!(blocks.chunk_size(0, 1000, u64::MAX), Some(3000));
         assert_eq!(blocks.chunk_size(3000, 1000, 5999), Some(2000));
+    }
+
+    #[test]
+    fn chunks_are_whole_pages_within_the_limit() {
+        let any = u64::MAX;
+        for policy in [GrowthPolicy::Geometric, GrowthPolicy::Exact, GrowthPolicy::FixedStep(768)] {
+            let growth = Growth { page: PAGE, ..growth(policy, None) };
+            assert_eq!(growth.chunk_size(0, 256, any), Some(PAGE), "{policy:?}");
+            assert_eq!(growth.chunk_size(0, PAGE + 256, any), Some(2 * PAGE), "{policy:?}");
+            assert_eq!(growth.chunk_size(PAGE, 256, 2 * PAGE + 256), Some(PAGE), "{policy:?}");
+            assert_eq!(growth.chunk_size(PAGE, 256, 2 * PAGE - 256), None, "{policy:?}");
+            let blocks = Growth { block: Some(PAGE + PAGE / 2), ..growth };
+            assert_eq!(blocks.chunk_size(0, PAGE + PAGE / 2, any), Some(2 * PAGE), "{policy:?}");
+            assert_eq!(blocks.chunk_size(0, PAGE + PAGE / 2, PAGE + PAGE / 2), None, "{policy:?}");
+        }
+        // Of a room for two blocks and a part of a third, the pages of two.
+        let step = GrowthPolicy::FixedStep(9 * PAGE);
+        let blocks = Growth { page: PAGE, ..growth(step, Some(PAGE + PAGE / 2)) };
+        assert_eq!(blocks.chunk_size(0, PAGE + PAGE / 2, 4 * PAGE), Some(3 * PAGE));
     }
 
     #[test]

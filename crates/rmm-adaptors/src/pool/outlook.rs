@@ -3,23 +3,21 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::ExtendableResource;
-
 use super::core::PoolCore;
 use super::heap::{ListId, Point};
 use super::session::Request;
 use super::state::PoolState;
 
-/// The fewest bytes that have to come from upstream to serve a request. Where memory can be
-/// extended, free parts of upstream blocks in use may be a part of the block; they may not be
-/// contiguous, so the request may need more.
+/// The fewest bytes that have to come from upstream to serve a request, in whole pages. Where
+/// memory can be extended, free parts of upstream blocks in use may be a part of the block; they
+/// may not be contiguous, so the request may need more.
 pub(super) fn least_needed(core: &PoolCore, state: &PoolState, request: Request<'_>) -> u64 {
     if core.extendable(request.upstream).is_none() {
-        return request.size;
+        return core.growth.whole_pages(request.size);
     }
     let heap = &state.heap;
     let in_use = heap.reserved().saturating_sub(heap.live()).saturating_sub(heap.idle_bytes());
-    request.size.saturating_sub(in_use)
+    core.growth.whole_pages(request.size.saturating_sub(in_use))
 }
 
 /// Whether the free memory that `usable` accepts, with what the limit allows to be added to it,
@@ -30,11 +28,13 @@ pub(super) fn could_extend(
     request: Request<'_>,
     usable: impl Fn(ListId, Point) -> bool,
 ) -> bool {
-    let Some(upstream) = core.extendable(request.upstream) else { return false };
-    let page = upstream.page_size();
+    if core.extendable(request.upstream).is_none() {
+        return false;
+    }
+    let page = core.growth.page;
     let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
     state.heap.least_missing(request.size, page, usable).is_some_and(|missing| {
-        core.growth.extension(held, missing, core.growth.hard_limit, page).is_some()
+        core.growth.extension(held, missing, core.growth.hard_limit).is_some()
     })
 }
 
@@ -56,16 +56,17 @@ pub(super) fn may_grow(
     limit: u64,
 ) -> bool {
     let held = state.heap.reserved() + state.pending;
-    let page = core.extendable(request.upstream).map(ExtendableResource::page_size);
+    let is_extendable = core.extendable(request.upstream).is_some();
     let peak = state.peak_with(request.size);
-    let kept = match page {
-        Some(_) => core.growth.retain_target_extendable(peak),
-        None => core.growth.retain_target(peak),
+    let kept = if is_extendable {
+        core.growth.retain_target_extendable(peak)
+    } else {
+        core.growth.retain_target(peak)
     };
     // What is above that goes back first, and leaves room.
     let is_surplus = held.saturating_add(request.size) > kept;
     let held = if is_surplus { held - state.heap.idle_bytes() } else { held };
-    page.is_some_and(|page| core.growth.extension(held, page, limit, page).is_some())
+    is_extendable && core.growth.extension(held, core.growth.page, limit).is_some()
         || core.growth.chunk_size(held, request.size, limit).is_some()
 }
 

@@ -10,10 +10,10 @@ pub enum GrowthPolicy {
     /// that is more: a pool of n bytes takes O(log n) steps and holds little more than was needed.
     #[default]
     Geometric,
-    /// By multiples of this many bytes.
+    /// By multiples of this many bytes, rounded up to whole pages of upstream.
     FixedStep(u64),
-    /// By the request, rounded up to 256 bytes. Makes the smallest upstream blocks, in which
-    /// nothing larger fits.
+    /// By the request, rounded up to 256 bytes, or to whole pages of upstream. Makes the smallest
+    /// upstream blocks, in which nothing larger fits.
     Exact,
 }
 

@@ -60,7 +60,9 @@ fn run(machine: &Machine, ops: &[Op], limit: u64, preset: PoolPreset) {
     machine.clear_faults();
     // Drained: all memory can be allocated as one block, and returned.
     if failed == 0 {
-        let all = Layout::from_size_align(usize::try_from(limit).expect("a small size"), 256)
+        let whole = runner.pool().maximum_size().expect("it has a limit");
+        assert_eq!(whole, limit / PAGE as u64 * PAGE as u64);
+        let all = Layout::from_size_align(usize::try_from(whole).expect("a small size"), 256)
             .expect("a small size");
         let block = runner.pool().allocate_sync(all).expect("all of it is free");
         // SAFETY: allocated just now with this layout, and not used.
@@ -80,7 +82,7 @@ proptest! {
         ops in ops(150),
         schedule in 0..3,
         seed in any::<u64>(),
-        granules in 100usize..2500,
+        granules in 128usize..2500,
         preset in 0..PRESETS.len(),
     ) {
         let schedule = match schedule {
