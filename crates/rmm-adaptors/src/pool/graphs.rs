@@ -28,7 +28,9 @@ impl PoolState {
         let mut node = self.heap.take(ListId::ANY_STREAM, size);
         if node.is_none() {
             self.reclaim_some(usize::MAX);
-            node = self.heap.take(ListId::ANY_STREAM, size);
+            self.heap.separate_absorbed();
+            let is_idle = |list, _| list == ListId::ANY_STREAM;
+            node = self.heap.coalesce_across_streams(size, ListId::ANY_STREAM, 0, is_idle);
         }
         node.ok_or_else(|| {
             let why = "during a capture the pool allocates only reserved memory that no work uses, \

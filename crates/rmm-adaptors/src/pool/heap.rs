@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absorbed;
 mod bins;
 mod coalesce;
 mod extend;
@@ -38,6 +39,7 @@ mod zones;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use absorbed::Absorbed;
 pub(super) use bins::GRANULE;
 pub(super) use extend::PendingExtent;
 use lists::Lists;
@@ -91,6 +93,7 @@ pub(crate) struct Heap {
     spare_segments: BinaryHeap<Reverse<u32>>,
     /// Free neighbours in different lists.
     runs: Runs,
+    absorbed: Absorbed,
     /// All gaps.
     gaps: BTreeMap<(SegmentId, u64), NodeId>,
     /// Lower bound on the bytes of every piece.
@@ -129,6 +132,7 @@ impl Heap {
             segments: Vec::new(),
             spare_segments: BinaryHeap::new(),
             runs: Runs::new(),
+            absorbed: Absorbed::default(),
             gaps: BTreeMap::new(),
             smallest_piece: u64::MAX,
             reserved: 0,
@@ -167,6 +171,7 @@ impl Heap {
         self.nodes.bookkeeping_bytes()
             + self.lists.bookkeeping_bytes()
             + self.runs.bookkeeping_bytes()
+            + self.absorbed.bookkeeping_bytes()
             + (segments + pieces + gaps + spare) as u64
     }
 
@@ -237,6 +242,7 @@ impl Heap {
             size,
             state: NodeState::Detached,
             zone: Zone::Large,
+            holds_idle: false,
             before: None,
             after: None,
             previous: None,
@@ -340,11 +346,15 @@ impl Heap {
     /// Makes the first `size` bytes of a free block, which has at least as many, a live block. The
     /// remainder stays in its list at its point, and mostly in its position there.
     pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { segment, offset, size: whole, state, zone, before, .. } = *self.nodes.get(id);
+        let Node { segment, offset, size: whole, state, zone, holds_idle, before, .. } =
+            *self.nodes.get(id);
         let NodeState::Free(list, _) = state else {
             unreachable!("only a block that is free is taken out of a list")
         };
         self.live += size;
+        if holds_idle {
+            self.nodes.get_mut(id).holds_idle = self.leave_absorbed(id, size);
+        }
         if whole == size {
             self.unlink(id, list);
             self.nodes.get_mut(id).state = NodeState::Live;
@@ -354,7 +364,9 @@ impl Heap {
         self.lists[list.index()].resize(&mut self.nodes, id, whole - size);
         let (after, state) = (Some(id), NodeState::Live);
         let [previous, next] = [None; 2];
-        let taken = Node { segment, offset, size, state, zone, before, after, previous, next };
+        let holds_idle = false;
+        let taken =
+            Node { segment, offset, size, state, zone, holds_idle, before, after, previous, next };
         let taken = self.nodes.insert(taken);
         let rest = self.nodes.get_mut(id);
         rest.offset = offset + size;
@@ -420,7 +432,12 @@ impl Heap {
         if self.nodes.get(id).zone == Zone::Large {
             self.enlarge_neighbours(id, list);
         }
-        let Node { segment, offset, size, zone, before, after, .. } = *self.nodes.get(id);
+        let Node { segment, offset, size, zone, holds_idle, before, after, .. } =
+            *self.nodes.get(id);
+        let is_idle = list == ListId::ANY_STREAM;
+        if holds_idle && is_idle {
+            self.nodes.get_mut(id).holds_idle = self.leave_absorbed(id, size);
+        }
         let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
             let neighbour = neighbour?;
             let node = nodes.get(neighbour);
@@ -439,6 +456,7 @@ impl Heap {
                 self.nodes.remove(id);
                 let node = self.nodes.get_mut(above);
                 (node.before, node.offset) = (before, offset);
+                node.holds_idle |= holds_idle && !is_idle;
                 let whole = size + node.size;
                 self.set_after(before, segment, above);
                 (above, whole, point.max(freed))
@@ -463,7 +481,7 @@ impl Heap {
 
     /// Moves small idle neighbours of a detached block to the list of the only stream, where they
     /// coalesce with it: no other stream could have used them. A large one stays idle: it would
-    /// wait for the stream's work as a whole, and a graph or the driver could not have it.
+    /// wait for the stream's work as a whole, and the driver could not have it.
     #[inline]
     fn take_in_idle_neighbours(&mut self, id: NodeId, list: ListId, point: Point) {
         let Node { before, after, size, .. } = *self.nodes.get(id);
@@ -471,8 +489,7 @@ impl Heap {
             let node = self.nodes.get(neighbour);
             let is_idle = matches!(node.state, NodeState::Free(ListId::ANY_STREAM, _));
             if is_idle && node.size <= size.max(TAKEN_IN) {
-                self.delist(neighbour);
-                self.enlist(neighbour, list, point);
+                self.absorb(neighbour, list, point);
             }
         }
     }
@@ -488,9 +505,11 @@ impl Heap {
     fn remove_next(&mut self, id: NodeId) -> u64 {
         let Node { segment, after, .. } = *self.nodes.get(id);
         let removed = after.expect("what is absorbed is behind the block");
-        let Node { size, after, .. } = *self.nodes.get(removed);
+        let Node { size, after, holds_idle, .. } = *self.nodes.get(removed);
         self.nodes.remove(removed);
-        self.nodes.get_mut(id).after = after;
+        let node = self.nodes.get_mut(id);
+        node.after = after;
+        node.holds_idle |= holds_idle;
         match after {
             Some(after) => self.nodes.get_mut(after).before = Some(id),
             None => self.segment_mut(segment).last = id,

@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
 use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
-use rmm_resources::CudaMemoryResource;
+use rmm_resources::{Backing, BackingMemoryResource, CudaMemoryResource};
 use rmm_sim::{Fault, LeakKind, Machine, MachineGuard, Schedule};
 use rmm_sys::CuResult;
 
@@ -130,6 +130,69 @@ fn a_graph_gets_only_memory_that_no_work_uses() {
     assert_eq!(read(&machine, for_graph), 0x0707_0707_0707_0707);
     assert_eq!(read(&machine, block), 0, "the other stream's work need not have run");
     machine.assert_no_violations();
+}
+
+/// Whether a capture gets so many MiB of a pool of 12 MiB. All of that was allocated in blocks of
+/// these MiB, each used by work that is not complete, or not used at all, and freed.
+fn capture_is_served(backing: Backing, blocks: &[(usize, bool)], wanted: usize) -> bool {
+    let (machine, _entered) = adversary();
+    let upstream = BackingMemoryResource::builder().backing(backing).build().expect("memory");
+    let pool = PoolMemoryResource::builder(upstream).initial_size(mib(12)).build().expect("a pool");
+    let stream = stream();
+    let (used, unused): (Vec<_>, Vec<_>) = blocks
+        .iter()
+        .map(|&(size, is_used)| {
+            (pool.allocate_sync(layout(size * MIB)).expect("it works"), size, is_used)
+        })
+        .partition(|&(.., is_used)| is_used);
+    for (block, size, _) in unused {
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { pool.deallocate_sync(block, layout(size * MIB)) };
+    }
+    for (block, size, _) in used {
+        write(&machine, &stream, block, 1);
+        free(&pool, &stream, block, size * MIB);
+    }
+    let scope = CaptureScope::announce();
+    begin(&stream);
+    let block = pool.allocate(&stream, layout(wanted * MIB)).ok();
+    if let Some(block) = block {
+        fill(&stream, block, wanted * MIB);
+        free(&pool, &stream, block, wanted * MIB);
+    }
+    let graph = end(&stream);
+    // The graph runs beside the work on the stream, which has not begun.
+    let other = self::stream();
+    graph.launch(&other);
+    other.synchronize().expect("it works");
+    drop(scope);
+    stream.synchronize().expect("it works");
+    machine.assert_no_violations();
+    block.is_some()
+}
+
+#[test]
+fn a_capture_gets_over_virtual_memory_what_it_gets_elsewhere() {
+    let layouts: [&[(usize, bool)]; 8] = [
+        &[(1, true), (11, false)],
+        &[(11, false), (1, true)],
+        &[(1, true), (10, false), (1, true)],
+        &[(3, false), (1, true), (3, false), (1, true), (4, false)],
+        &[(1, true), (1, false), (1, true), (1, false), (1, true), (7, false)],
+        &[(6, true), (6, false)],
+        &[(2, false), (8, true), (2, false)],
+        &[(12, true)],
+    ];
+    for blocks in layouts {
+        let unused = blocks.iter().filter(|(_, is_used)| !is_used).map(|&(size, _)| size);
+        let longest = unused.max().unwrap_or(0);
+        for wanted in [1, 2, 3, 4, 6, 7, 8, 10, 11, 12] {
+            for backing in [Backing::CudaMalloc, Backing::VirtualMemory] {
+                let is_served = capture_is_served(backing, blocks, wanted);
+                assert_eq!(is_served, wanted <= longest, "{wanted} of {blocks:?} over {backing:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -286,6 +286,7 @@ impl Heap {
             size: bytes,
             state: NodeState::Detached,
             zone: Zone::Large,
+            holds_idle: false,
             before: Some(last),
             after: None,
             previous: None,
@@ -336,10 +337,14 @@ impl Heap {
                 self.insert_coalesced(rest, ListId::ANY_STREAM, 0);
             }
         }
+        if self.nodes.get(extent.node).holds_idle {
+            self.leave_absorbed(extent.node, size);
+        }
         if self.nodes.get(extent.node).size > size {
             let rest = self.split(extent.node, size);
             self.insert_coalesced(rest, into, point);
         }
+        self.nodes.get_mut(extent.node).holds_idle = false;
         self.nodes.get_mut(extent.node).state = NodeState::Live;
         self.live += self.nodes.get(extent.node).size;
         extent.node

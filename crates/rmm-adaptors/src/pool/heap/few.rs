@@ -112,8 +112,18 @@ mod tests {
         let [before, after, previous, next] = [None; 4];
         let (segment, state) = (SegmentId(0), NodeState::Live);
         let zone = Zone::Large;
-        let node =
-            Node { segment, offset: 0, size: 256, state, zone, before, after, previous, next };
+        let node = Node {
+            segment,
+            offset: 0,
+            size: 256,
+            state,
+            zone,
+            holds_idle: false,
+            before,
+            after,
+            previous,
+            next,
+        };
         (0..count).map(|_| nodes.insert(node)).collect()
     }
 

@@ -75,6 +75,8 @@ pub(super) struct Node {
     pub(super) size: u64,
     pub(super) state: NodeState,
     pub(super) zone: Zone,
+    /// Whether it may hold memory that is [noted as idle](super::absorbed): not if it is live.
+    pub(super) holds_idle: bool,
     /// The neighbours in the segment (boundary tags).
     pub(super) before: Option<NodeId>,
     pub(super) after: Option<NodeId>,
@@ -233,7 +235,18 @@ mod tests {
         let (segment, state) = (SegmentId(0), NodeState::Live);
         let [before, after, previous, next] = [None; 4];
         let zone = Zone::Large;
-        Node { segment, offset, size: 256, state, zone, before, after, previous, next }
+        Node {
+            segment,
+            offset,
+            size: 256,
+            state,
+            zone,
+            holds_idle: false,
+            before,
+            after,
+            previous,
+            next,
+        }
     }
 
     #[test]

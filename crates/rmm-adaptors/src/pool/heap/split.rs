@@ -10,13 +10,15 @@ impl Heap {
     /// the same state.
     #[inline]
     pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { segment, offset, size: whole, state, zone, after, .. } = *self.nodes.get(id);
+        let Node { segment, offset, size: whole, state, zone, holds_idle, after, .. } =
+            *self.nodes.get(id);
         let rest = self.nodes.insert(Node {
             segment,
             offset: offset + size,
             size: whole - size,
             state,
             zone,
+            holds_idle,
             before: Some(id),
             after,
             previous: None,

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::zones::SlabSizes;
 use super::{Block, GRANULE, Heap, ListId, NodeId, PendingExtent, Piece, Point};
 
+mod absorbed;
 mod alone;
 mod lengths;
 mod scans;

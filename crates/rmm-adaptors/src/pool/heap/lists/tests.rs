@@ -17,7 +17,18 @@ fn insert(lists: &mut Lists, nodes: &mut Nodes, list: ListId) -> NodeId {
     let (segment, state) = (SegmentId(0), NodeState::Free(list, 1));
     let [before, after, previous, next] = [None; 4];
     let zone = Zone::Large;
-    let node = Node { segment, offset: 0, size: 256, state, zone, before, after, previous, next };
+    let node = Node {
+        segment,
+        offset: 0,
+        size: 256,
+        state,
+        zone,
+        holds_idle: false,
+        before,
+        after,
+        previous,
+        next,
+    };
     let id = nodes.insert(node);
     lists.insert(list, nodes, id);
     id

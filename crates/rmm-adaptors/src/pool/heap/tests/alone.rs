@@ -44,3 +44,17 @@ fn idle_memory_stays_idle_where_another_stream_may_use_it() {
     assert_eq!(heap.free_bytes(ListId::ANY_STREAM), 2 * BLOCK);
     assert_eq!(heap.free_bytes(one), BLOCK);
 }
+
+#[test]
+fn idle_memory_that_is_absorbed_joins_what_is_beyond_it() {
+    // Too much idle memory for the first block to absorb, but not for the second.
+    let idle = TAKEN_IN + BLOCK;
+    let mut heap = extendable((2 * idle + BLOCK) / PAGE);
+    let only = heap.add_list();
+    let mut take = |bytes| heap.take(ListId::ANY_STREAM, bytes).unwrap();
+    let (small, between, large) = (take(BLOCK), take(idle), take(idle));
+    heap.free(between, ListId::ANY_STREAM, 0);
+    heap.free(small, only, 1);
+    heap.free(large, only, 2);
+    assert!(heap.take(only, 2 * idle + BLOCK).is_some(), "all are one block");
+}

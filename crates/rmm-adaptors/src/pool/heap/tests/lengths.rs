@@ -26,7 +26,18 @@ impl Model {
         let (segment, state) = (SegmentId(0), NodeState::Free(Self::LIST, 1));
         let [before, after, previous, next] = [None; 4];
         let zone = Zone::Large;
-        let node = Node { segment, offset: 0, size, state, zone, before, after, previous, next };
+        let node = Node {
+            segment,
+            offset: 0,
+            size,
+            state,
+            zone,
+            holds_idle: false,
+            before,
+            after,
+            previous,
+            next,
+        };
         let id = self.nodes.insert(node);
         self.lists.insert(Self::LIST, &mut self.nodes, id);
         self.blocks.push(id);
