@@ -25,6 +25,8 @@ mod default_pool;
 mod default_streams;
 #[path = "suite/driver_calls.rs"]
 mod driver_calls;
+#[path = "suite/driver_pools.rs"]
+mod driver_pools;
 #[path = "suite/faults.rs"]
 mod faults;
 #[path = "suite/fixed_size.rs"]

@@ -5,6 +5,8 @@
 mod devices;
 #[path = "gpu/driver.rs"]
 mod driver;
+#[path = "gpu/driver_pools.rs"]
+mod driver_pools;
 #[path = "gpu/exit.rs"]
 mod exit;
 #[cfg(unix)]

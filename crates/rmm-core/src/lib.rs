@@ -64,6 +64,7 @@ mod context;
 pub mod copy;
 mod device;
 mod driver;
+mod driver_pools;
 mod erased;
 mod error;
 mod event;
@@ -96,6 +97,8 @@ pub use device::{Device, DeviceGuard, MemoryInfo};
 #[doc(hidden)]
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
+#[doc(hidden)]
+pub use driver_pools::{describe_driver_pools, synchronize_unless_captured};
 pub use erased::{
     AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,

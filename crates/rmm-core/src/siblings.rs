@@ -8,6 +8,7 @@
 //!   | members: weak -> pool A   draws on: limit 1            |
 //!   |          weak -> pool B   draws on: limit 1, pool A    |
 //!   |          weak -> driver pool C                         |
+//!   | device memory: the driver's default and current pools  |
 //!   +-------------------------------------------------------+
 //! ```
 //!
@@ -28,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rmm_sys::{CuStream, CuUuid};
 
+use crate::driver_pools::DriverPools;
 pub use crate::limit_id::LimitId;
 use crate::{
     CaptureScope, CudaStream, Device, Error, Introspect, MemoryKind, PoolUsage, StreamRef,
@@ -40,6 +42,9 @@ type Key = (CuUuid, MemoryKind);
 struct Group {
     key: Key,
     members: Mutex<Vec<Member>>,
+    /// The pools of the driver from which any library of the process may allocate, for device
+    /// memory.
+    driver_pools: Option<Arc<dyn TrimmableResource>>,
     /// Held by the thread that asks.
     turn: Mutex<()>,
 }
@@ -58,15 +63,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn group_of(key: Key) -> Arc<Group> {
+fn group_of(device: Device, kind: MemoryKind) -> Result<Arc<Group>, Error> {
+    let key = (device.uuid()?, kind);
     let mut groups = lock(&GROUPS);
     groups.retain(|group| group.strong_count() > 0);
     let known = groups.iter().filter_map(Weak::upgrade).find(|group| group.key == key);
-    known.unwrap_or_else(|| {
-        let group = Arc::new(Group { key, members: Mutex::default(), turn: Mutex::default() });
+    Ok(known.unwrap_or_else(|| {
+        let of_driver = || Arc::new(DriverPools::of(device)) as Arc<dyn TrimmableResource>;
+        let group = Arc::new(Group {
+            key,
+            members: Mutex::default(),
+            driver_pools: (kind == MemoryKind::Device).then(of_driver),
+            turn: Mutex::default(),
+        });
         groups.push(Arc::downgrade(&group));
         group
-    })
+    }))
 }
 
 impl Group {
@@ -97,8 +109,8 @@ impl Siblings {
     /// # Errors
     /// If the driver refuses the query for the device.
     pub fn join(device: Device, kind: Option<MemoryKind>) -> Result<Self, Error> {
-        let key = (device.uuid()?, kind.unwrap_or(MemoryKind::Device));
-        Ok(Self { group: group_of(key), id: LimitId::new() })
+        let group = group_of(device, kind.unwrap_or(MemoryKind::Device))?;
+        Ok(Self { group, id: LimitId::new() })
     }
 
     /// The resource at this place, as something that refuses requests.
@@ -120,21 +132,31 @@ impl Siblings {
         self.group.members().push(Member { id: self.id, resource, draws_on: draws_on.into() });
     }
 
-    /// Whether there are others that draw on `limit`, or any.
+    /// Whether there are others that draw on `limit`, or any. The driver's pools count only if they
+    /// hold memory that is not in use.
     pub fn has_others(&self, limit: Option<LimitId>) -> bool {
-        self.group.members().iter().any(|member| self.may_ask(member, limit))
+        let has_member = self.group.members().iter().any(|member| self.may_ask(member, limit));
+        has_member || self.driver_pools(limit).is_some_and(|pools| pools.usage().free_bytes() > 0)
+    }
+
+    /// The driver's pools, which draw on no limit.
+    fn driver_pools(&self, limit: Option<LimitId>) -> Option<&Arc<dyn TrimmableResource>> {
+        self.group.driver_pools.as_ref().filter(|_| limit.is_none())
     }
 
     fn may_ask(&self, member: &Member, limit: Option<LimitId>) -> bool {
         member.id != self.id && limit.is_none_or(|limit| member.draws_on.contains(&limit))
     }
 
-    /// The others, the oldest first: those that draw on `limit`, or all.
+    /// The others, the oldest first and the driver's pools last: those that draw on `limit`, or
+    /// all.
     pub fn others(&self, limit: Option<LimitId>) -> Others {
         let members = self.group.members();
         let helpers = members.iter().filter(|member| self.may_ask(member, limit));
-        let resources = helpers.map(|member| member.resource.clone());
-        Others { group: Arc::clone(&self.group), resources: resources.collect() }
+        let helpers = helpers.map(|member| member.resource.clone());
+        let resources = helpers.chain(self.driver_pools(limit).map(Arc::downgrade)).collect();
+        drop(members);
+        Others { group: Arc::clone(&self.group), resources }
     }
 }
 
@@ -251,6 +273,7 @@ impl Turn<'_> {
                 attempt(caller)?;
             }
         }
+        let mut has_waited = false;
         for other in &self.others.resources {
             let given = unlocked(caller, &mut || match effort {
                 Effort::Idle => give(other, |_| 0),
@@ -259,6 +282,11 @@ impl Turn<'_> {
             if given > 0 {
                 attempt(caller)?;
             }
+            has_waited = effort == Effort::Wait && given == 0;
+        }
+        // A wait lets the driver release memory by itself, too.
+        if has_waited {
+            attempt(caller)?;
         }
         ControlFlow::Continue(())
     }

@@ -97,6 +97,26 @@ fn a_slice_in_our_memory_is_one_of_cudarcs() {
     });
 }
 
+/// Also before the device was waited for: cudarc frees in the driver's default pool. On a GPU
+/// nothing else may hold its memory, so there the check runs only where `RMM_WHOLE_DEVICE` is set.
+#[test]
+fn what_slices_of_cudarcs_have_left_is_had_by_a_pool() {
+    let is_on_gpu = std::env::var_os("RMM_DRIVER").is_some();
+    if is_on_gpu && std::env::var_os("RMM_WHOLE_DEVICE").is_none() {
+        return;
+    }
+    on_device(|context, _| {
+        let (s, pool) = (context.new_stream()?, pool()?);
+        let free = usize::try_from(rmm_core::Device::memory_info()?.free)?;
+        // SAFETY: the elements are not read.
+        drop(unsafe { s.alloc::<u8>(free / 10 * 7) }?);
+        let wanted = free / 10 * 6;
+        let vector = DeviceUVector::<u8>::uninit_in(wanted, &stream(context)?, &pool)?;
+        assert_eq!(vector.len(), wanted);
+        Ok(())
+    });
+}
+
 /// Allocation and drop, per pair: on a GPU this prints what a vector of the pool and a slice of
 /// cudarc's cost (`--nocapture`).
 #[test]

@@ -4,14 +4,14 @@ use std::alloc::Layout;
 
 use rmm_core::siblings::{allocate_with, of_current_device};
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Resource, StreamRef, SyncResource,
-    check, driver_for_drop,
+    DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request, Resource, StreamRef,
+    SyncResource, check, describe_driver_pools, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
 use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done, may_be_captured};
 use crate::kind::known_kind;
-use crate::traits::{clone_to_any, name_and_properties};
+use crate::traits::clone_to_any;
 
 /// Device memory from `cudaMalloc`, freed with `cudaFree`.
 ///
@@ -99,7 +99,14 @@ unsafe impl SyncResource for CudaMemoryResource {
         }
     }
 
-    name_and_properties!(NAME; DeviceAccessible; MemoryKind);
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.handle(self).describe(describe_driver_pools);
+        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
+    }
 }
 
 /// Whether `cuMemFree_v2` waits for the stream by itself: it does for its memory's context, and not

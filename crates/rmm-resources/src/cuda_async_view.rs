@@ -65,7 +65,8 @@ impl CudaAsyncViewMemoryResource {
         check("cuDeviceGetDefaultMemPool", code)?;
         // SAFETY: a default pool cannot be destroyed.
         let pool = unsafe { DriverPool::borrowed(pool) };
-        Ok(Self { pool: pool.announce(device, MemoryKind::Device)? })
+        // The others of the device ask its default pool anyway.
+        Ok(Self { pool: Arc::new(pool.join(device, MemoryKind::Device)?) })
     }
 
     /// A resource over a pool. Other suballocators do not ask it for memory.

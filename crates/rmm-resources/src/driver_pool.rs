@@ -15,13 +15,13 @@ use std::sync::{Arc, OnceLock};
 
 use rmm_core::siblings::{Siblings, allocate_with};
 use rmm_core::{
-    CaptureScope, Context, CudaStream, Device, DevicePtr, Error, MemoryKind, RelaxedCapture,
-    StreamRef, TrimmableResource, ask_again, check, current_driver, driver_for_drop,
-    driver_in_context,
+    Context, Device, DevicePtr, Error, MemoryKind, RelaxedCapture, StreamRef, TrimmableResource,
+    ask_again, check, current_driver, driver_for_drop, driver_in_context,
+    synchronize_unless_captured,
 };
 use rmm_sys::{
     CuMemAccessFlags, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool,
-    CuMemPoolProps, CuResult, CuStream, Driver,
+    CuMemPoolProps, CuResult, Driver,
 };
 
 use crate::capability::{addressable, calls_for, calls_for_freeing, check_alignment, wrong_device};
@@ -100,12 +100,22 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses the query for the device.
     pub(crate) fn announce(self, device: Device, kind: MemoryKind) -> Result<Arc<Self>, Error> {
-        let place = Siblings::join(device, Some(kind))?;
-        let pool = Arc::new(self);
+        let pool = Arc::new(self.join(device, kind)?);
         let trimmable: Arc<dyn TrimmableResource> = Arc::clone(&pool) as _;
-        place.announce(Arc::downgrade(&trimmable), None);
-        let _first = pool.place.set(place);
+        if let Some(place) = pool.place.get() {
+            place.announce(Arc::downgrade(&trimmable), None);
+        }
         Ok(pool)
+    }
+
+    /// From now on the pool asks other suballocators of the device when the driver is out of
+    /// memory.
+    ///
+    /// # Errors
+    /// If the driver refuses the query for the device.
+    pub(crate) fn join(mut self, device: Device, kind: MemoryKind) -> Result<Self, Error> {
+        self.place = OnceLock::from(Siblings::join(device, Some(kind))?);
+        Ok(self)
     }
 
     /// The current device is known to have access.
@@ -176,11 +186,7 @@ impl DriverPool {
     pub fn trim_blocking(&self, keep: u64) -> Result<(), Error> {
         let _relaxed = RelaxedCapture::enter();
         driver_in_context()?;
-        // SAFETY: the legacy default stream always exists.
-        let is_captured = unsafe { CudaStream::may_be_capturing_raw(CuStream::LEGACY) };
-        if !is_captured && !CaptureScope::is_announced() {
-            Device::synchronize_current()?;
-        }
+        synchronize_unless_captured()?;
         self.trim(keep)
     }
 

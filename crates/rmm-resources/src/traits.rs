@@ -2,7 +2,7 @@
 
 /// In `impl SyncResource`: the name of the resource, and what it answers to a request: a handle to
 /// itself, and these properties, those after the semicolon with their values; and the field that
-/// can be trimmed, if there is one.
+/// can be trimmed and described, if there is one.
 macro_rules! name_and_properties {
     ($name:expr; $($property:ty),+ $(; $value:ty)? $(=> $trimmable:ident)?) => {
         fn name(&self) -> &'static str {
@@ -10,7 +10,10 @@ macro_rules! name_and_properties {
         }
 
         fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
-            request.handle(self)$(.trimmable(&*self.$trimmable))?;
+            request.handle(self)$(
+                .trimmable(&*self.$trimmable)
+                .describe(|description| self.$trimmable.describe(description))
+            )?;
             request.properties(self)$(.has::<$property>())+$(.has_value::<$value>())?;
         }
     };

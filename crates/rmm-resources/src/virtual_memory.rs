@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rmm_core::siblings::{allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Request,
-    Resource, StreamRef, SyncResource, process_is_exiting,
+    Resource, StreamRef, SyncResource, describe_driver_pools, process_is_exiting,
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
@@ -149,7 +149,7 @@ unsafe impl SyncResource for VirtualMemoryResource {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
+        request.handle(self).describe(describe_driver_pools);
         request.extendable(self);
         request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }

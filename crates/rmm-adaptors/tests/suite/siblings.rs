@@ -44,12 +44,12 @@ fn hold_pending(machine: &Machine, resource: &impl Resource, on: &CudaStream, by
     free(resource, on, block, bytes);
 }
 
-fn waits(machine: &Machine) -> u64 {
+pub(crate) fn waits(machine: &Machine) -> u64 {
     let counts = machine.call_counts();
     counts.iter().filter(|(name, _)| *name == "cuCtxSynchronize").map(|&(_, calls)| calls).sum()
 }
 
-type Make = fn() -> AnyResource;
+pub(crate) type Make = fn() -> AnyResource;
 
 /// Suballocators that can hold 48 MiB.
 const HOLDERS: [(&str, Make); 5] = [
@@ -64,7 +64,7 @@ const HOLDERS: [(&str, Make); 5] = [
 ];
 
 /// Resources that ask others, with next to nothing reserved.
-const ASKERS: [(&str, Make); 8] = [
+pub(crate) const ASKERS: [(&str, Make); 8] = [
     ("pool", || AnyResource::new(pool())),
     ("pool of pages", || AnyResource::new(pages())),
     ("arena", || AnyResource::new(arena(mib(1), mib(64)))),

@@ -5,11 +5,11 @@
 //! `RMM_WHOLE_DEVICE` is set:
 //!
 //! ```sh
-//! RMM_DRIVER=cuda RMM_WHOLE_DEVICE=1 archive/bin/gpu siblings::
+//! RMM_DRIVER=cuda RMM_WHOLE_DEVICE=1 archive/bin/gpu siblings:: driver_pools::
 //! ```
 
 use rmm_adaptors::{DefaultPool, PoolMemoryResource, PoolPreset, default_pool};
-use rmm_conformance::{Environment, Kernels, Outcome, Place, Random, ensure};
+use rmm_conformance::{Environment, Failure, Kernels, Outcome, Place, Random, ensure};
 use rmm_containers::DeviceBuffer;
 use rmm_core::{CudaStream, Device, DeviceResource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
@@ -68,12 +68,16 @@ fn neither_pool_is_refused(environment: &Environment, preset: PoolPreset) -> Out
     ensure(has_it, || format!("the last pool has {reserved} bytes"))
 }
 
+/// Whether no one else needs memory of the device.
+pub(crate) fn may_fill_the_device() -> Result<bool, Failure> {
+    let is_alone = std::env::var_os("RMM_WHOLE_DEVICE").is_some();
+    Ok(is_alone || !Place::selected()?.iter().any(|place| matches!(place, Place::Gpu(_))))
+}
+
 #[test]
 fn two_pools_share_the_memory_of_a_device() {
-    let is_alone = std::env::var_os("RMM_WHOLE_DEVICE").is_some();
     in_every_environment(|environment| {
-        let places = Place::selected()?;
-        if !is_alone && places.iter().any(|place| matches!(place, Place::Gpu(_))) {
+        if !may_fill_the_device()? {
             return Ok(());
         }
         for preset in [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic] {

@@ -1,6 +1,6 @@
 //! The interface through which a driver pool is trimmed without its type.
 
-use rmm_core::{PoolUsage, TrimmableResource};
+use rmm_core::{Description, PoolUsage, TrimmableResource};
 
 use super::DriverPool;
 
@@ -11,6 +11,12 @@ impl DriverPool {
         let Ok(before) = self.reserved_bytes() else { return 0 };
         trim();
         before.saturating_sub(self.reserved_bytes().unwrap_or(before))
+    }
+
+    /// Describes what it holds, as far as the driver says.
+    pub(crate) fn describe(&self, description: &mut Description) {
+        let PoolUsage { reserved, live, .. } = self.usage();
+        description.bytes("live", live).bytes("reserved", reserved);
     }
 }
 
