@@ -34,6 +34,7 @@ mod reservation;
 mod session;
 mod shrink;
 mod sleep;
+mod sleeping_memory;
 mod state;
 mod statistics;
 mod streams;
@@ -217,6 +218,11 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// The context of the memory, and of the default streams that the pool serves.
     pub(crate) fn context(&self) -> Context {
         self.inner.core.context
+    }
+
+    /// Whether the memory sleeps: this pool's, or that of one below.
+    pub(crate) fn has_sleeping_memory(&self) -> bool {
+        self.inner.core.is_asleep(&self.inner.core.lock())
     }
 
     /// Bytes taken from upstream now.

@@ -89,10 +89,14 @@ mod pool_upstream;
 mod pool_virtual;
 #[path = "suite/pool_waits.rs"]
 mod pool_waits;
+#[path = "suite/pool_wake.rs"]
+mod pool_wake;
 #[path = "suite/pressure.rs"]
 mod pressure;
 #[path = "suite/programs.rs"]
 mod programs;
+#[path = "suite/refusals.rs"]
+mod refusals;
 #[path = "suite/release.rs"]
 mod release;
 #[path = "suite/reservation.rs"]

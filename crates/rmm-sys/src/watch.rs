@@ -1,8 +1,9 @@
 //! A process-wide epoch that allocators compare on their fast path. It changes when a context ends
-//! or captures are announced, which an allocator could otherwise learn only by a driver call.
+//! or captures are announced, which an allocator could otherwise learn only by a driver call, or
+//! when memory that others may suballocate falls asleep.
 //!
 //! ```text
-//! bits 32..64  how often the end or the loss of a context was noticed
+//! bits 32..64  how often the end or the loss of a context was noticed, and memory fell asleep
 //! bits  0..32  announcements that live now (streams may be under capture)
 //! ```
 
@@ -21,7 +22,7 @@ pub fn word() -> u64 {
     WORD.load(Ordering::Relaxed)
 }
 
-/// The part of the word that counts ends of contexts.
+/// The part of the word that counts ends of contexts, and sleeps.
 #[inline]
 pub fn ends(word: u64) -> u64 {
     word & !(END - 1)
@@ -46,6 +47,12 @@ pub fn withdraw() {
 /// Records that a context may have ended.
 #[cold]
 pub fn note_end_of_context() {
+    WORD.fetch_add(END, Ordering::Relaxed);
+}
+
+/// Records that memory which others may suballocate has fallen asleep.
+#[cold]
+pub fn note_sleep() {
     WORD.fetch_add(END, Ordering::Relaxed);
 }
 

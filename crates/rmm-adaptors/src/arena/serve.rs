@@ -63,7 +63,7 @@ impl Arenas {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        self.base.check_context()?;
+        self.base.check_memory()?;
         // Graphs are served by the global arena, which knows which memory no work uses.
         let small = if Suballocator::is_captured(stream)? { None } else { Small::of(layout) };
         let (Some(stream), Some(small)) = (stream, small) else {
@@ -142,7 +142,8 @@ impl Arenas {
     ) {
         let is_small = Small::of(layout).is_some();
         // If the driver cannot say whether the stream is under capture, keep the block.
-        if Suballocator::is_captured(stream).unwrap_or(true) || self.base.check_context().is_err() {
+        if Suballocator::is_captured(stream).unwrap_or(true) || self.base.check_contexts().is_err()
+        {
             // The global arena handles frees during capture, and after the context was lost.
             if !is_small || matches!(self.transfer_to_global(pointer), Released::Global) {
                 self.base.deallocate(stream, pointer, layout);

@@ -13,7 +13,10 @@ impl<U: SyncResource> TrimmableResource for Inner<U> {
 
     fn usage(&self) -> PoolUsage {
         let statistics = self.arenas.statistics();
-        PoolUsage::new(statistics.reserved_bytes, statistics.live_bytes)
+        // Of memory that sleeps none is free.
+        let is_asleep = self.pool.has_sleeping_memory();
+        let live = if is_asleep { statistics.reserved_bytes } else { statistics.live_bytes };
+        PoolUsage::new(statistics.reserved_bytes, live)
     }
 
     fn trim_to(&self, keep: u64) -> u64 {

@@ -96,7 +96,7 @@ impl PoolCore {
         missed: Option<(Class, Take)>,
     ) -> Result<DevicePtr, Error> {
         if !self.is_calm() {
-            self.check_context()?;
+            self.check_memory()?;
         }
         let needed = self.block_size(layout)?;
         let size = missed.map_or(needed, |(class, _)| class.block_size());

@@ -7,6 +7,7 @@ use std::alloc::Layout;
 use rmm_core::{DevicePtr, Error};
 
 use super::host_copy::HostCopy;
+use super::sleeping_memory::SleepingMemory;
 
 /// Whether a pool's memory is there.
 #[derive(Debug, Default)]
@@ -22,15 +23,49 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Asleep {
     /// All upstream blocks.
-    pub(super) pieces: Vec<(DevicePtr, Layout)>,
+    pub(super) pieces: Pieces,
     /// What the live blocks held, if it was kept.
     pub(super) contents: Option<HostCopy>,
+    /// What of the blocks has memory all the same.
+    pub(super) left: Left,
+    /// Their addresses, as others see them.
+    pub(super) _memory: SleepingMemory,
+}
+
+/// Upstream blocks.
+pub(super) type Pieces = Vec<(DevicePtr, Layout)>;
+
+/// Memory that the driver has refused to return.
+#[derive(Debug)]
+pub(super) enum Left {
+    /// These blocks have memory, or had when the driver was asked last. What they hold is of no
+    /// use: there is a copy, or it was discarded.
+    Unused(Pieces),
+    /// Any block may have memory, and it holds the only copy of the contents: the pool could not
+    /// fall asleep, and could not go back.
+    Contents,
+}
+
+/// Bytes of upstream blocks.
+pub(super) fn bytes_of(pieces: &Pieces) -> u64 {
+    pieces.iter().map(|(_, layout)| layout.size() as u64).sum()
 }
 
 impl Asleep {
     /// Bytes without memory.
-    pub(super) fn bytes(&self) -> u64 {
-        self.pieces.iter().map(|(_, layout)| layout.size() as u64).sum()
+    fn bytes(&self) -> u64 {
+        match &self.left {
+            Left::Unused(left) => bytes_of(&self.pieces) - bytes_of(left),
+            Left::Contents => 0,
+        }
+    }
+
+    /// Bytes with memory that the driver has refused to return, and that can be asked for again.
+    pub(super) fn left_bytes(&self) -> u64 {
+        match &self.left {
+            Left::Unused(pieces) => bytes_of(pieces),
+            Left::Contents => 0,
+        }
     }
 }
 
@@ -46,6 +81,14 @@ impl Phase {
     #[inline]
     pub(super) fn check_awake(&self, name: &'static str) -> Result<(), Error> {
         if self.is_awake() { Ok(()) } else { Err(asleep(name)) }
+    }
+
+    /// Bytes of a pool that sleeps which have memory, and can be returned.
+    pub(super) fn left_bytes(&self) -> u64 {
+        match self {
+            Self::Asleep(asleep) => asleep.left_bytes(),
+            Self::Awake | Self::Changing => 0,
+        }
     }
 
     /// Bytes that have addresses and no memory.

@@ -354,6 +354,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         let unset = if preset == PoolPreset::Compact { 0 } else { hard };
         let soft = soft_maximum_size.unwrap_or(unset).min(hard);
         let context = Context::current()?;
+        let contexts_below = contexts_of(&upstream, context);
         let mut growth = Growth {
             initial_size: 0,
             soft_limit: soft,
@@ -380,6 +381,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             streams_outlive,
             clears,
             context,
+            contexts_below,
             siblings,
         };
         let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
@@ -470,6 +472,24 @@ fn check_room(
          {page} bytes, so set {least} or more"
     );
     Err(Error::invalid_argument(name, message))
+}
+
+/// The contexts of the resources in a stack, apart from `own`.
+fn contexts_of(upstream: &(dyn SyncResource + 'static), own: Context) -> Box<[Context]> {
+    fn note(resource: &(dyn SyncResource + 'static), contexts: &mut Vec<Context>) {
+        if let Some(context) = resource.request_value::<Context>()
+            && !contexts.contains(&context)
+        {
+            contexts.push(context);
+        }
+        for next in resource.upstream_resource().into_iter().chain(resource.other_upstreams()) {
+            note(next, contexts);
+        }
+    }
+    let mut contexts = Vec::new();
+    note(upstream, &mut contexts);
+    contexts.retain(|&context| context != own);
+    contexts.into_boxed_slice()
 }
 
 /// What a pool caches, with a preset and over memory that can be extended or not.

@@ -20,6 +20,7 @@ use super::caches::{CachePolicy, Caches, Class};
 use super::growth::Growth;
 use super::heap::GRANULE;
 use super::pressure_callbacks::PressureCallbacks;
+use super::sleeping_memory;
 use super::state::PoolState;
 use super::statistics::PoolStatistics;
 use crate::sync::cache_padded::CachePadded;
@@ -52,8 +53,11 @@ pub(super) struct PoolCore {
     pub(super) release_is_due: AtomicBool,
     /// The context of the memory, and of all streams and events of this pool.
     pub(super) context: Context,
+    /// The contexts of the pools below, whose memory this one divides.
+    contexts_below: Box<[Context]>,
     /// The process's [watch word](rmm_sys::watch) as it is while nothing concerns this pool: as
-    /// many contexts have ended as when its own was last seen to work, and no capture is announced.
+    /// many contexts have ended, and as much memory has fallen asleep, as when its own was last
+    /// seen to be there, and no capture is announced.
     calm: AtomicU64,
     /// The callbacks for when a request is about to fail.
     pub(super) pressure: Arc<PressureCallbacks>,
@@ -74,6 +78,7 @@ pub(super) struct Settings {
     pub(super) streams_outlive: bool,
     pub(super) clears: bool,
     pub(super) context: Context,
+    pub(super) contexts_below: Box<[Context]>,
     pub(super) siblings: Siblings,
 }
 
@@ -88,6 +93,7 @@ impl PoolCore {
             streams_outlive,
             clears,
             context,
+            contexts_below,
             siblings,
         } = settings;
         Self {
@@ -102,6 +108,7 @@ impl PoolCore {
             clears,
             release_is_due: AtomicBool::new(false),
             context,
+            contexts_below,
             calm: AtomicU64::new(watch::ends(watch::word())),
             pressure: Arc::default(),
             siblings,
@@ -153,24 +160,61 @@ impl PoolCore {
         self.class(layout).is_some_and(|class| class.block_size() > bytes)
     }
 
-    /// Whether no context has ended and no capture is announced: one load and a comparison.
+    /// Whether no context has ended, no memory has fallen asleep, and no capture is announced: one
+    /// load and a comparison.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         watch::word() == self.calm.load(Ordering::Relaxed)
     }
 
-    /// Checks that the pool's context still works, if one has ended since the last check.
+    /// Checks that the pool's memory is there and awake, if a context has ended or memory has
+    /// fallen asleep since the last check. Every way to a block begins with it, unless the pool
+    /// [is calm](Self::is_calm). The pool's lock must not be held.
     ///
     /// # Errors
-    /// If it does not: then the pool allocates nothing any more.
+    /// If a context has ended or failed: then the pool allocates nothing any more. Not ready while
+    /// the memory sleeps: this pool's, or that of one below.
     #[cold]
-    pub(super) fn check_context(&self) -> Result<(), Error> {
+    pub(super) fn check_memory(&self) -> Result<(), Error> {
+        if self.is_awake()? {
+            return Ok(());
+        }
+        self.lock().phase.check_awake(self.name)?;
+        let why = "the pool below, whose memory it divides, is asleep: wake that first";
+        Err(Error::not_ready(self.name, why))
+    }
+
+    /// As [`check_memory`](Self::check_memory), for a free, which a pool that sleeps accepts.
+    ///
+    /// # Errors
+    /// If a context has ended or failed.
+    #[cold]
+    pub(super) fn check_contexts(&self) -> Result<(), Error> {
+        self.is_awake().map(|_is_awake| ())
+    }
+
+    /// Whether the memory is awake, if its contexts work.
+    fn is_awake(&self) -> Result<bool, Error> {
         let ends = watch::ends(watch::word());
-        if ends != self.calm.load(Ordering::Relaxed) {
-            self.context.check_works()?;
+        if ends == self.calm.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        self.context.check_works()?;
+        for context in &self.contexts_below {
+            context.check_works()?;
+        }
+        let is_awake = !sleeping_memory::sleeps(self.lock().upstream_ranges());
+        if is_awake {
             self.calm.store(ends, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(is_awake)
+    }
+
+    /// Whether the memory sleeps: this pool's, or that of one below. Calls no driver.
+    pub(super) fn is_asleep(&self, state: &PoolState) -> bool {
+        !state.phase.is_awake()
+            || watch::ends(watch::word()) != self.calm.load(Ordering::Relaxed)
+                && sleeping_memory::sleeps(state.upstream_ranges())
     }
 
     /// The in-place growth interface of `upstream`, unless this pool's blocks must not span two

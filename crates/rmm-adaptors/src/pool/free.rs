@@ -93,7 +93,7 @@ impl PoolCore {
     /// stream under capture, or after the end of the context.
     #[cold]
     fn withholds(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) -> bool {
-        if let Err(error) = self.check_context() {
+        if let Err(error) = self.check_contexts() {
             // The memory may have ended with the context, and another allocation may be at its
             // address.
             let is_there = self.lock().outlives_context;

@@ -100,6 +100,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         if size > 0 {
             // Its blocks are annotated each.
             self.inner.core.annotator.freed(start, layout, None);
+            self.inner.core.lock().set_aside.insert(start.0);
         }
         let rest = Mutex::new(Rest { start, bytes });
         Ok(Reservation { inner: Arc::new(Inner { pool: self.clone(), rest }) })
@@ -109,14 +110,19 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 impl PoolCore {
     /// Splits `bytes` off the start of a live block of at least as many, and hands them out as a
     /// block of their own. Returns the block and its bytes.
+    ///
+    /// # Errors
+    /// Not ready if the pool is asleep.
     fn split_reserved(
         &self,
         rest: &mut Rest,
         bytes: u64,
         alignment: usize,
-    ) -> Option<(DevicePtr, u64)> {
+    ) -> Result<Option<(DevicePtr, u64)>, Error> {
         let mut state = self.lock();
-        let node = state.forget_live(rest.start)?;
+        state.phase.check_awake(self.name)?;
+        state.set_aside.remove(&rest.start.0);
+        let Some(node) = state.forget_live(rest.start) else { return Ok(None) };
         let remaining = rest.bytes - bytes;
         let behind = if remaining > 0 { state.heap.split_live(node, bytes) } else { None };
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT) as u64;
@@ -125,6 +131,7 @@ impl PoolCore {
         match behind {
             Some(behind) => {
                 rest.start = state.hand_out(behind, 1);
+                state.set_aside.insert(rest.start.0);
                 // The block that was allocated for the reservation is this one now.
                 state.statistics.allocations -= 1;
             }
@@ -132,7 +139,14 @@ impl PoolCore {
             None => state.statistics.allocations -= 1,
         }
         rest.bytes = remaining;
-        Some((pointer, size))
+        Ok(Some((pointer, size)))
+    }
+
+    /// Takes back what is left of a reservation.
+    fn return_reserved(&self, start: DevicePtr) {
+        self.lock().set_aside.remove(&start.0);
+        // No work has used it, so any stream may.
+        self.deallocate_past_caches(None, start);
     }
 }
 
@@ -157,6 +171,9 @@ impl<U: SyncResource> Reservation<U> {
             return Ok(DevicePtr::NULL);
         }
         let core = &self.inner.pool.inner.core;
+        if !core.is_calm() {
+            core.check_memory()?;
+        }
         // A stream of another device cannot use the memory.
         if let Some(stream) = stream {
             let stream = core.identified(stream)?;
@@ -164,14 +181,14 @@ impl<U: SyncResource> Reservation<U> {
         }
         let mut rest = self.rest();
         let size = padded_size(layout).filter(|&size| size <= rest.bytes);
-        let taken = size.and_then(|size| {
-            let (pointer, size) = core.split_reserved(&mut rest, size, layout.align())?;
-            if core.is_undersized(layout, size) {
-                core.caches.note_undersized();
-            }
-            Some(pointer)
-        });
-        let pointer = taken.ok_or_else(|| refused(&rest, layout, stream))?;
+        let taken = match size {
+            Some(size) => core.split_reserved(&mut rest, size, layout.align())?,
+            None => None,
+        };
+        let (pointer, size) = taken.ok_or_else(|| refused(&rest, layout, stream))?;
+        if core.is_undersized(layout, size) {
+            core.caches.note_undersized();
+        }
         drop(rest);
         core.annotator.allocated(pointer, layout, stream);
         Ok(pointer)
@@ -193,8 +210,7 @@ impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
         let rest = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
         if rest.bytes > 0 {
-            // Nothing has used it, so any stream may.
-            self.pool.inner.core.deallocate_past_caches(None, rest.start);
+            self.pool.inner.core.return_reserved(rest.start);
         }
     }
 }

@@ -119,7 +119,8 @@ impl PoolCore {
         let _relaxed = RelaxedCapture::enter();
         let mut session = Session::new(self);
         if !session.phase.is_awake() {
-            return 0;
+            drop(session);
+            return self.return_left(upstream, keep);
         }
         self.flush_caches(&mut session);
         self.caches.shrink();

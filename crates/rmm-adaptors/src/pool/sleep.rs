@@ -10,25 +10,30 @@
 //! 4. contents are copied to the host, if they are to be kept
 //! 5. upstream suspends all blocks, all or none
 //!
-//! A step that fails is undone, and the pool is awake. Waking up is 5 and 4 backwards; if that
-//! fails, the pool goes on sleeping.
+//! A step that fails is undone, and the pool is awake. Waking up is 5 and 4 backwards. Where memory
+//! is short, siblings and the program's callbacks are asked as for an allocation; if it fails, the
+//! pool goes on sleeping.
+//!
+//! What stands above the pool, such as a reservation, an arena or another pool, hands out nothing
+//! from 1 on either: see [`sleeping_memory`](super::sleeping_memory).
 
 mod options;
 
-use std::alloc::Layout;
-use std::mem::ManuallyDrop;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use rmm_core::siblings::allocate_with;
 use rmm_core::{
-    CudaStream, DevicePtr, Error, ErrorKind, ExtendableResource, RelaxedCapture, StreamRef,
+    CudaStream, Device, Error, ErrorKind, ExtendableResource, RelaxedCapture, StreamRef,
     SyncResource,
 };
 
 use super::PoolMemoryResource;
-use super::asleep::{Asleep, Phase};
+use super::asleep::{Asleep, Left, Phase, Pieces, bytes_of};
 use super::core::PoolCore;
 use super::host_copy::HostCopy;
+use super::pressure::{self, Pressure};
 use super::session::Session;
+use super::sleeping_memory::{SleepingMemory, merged};
 use super::state::PoolState;
 pub use options::{Contents, CopyProgress, SleepOptions};
 
@@ -41,10 +46,11 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// where contents go. The pool has to be over
     /// [`VirtualMemoryResource`](rmm_resources::VirtualMemoryResource).
     ///
-    /// While the pool sleeps, allocating fails with
-    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady), and frees are accepted. Free memory
-    /// sleeps too and is there again afterwards: [`trim`](Self::trim) before returns it for good.
-    /// Dropping a pool that sleeps is fine.
+    /// From this call until the pool is awake again, allocating fails with
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady), also from its reservations and from
+    /// suballocators over it, and frees are accepted. Free memory sleeps too and is there again
+    /// afterwards: [`trim`](Self::trim) before returns it for good. Dropping a pool that sleeps is
+    /// fine.
     ///
     /// **Cost.** Three driver calls for each upstream block, and four to wake it up. Blocks are of
     /// up to 256 MiB in a large pool.
@@ -113,11 +119,16 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// were kept. Returns the bytes; 0 if the pool is awake already. When it returns, the copies
     /// are complete: work that is enqueued afterwards may use the blocks on any stream.
     ///
+    /// If the device has too little memory, other suballocators are asked for what they do not use,
+    /// and then the program by [`on_pressure`](Self::on_pressure), as for an allocation.
+    ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the device has too little
-    /// memory by now; [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if another thread is
-    /// putting the pool to sleep or waking it; else the driver's. After an error the pool sleeps as
-    /// before, with what it keeps in host memory, and this can be called again.
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if that is not enough;
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if another thread is putting the pool
+    /// to sleep or waking it; else the driver's. After an error the pool sleeps as before, with
+    /// what it keeps in host memory, and this can be called again. Should the driver refuse to
+    /// unmap what was mapped for the attempt, [`trim`](Self::trim) tries again, and so does a
+    /// request of another suballocator that is short of memory.
     pub fn wake(&self) -> Result<u64, Error> {
         self.wake_with(|_| ())
     }
@@ -137,16 +148,18 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     }
 }
 
-type Pieces = Vec<(DevicePtr, Layout)>;
-
 /// A pool that is not awake, and is so again when this is dropped.
 struct Change<'s, 'p> {
     session: &'s mut Session<'p>,
+    /// `None` once the pool sleeps.
+    memory: Option<SleepingMemory>,
 }
 
 impl Drop for Change<'_, '_> {
     fn drop(&mut self) {
-        self.session.phase = Phase::Awake;
+        if self.memory.is_some() {
+            self.session.phase = Phase::Awake;
+        }
     }
 }
 
@@ -155,16 +168,21 @@ impl<'s, 'p> Change<'s, 'p> {
     fn begin(session: &'s mut Session<'p>) -> Result<Self, Error> {
         session.phase.check_awake(session.core.name)?;
         session.phase = Phase::Changing;
-        let change = Self { session };
+        let memory = SleepingMemory::new(session.upstream_ranges());
+        let change = Self { session, memory: Some(memory) };
         change.session.wait_until_alone();
+        // Those threads may have got more.
+        if let Some(memory) = &change.memory {
+            memory.set(change.session.upstream_ranges());
+        }
         Ok(change)
     }
 
     /// The pool sleeps from now on.
-    fn keep(self, pieces: Pieces, contents: Option<HostCopy>) {
-        // It ends without waking the pool.
-        let mut change = ManuallyDrop::new(self);
-        change.session.phase = Phase::Asleep(Asleep { pieces, contents });
+    fn keep(mut self, pieces: Pieces, contents: Option<HostCopy>, left: Left) {
+        if let Some(memory) = self.memory.take() {
+            self.session.phase = Phase::Asleep(Asleep { pieces, contents, left, _memory: memory });
+        }
     }
 
     /// Waits for the device, and finds out what has to be suspended and copied.
@@ -211,7 +229,7 @@ impl PoolCore {
     }
 
     /// Reports to the checker that blocks are this pool's to copy, unmap and map, or not any more.
-    fn annotate_sleep(&self, pieces: &[(DevicePtr, Layout)], is_asleep: bool) {
+    fn annotate_sleep(&self, pieces: &Pieces, is_asleep: bool) {
         for (base, layout) in pieces {
             self.annotator.suspended(*base, layout.size(), is_asleep);
         }
@@ -251,8 +269,8 @@ impl PoolCore {
         });
         let failed = match suspended {
             Ok(Ok(())) => {
-                let bytes = pieces.iter().map(|(_, layout)| layout.size() as u64).sum();
-                change.keep(pieces, contents);
+                let bytes = bytes_of(&pieces);
+                change.keep(pieces, contents, Left::Unused(Vec::new()));
                 return Ok(bytes);
             }
             failed => failed,
@@ -268,7 +286,11 @@ impl PoolCore {
         if is_awake {
             drop(change);
         } else {
-            change.keep(pieces, contents);
+            let left = match &contents {
+                Some(_) => Left::Unused(pieces.clone()),
+                None => Left::Contents,
+            };
+            change.keep(pieces, contents, left);
         }
         drop(session);
         match failed {
@@ -313,7 +335,7 @@ impl PoolCore {
             }
         };
         let woken = session.unlocked(|| {
-            extendable.resume(&asleep.pieces)?;
+            self.resume(extendable, &asleep.pieces)?;
             if let Some(contents) = &mut asleep.contents {
                 let mut report = |copied, total| report(CopyProgress { copied, total });
                 // SAFETY: the ranges are live blocks of the pool, whose memory was mapped just now;
@@ -324,7 +346,7 @@ impl PoolCore {
         });
         match woken {
             Ok(Ok(())) => {
-                let bytes = asleep.bytes();
+                let bytes = bytes_of(&asleep.pieces);
                 let freed = session.unlocked(|| {
                     self.annotate_sleep(&asleep.pieces, false);
                     drop(asleep);
@@ -335,17 +357,98 @@ impl PoolCore {
                 Ok(bytes)
             }
             failed => {
-                // What is refused here stays mapped until the next attempt.
-                let _suspended = session.unlocked(|| {
-                    // SAFETY: as when the pool fell asleep; the copies have completed or failed.
-                    unsafe { extendable.suspend(&asleep.pieces) }
-                });
+                if let Left::Unused(left) = &mut asleep.left {
+                    // What is refused here is tried again by `trim`.
+                    let refused = session.unlocked(|| {
+                        // SAFETY: as when the pool fell asleep; the copies have completed or
+                        // failed, and what they have copied is in host memory.
+                        unsafe { suspend_each(extendable, &asleep.pieces) }
+                    });
+                    *left = refused.unwrap_or_else(|_panic| asleep.pieces.clone());
+                }
                 session.phase = Phase::Asleep(asleep);
                 drop(session);
                 failed.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| 0)
             }
         }
     }
+
+    /// Maps memory at all blocks. If there is too little, siblings are asked, and then the
+    /// program's callbacks, each of which another attempt follows.
+    fn resume(&self, extendable: &dyn ExtendableResource, pieces: &Pieces) -> Result<(), Error> {
+        let needed = bytes_of(pieces);
+        // If the driver cannot say, it may be enough.
+        let free = Device::memory_info().map_or(u64::MAX, |memory| memory.free);
+        let attempt = || {
+            let others = || Some(self.siblings.others(None));
+            let others = || others().filter(|others| others.could_help(needed, free));
+            allocate_with(None, needed, || extendable.resume(pieces), others)
+        };
+        let mut outcome = attempt();
+        for callback in self.pressure.callbacks() {
+            let Err(error) = &outcome else { break };
+            if !error.is_out_of_memory() {
+                break;
+            }
+            let missing = needed.saturating_sub(free);
+            let pressure = Pressure { requested: needed, missing, stream: None, error };
+            if pressure::call(&*callback, &pressure) {
+                outcome = attempt();
+            }
+        }
+        outcome
+    }
+
+    /// Returns memory that the driver has refused to return when the pool could not wake up, while
+    /// more than `keep` bytes of it are left. Returns the bytes.
+    pub(super) fn return_left(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+        let Ok(extendable) = self.sleeper(upstream) else { return 0 };
+        let mut session = Session::new(self);
+        if session.phase.left_bytes() <= keep {
+            return 0;
+        }
+        let mut asleep = match std::mem::replace(&mut session.phase, Phase::Changing) {
+            Phase::Asleep(asleep) => asleep,
+            other => {
+                session.phase = other;
+                return 0;
+            }
+        };
+        let before = asleep.left_bytes();
+        if let Left::Unused(left) = &mut asleep.left {
+            let (mut kept, mut excess) = (Vec::new(), Vec::new());
+            let mut held = before;
+            for piece in left.drain(..) {
+                let goes = held > keep;
+                held -= if goes { piece.1.size() as u64 } else { 0 };
+                if goes { excess.push(piece) } else { kept.push(piece) }
+            }
+            let refused = session.unlocked(|| {
+                // SAFETY: as when the pool fell asleep; what they hold is of no use.
+                unsafe { suspend_each(extendable, &excess) }
+            });
+            kept.extend(refused.unwrap_or(excess));
+            *left = kept;
+        }
+        let returned = before - asleep.left_bytes();
+        session.phase = Phase::Asleep(asleep);
+        returned
+    }
+}
+
+/// Suspends blocks whose contents are not needed, also if the driver refuses one. Returns those
+/// that it has refused.
+///
+/// # Safety
+/// As [`ExtendableResource::suspend`].
+unsafe fn suspend_each(extendable: &dyn ExtendableResource, pieces: &Pieces) -> Pieces {
+    let suspend = |&(base, layout): &_| {
+        // SAFETY: the caller's contract.
+        let suspend = || unsafe { extendable.suspend(&[(base, layout)]) };
+        // A panic of upstream was reported when it began.
+        matches!(catch_unwind(AssertUnwindSafe(suspend)), Ok(Ok(())))
+    };
+    pieces.iter().filter(|piece| !suspend(piece)).copied().collect()
 }
 
 impl PoolState {
@@ -365,19 +468,12 @@ impl PoolState {
         StreamRef::legacy().is_idle().map(|is_idle| !is_idle)
     }
 
-    /// The addresses and bytes of all live blocks, adjacent ones as one, by address.
+    /// The addresses and bytes of all live blocks, adjacent ones as one, by address. The rests of
+    /// reservations hold nothing.
     fn live_ranges(&self) -> Vec<(u64, u64)> {
         let live = self.heap.blocks().filter(|block| block.free_in.is_none());
-        let mut blocks: Vec<(u64, u64)> =
-            live.map(|block| (self.base(block.segment).0 + block.offset, block.size)).collect();
-        blocks.sort_unstable();
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for (start, bytes) in blocks {
-            match ranges.last_mut() {
-                Some((before, length)) if *before + *length == start => *length += bytes,
-                _ => ranges.push((start, bytes)),
-            }
-        }
-        ranges
+        let live = live.map(|block| (self.base(block.segment).0 + block.offset, block.size));
+        let used = live.filter(|(start, _)| !self.set_aside.contains(start));
+        merged(used).into_iter().map(|(start, end)| (start, end - start)).collect()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::alloc::Layout;
 use std::any::Any;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncResource};
@@ -10,6 +11,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncRe
 use super::asleep::Phase;
 use super::caches::{Caches, LargeDemand};
 use super::exchange::Exchanges;
+use super::hash::BuildIdHasher;
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
@@ -99,6 +101,8 @@ pub(super) struct PoolState {
     /// The quarantine: the list of blocks whose last use no event covers, once there was one. Only
     /// a wait for the whole device makes them idle.
     quarantine: Option<ListId>,
+    /// Where the rests of reservations start: live blocks that no one uses.
+    pub(super) set_aside: HashSet<u64, BuildIdHasher>,
     /// Blocks that were freed on streams under capture. They are live in the heap.
     pub(super) graph_blocks: Vec<GraphBlock>,
     /// The list of the stream that was found captured when all were asked last.
@@ -135,6 +139,7 @@ impl PoolState {
             transfer: TransferCache::default(),
             large_demand: LargeDemand::new(),
             quarantine: None,
+            set_aside: HashSet::default(),
             graph_blocks: Vec::new(),
             last_captured: None,
             outlives_context: false,
@@ -213,6 +218,11 @@ impl PoolState {
             .and_then(|size| Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).ok())
             .expect("it came from a call with this layout");
         UpstreamBlock { base: DevicePtr(self.base(piece.segment).0 + piece.offset), layout }
+    }
+
+    /// The addresses and bytes of all upstream blocks.
+    pub(super) fn upstream_ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.heap.pieces().map(|piece| (self.base(piece.segment).0 + piece.offset, piece.size))
     }
 
     /// Where a segment starts.
@@ -490,7 +500,7 @@ impl PoolState {
             + self.timeline.bookkeeping_bytes()
             + self.transfer.bookkeeping_bytes()
             + self.live.bookkeeping_bytes()
-            + (bases + kept) as u64
+            + (bases + kept + self.set_aside.capacity() * size_of::<u64>()) as u64
     }
 
     /// Frees host memory that the tables do not need now.
@@ -499,6 +509,7 @@ impl PoolState {
         self.heap.shrink_to(lists);
         self.live.shrink();
         self.graph_blocks.shrink_to_fit();
+        self.set_aside.shrink_to_fit();
     }
 
     /// The counters so far.

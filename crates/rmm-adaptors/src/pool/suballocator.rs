@@ -104,17 +104,27 @@ impl Suballocator {
         Ok(StreamLease { list, is_bound: stream.kind() == StreamKind::PerThread })
     }
 
-    /// Checks that the pool's context still works, if a context of the process has ended: one load
-    /// and a comparison if none has.
+    /// Checks that the pool's memory is there and awake, as every way to a block does: one load and
+    /// a comparison if no context of the process has ended and no memory has fallen asleep.
     ///
     /// # Errors
-    /// If not: then nothing may be allocated any more.
+    /// If not: then nothing may be allocated.
     #[inline]
-    pub(crate) fn check_context(&self) -> Result<(), Error> {
-        if self.core.is_calm() { Ok(()) } else { self.core.check_context() }
+    pub(crate) fn check_memory(&self) -> Result<(), Error> {
+        if self.core.is_calm() { Ok(()) } else { self.core.check_memory() }
     }
 
-    /// Whether no context has ended and no capture is announced: one load and a comparison.
+    /// As [`check_memory`](Self::check_memory), for a free, which is accepted while memory sleeps.
+    ///
+    /// # Errors
+    /// If a context has ended or failed.
+    #[inline]
+    pub(crate) fn check_contexts(&self) -> Result<(), Error> {
+        if self.core.is_calm() { Ok(()) } else { self.core.check_contexts() }
+    }
+
+    /// Whether no context has ended, no memory has fallen asleep, and no capture is announced: one
+    /// load and a comparison.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
         self.core.is_calm()

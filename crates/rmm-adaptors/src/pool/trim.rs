@@ -32,9 +32,15 @@ impl PoolCore {
         }
     }
 
-    /// The bytes reserved and live; what caches hold is free.
+    /// The bytes reserved and live; what caches hold is free. Of memory that sleeps none is free,
+    /// but for what the driver has refused to return.
     pub(super) fn bytes_held(&self) -> PoolUsage {
-        let statistics = self.statistics();
+        let state = self.lock();
+        let statistics = state.statistics(&self.caches);
+        if self.is_asleep(&state) {
+            let held = statistics.reserved_bytes.saturating_sub(statistics.asleep_bytes);
+            return PoolUsage::new(held, held - state.phase.left_bytes());
+        }
         PoolUsage::new(statistics.reserved_bytes, statistics.live_bytes)
             .with_largest_free(statistics.largest_free_bytes)
     }

@@ -78,7 +78,8 @@ struct SpaceState {
     blocks: u64,
     /// The blocks that are suspended, by their addresses.
     suspended: BTreeMap<u64, Suspended>,
-    /// What the driver refused to unmap or release. `Drop` tries again.
+    /// What the driver refused to unmap or release. `Drop` tries again, and later calls that return
+    /// memory do what is to be released.
     stuck: Vec<Stuck>,
 }
 
@@ -247,7 +248,16 @@ impl Space {
             .map_err(|error| (error, self.release(driver, Stuck::Mapping(start, bytes))))
     }
 
-    /// Unmaps or releases `what`, or keeps it for `Drop`. Returns whether it was released.
+    /// Releases the physical memory that the driver has refused to release before.
+    fn retry_stuck(&self, driver: &Driver) {
+        let is_memory = |stuck: &mut Stuck| matches!(stuck, Stuck::Memory(_));
+        let memory: Vec<Stuck> = self.state().stuck.extract_if(.., is_memory).collect();
+        for what in memory {
+            self.release(driver, what);
+        }
+    }
+
+    /// Unmaps or releases `what`, or keeps it for a later call. Returns whether it was released.
     fn release(&self, driver: &Driver, what: Stuck) -> bool {
         let is_released = what.release(driver);
         if !is_released {
@@ -266,6 +276,7 @@ impl Space {
             debug_assert!(false, "no block of this layout was ever allocated: {layout:?}");
             return;
         };
+        self.retry_stuck(driver);
         let suspended = self.state().suspended.remove(&start.0);
         let was_suspended = suspended.is_some();
         let is_unmapped = match suspended {

@@ -31,8 +31,8 @@ impl<U: SyncResource> Reservation<U> {
         let mut rest = self.inner.rest.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = std::mem::take(&mut rest.bytes);
         if bytes > 0 {
-            // No work has used it, so any stream may. With `bytes` 0, no one frees it again.
-            self.inner.pool.inner.core.deallocate_past_caches(None, rest.start);
+            // With `bytes` 0, no one frees it again.
+            self.inner.pool.inner.core.return_reserved(rest.start);
         }
         bytes
     }

@@ -62,10 +62,16 @@ impl Space {
             // SAFETY: the caller's contract.
             unsafe { self.unmap_retained(&calls, start, bytes) }?;
         }
-        // From here on nothing can go wrong that would need the contents.
+        // From the first that is released on nothing goes back. What the driver refuses to release
+        // after that is released when the block is suspended again.
+        let mut has_released = false;
         for (start, _) in blocks {
-            self.release_retained(&calls, *start);
+            match self.release_retained(&calls, *start) {
+                Err(error) if !has_released => return Err(error),
+                released => has_released |= released.is_ok(),
+            }
         }
+        self.retry_stuck(&calls);
         Ok(())
     }
 
@@ -103,16 +109,21 @@ impl Space {
         Ok(())
     }
 
-    /// Returns the physical memory of a block that is unmapped. If the driver refuses, it stays for
-    /// the block that is resumed.
-    fn release_retained(&self, driver: &Driver, start: DevicePtr) {
+    /// Returns the physical memory of a block that is unmapped.
+    ///
+    /// # Errors
+    /// If the driver refuses. The memory stays for the block that is resumed.
+    fn release_retained(&self, driver: &Driver, start: DevicePtr) -> Result<(), Error> {
         let retained = self.state().suspended.get_mut(&start.0).and_then(|it| it.memory.take());
-        if let Some(memory) = retained
-            && !Stuck::Memory(memory).release(driver)
+        let Some(memory) = retained else { return Ok(()) };
+        // SAFETY: created by `cuMemCreate`; the table has this reference no more.
+        let released = check("cuMemRelease", unsafe { driver.cuMemRelease(memory) });
+        if released.is_err()
             && let Some(block) = self.state().suspended.get_mut(&start.0)
         {
             block.memory = Some(memory);
         }
+        released
     }
 
     /// Resumes blocks. It can be called again after an error.
