@@ -26,7 +26,7 @@ use std::sync::Arc;
 use rmm_core::{
     AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
     MemoryKind, PoolUsage, Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource,
-    TrimmableResource, process_is_exiting,
+    TrimmableResource, fork, process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -264,6 +264,9 @@ impl<U: SyncResource> fmt::Debug for Inner<U> {
 
 impl<U: SyncResource> Drop for Inner<U> {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         self.arenas.link.close();
         // The pool is dropped next and waits for pending frees. While the process exits, neither
         // does anything.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rmm_core::{
     AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue,
     MemoryKind, Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
-    is_pointer_aligned, process_is_exiting,
+    fork, is_pointer_aligned, process_is_exiting,
 };
 
 const NAME: &str = "callback";
@@ -147,6 +147,9 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
     }
 
     fn free(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if fork::is_child() {
+            return;
+        }
         // A free may be part of a `Drop`, which must not unwind.
         let _ended = catch_unwind(AssertUnwindSafe(|| {
             (self.functions.deallocate)(stream, pointer, layout);
@@ -221,6 +224,7 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
+        fork::check()?;
         let pointer = (self.functions.allocate)(stream, layout)?;
         if pointer == DevicePtr::NULL {
             return Err(Error::out_of_memory(NAME).with_layout(layout).with_stream(stream.id()));

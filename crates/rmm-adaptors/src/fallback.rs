@@ -4,11 +4,11 @@ use std::alloc::Layout;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use rmm_core::{
     AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryKind,
-    Property, Request, Resource, StreamRef, SyncResource,
+    Property, Request, Resource, StreamRef, SyncResource, fork,
 };
 
 use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
@@ -125,7 +125,7 @@ impl Owned {
     ) -> Result<DevicePtr, Error> {
         let pointer = second.allocate(layout).map_err(|error| error.with_source(why))?;
         let size = layout.size() as u64;
-        self.pointers.lock().unwrap_or_else(PoisonError::into_inner).insert(pointer);
+        fork::lock(&self.pointers).insert(pointer);
         self.blocks.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(size, Ordering::Relaxed);
         self.fallbacks.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl Owned {
 
     #[cold]
     fn remove_known(&self, pointer: DevicePtr, layout: Layout) -> bool {
-        let removed = self.pointers.lock().unwrap_or_else(PoisonError::into_inner).remove(&pointer);
+        let removed = fork::lock(&self.pointers).remove(&pointer);
         if removed {
             self.blocks.fetch_sub(1, Ordering::Relaxed);
             self.bytes.fetch_sub(layout.size() as u64, Ordering::Relaxed);
@@ -200,6 +200,7 @@ impl<P, S> Inner<P, S> {
         second: impl Upstream,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
+        fork::check()?;
         match first.allocate(layout) {
             Err(error) if error.is_out_of_memory() => self.owned.allocate(second, layout, error),
             done => done,
@@ -216,6 +217,9 @@ impl<P, S> Inner<P, S> {
         pointer: DevicePtr,
         layout: Layout,
     ) {
+        if fork::is_child() {
+            return;
+        }
         // Before the second resource can return the address to another thread.
         if self.owned.remove(pointer, layout) {
             // SAFETY: the caller's contract; the table says that the block is the second's.

@@ -227,6 +227,7 @@ macro_rules! adaptor {
                 &self,
                 layout: std::alloc::Layout,
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
+                rmm_core::fork::check()?;
                 let upstream = $crate::layer::SyncUpstream(&self.inner.upstream);
                 $crate::layer::Layer::allocate(&self.inner.layer, upstream, layout)
             }
@@ -236,6 +237,9 @@ macro_rules! adaptor {
                 pointer: rmm_core::DevicePtr,
                 layout: std::alloc::Layout,
             ) {
+                if rmm_core::fork::is_child() {
+                    return;
+                }
                 let upstream = $crate::layer::SyncUpstream(&self.inner.upstream);
                 // SAFETY: the caller's contract is the same.
                 unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, upstream, pointer, layout) }
@@ -264,6 +268,7 @@ macro_rules! adaptor {
                 stream: rmm_core::StreamRef<'_>,
                 layout: std::alloc::Layout,
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
+                rmm_core::fork::check()?;
                 let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
                 $crate::layer::Layer::allocate(&self.inner.layer, upstream, layout)
             }
@@ -275,6 +280,9 @@ macro_rules! adaptor {
                 pointer: rmm_core::DevicePtr,
                 layout: std::alloc::Layout,
             ) {
+                if rmm_core::fork::is_child() {
+                    return;
+                }
                 let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
                 // SAFETY: the caller's contract is the same.
                 unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, upstream, pointer, layout) }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rmm_core::{Error, StreamRef};
+use rmm_core::{Error, StreamRef, fork};
 
 use crate::host_function;
 use crate::keep::Keep;
@@ -124,7 +124,9 @@ impl Future for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         // The host function may run much later, or never: it must not keep the task.
-        self.place.signal.forget();
+        if !fork::is_child() {
+            self.place.signal.forget();
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a future and the host function that wakes its task share.
 
+use rmm_core::fork;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
 /// Whether a place in a stream was reached, and the task that waits for it. It owns nothing whose
@@ -18,7 +19,7 @@ struct State {
 impl Signal {
     /// Lock order: leaf. No driver call and no waker runs while it is held.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.0)
     }
 
     /// Stores the waker of the task, unless the place was reached already. Returns whether the task

@@ -14,7 +14,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use rmm_core::sys::CuResult;
-use rmm_core::{CudaEvent, Error, RelaxedCapture, process_is_exiting};
+use rmm_core::{CudaEvent, Error, RelaxedCapture, fork, process_is_exiting};
 
 use crate::signal::{Signal, catch};
 
@@ -91,7 +91,7 @@ static ROUND: Condvar = Condvar::new();
 
 /// Lock order: leaf. No driver call, no waker and no destructor runs while it is held.
 fn lock() -> MutexGuard<'static, Watcher> {
-    WATCHER.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&WATCHER)
 }
 
 /// Changes the watcher, and starts or unparks its thread.
@@ -126,6 +126,9 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         let place = lock().watched.remove(&self.0);
         // Not under the lock: it may destroy the event.
         drop(place);
@@ -164,6 +167,10 @@ pub(crate) fn discard(waker: Waker) {
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 pub fn wait_for_abandoned() {
+    // The thread, and what it frees, are the parent's.
+    if fork::is_child() {
+        return;
+    }
     let has_some = |watcher: &mut Watcher| {
         let is_pending = !watcher.abandoned.is_empty() || !watcher.discarded.is_empty();
         watcher.has_thread && (watcher.is_busy || is_pending)

@@ -109,7 +109,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
     bytes: usize,
     alignment: usize,
 ) -> Status {
-    guard::code(|| {
+    guard::free(|| {
         // SAFETY: the crate's contract.
         let known = unsafe { resource.as_ref() };
         let layout = Layout::from_size_align(bytes, alignment);
@@ -166,15 +166,18 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
     bytes: usize,
     alignment: usize,
 ) -> Status {
-    guard::status(|| {
+    guard::free(|| {
         // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        let layout = layout(bytes, alignment)?;
+        let known = unsafe { resource.as_ref() };
+        let layout = Layout::from_size_align(bytes, alignment);
+        let (Some(resource), Ok(layout)) = (known, layout) else {
+            return refused(known, bytes, alignment, "");
+        };
         if !pointer.is_null() {
             // SAFETY: the crate's contract.
             unsafe { resource.any.deallocate_sync(of_c(pointer), layout) };
         }
-        Ok(())
+        RMM_RS_OK
     })
 }
 

@@ -1,10 +1,11 @@
-//! The boundary to C: no panic crosses it, and after the process began to exit nothing happens.
+//! The boundary to C: no panic crosses it. After the process began to exit, and in the child of a
+//! `fork`, nothing happens.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rmm_core::process_is_exiting;
+use rmm_core::{fork, process_is_exiting};
 
 use crate::failure::Failure;
 use crate::status::{RMM_RS_OK, RMM_RS_PANIC};
@@ -19,7 +20,7 @@ thread_local! {
 #[inline]
 pub(crate) fn status(run: impl FnOnce() -> Result<(), Failure>) -> i32 {
     if process_is_exiting() {
-        return RMM_RS_OK;
+        return ended();
     }
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => RMM_RS_OK,
@@ -32,16 +33,35 @@ pub(crate) fn status(run: impl FnOnce() -> Result<(), Failure>) -> i32 {
 /// returns a number, so that a success moves nothing else.
 #[inline]
 pub(crate) fn code(run: impl FnOnce() -> i32) -> i32 {
-    if process_is_exiting() {
-        return RMM_RS_OK;
+    if process_is_exiting() { ended() } else { contained_code(run) }
+}
+
+/// As [`code`], of a free: in the child of a `fork` it does nothing, and that is no failure.
+#[inline]
+pub(crate) fn free(run: impl FnOnce() -> i32) -> i32 {
+    if process_is_exiting() { RMM_RS_OK } else { contained_code(run) }
+}
+
+/// The status of a call that does nothing: a failure in the child of a `fork`, but not while the
+/// process exits.
+#[cold]
+fn ended() -> i32 {
+    match fork::check() {
+        Ok(()) => RMM_RS_OK,
+        Err(error) => note(Failure::from(error)),
     }
+}
+
+#[inline]
+fn contained_code(run: impl FnOnce() -> i32) -> i32 {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(status) => status,
         Err(panic) => note(of_panic(&*panic)),
     }
 }
 
-/// Runs a function that has a value, which is `default` if it panics or the process exits.
+/// Runs a function that has a value, which is `default` if it panics, if the process exits, and in
+/// the child of a `fork`.
 #[inline]
 pub(crate) fn value<T>(default: T, run: impl FnOnce() -> T) -> T {
     if process_is_exiting() { default } else { contained(default, run) }

@@ -73,7 +73,7 @@ pub extern "C" fn rmm_rs_driver_status() -> Status {
 pub unsafe extern "C" fn rmm_rs_last_error_message(buffer: *mut c_char, capacity: usize) -> usize {
     // SAFETY: the caller's contract.
     unsafe { text::clear(buffer, capacity) };
-    guard::value(0, || {
+    guard::contained(0, || {
         let write = |last: Option<&Failure>| {
             let message = last.map_or("", |failure| failure.text.as_str());
             // SAFETY: the caller's contract.
@@ -101,10 +101,12 @@ pub unsafe extern "C" fn rmm_rs_last_error_detail(out: *mut ErrorDetail) -> Stat
             largest_free: or_unknown(figures.largest_free),
         }
     });
-    guard::status(|| {
-        let Some(detail) = detail else { return Ok(()) };
+    // It concerns the thread alone, so it also answers while nothing else does.
+    guard::contained(RMM_RS_OK, || {
+        let Some(detail) = detail else { return RMM_RS_OK };
         // SAFETY: the caller's contract.
-        unsafe { sized::write("rmm_rs_error", out, &detail) }
+        let written = unsafe { sized::write("rmm_rs_error", out, &detail) };
+        written.map_or_else(guard::note, |()| RMM_RS_OK)
     })
 }
 
@@ -112,7 +114,7 @@ pub unsafe extern "C" fn rmm_rs_last_error_detail(out: *mut ErrorDetail) -> Stat
 /// status other than `RMM_RS_OK`. Null is an empty text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_set_last_error(message: *const c_char) {
-    guard::value((), || {
+    guard::contained((), || {
         // SAFETY: the caller's contract.
         let message = unsafe { text::read("message", message) }.unwrap_or("").to_owned();
         guard::note(Failure::plain(RMM_RS_REFUSED, message));

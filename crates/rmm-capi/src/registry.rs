@@ -3,9 +3,9 @@
 //! It is this library's: RMM, or a Rust program, in the same process has its own.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use rmm_core::{AnyResource, Device, per_device};
+use rmm_core::{AnyResource, Device, fork, per_device};
 use rmm_resources::{CudaMemoryResource, per_device_resource};
 
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use crate::status::Status;
 static HANDLES: Mutex<BTreeMap<usize, Arc<Resource>>> = Mutex::new(BTreeMap::new());
 
 fn handles() -> MutexGuard<'static, BTreeMap<usize, Arc<Resource>>> {
-    HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&HANDLES)
 }
 
 /// The handle of a device's resource.

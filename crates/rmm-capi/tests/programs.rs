@@ -59,6 +59,16 @@ fn command(program: &Path, folder: &Path) -> Command {
     command
 }
 
+/// The functions that the header declares: names before a parenthesis.
+fn functions_of_the_header() -> Vec<String> {
+    let header =
+        std::fs::read_to_string(of_crate("include/rmm_rs.h")).expect("the header is there");
+    let declarations = header.lines().filter(|line| !line.starts_with([' ', '/', '#']));
+    let before = declarations.filter_map(|line| line.split_once('(').map(|(before, _)| before));
+    let names = before.filter_map(|before| before.rsplit([' ', '*']).next());
+    names.filter(|name| name.starts_with("rmm_rs_")).map(str::to_owned).collect()
+}
+
 fn printed(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
@@ -114,6 +124,19 @@ fn a_process_ends_with_everything_left_open() {
         let output = command(&program, folder.path()).output().expect("it starts");
         assert_eq!(printed(&output), "done\n");
     }
+}
+
+#[test]
+fn no_function_waits_in_the_child_of_a_fork() {
+    let folder = folder();
+    let source = std::fs::read_to_string(of_crate("tests/c/fork.cpp")).expect("it is there");
+    for name in functions_of_the_header() {
+        assert!(source.contains(&format!("{name}(")), "{name} is not called");
+    }
+    let options = ["-std=c++17", "-Wno-pedantic"];
+    let Some(program) = compile("c++", &options, "fork.cpp", folder.path()) else { return };
+    let output = command(&program, folder.path()).output().expect("it starts");
+    assert_eq!(printed(&output), "");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty,
-    Request, Resource, StreamRef, SyncResource, process_is_exiting,
+    Request, Resource, StreamRef, SyncResource, fork, process_is_exiting,
 };
 
 const NAME: &str = "foreign";
@@ -41,7 +41,7 @@ impl ForeignMemory {
 
 impl Shared {
     fn take(&self) -> Option<Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).take()
+        fork::lock(&self.free).take()
     }
 }
 
@@ -49,7 +49,8 @@ impl Drop for Shared {
     /// The block was never freed: its context was lost, or the container could not be made. The
     /// owner is dropped.
     fn drop(&mut self) {
-        if let Some(free) = self.take() {
+        let free = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(free) = free.take() {
             if process_is_exiting() {
                 // The driver may be gone, and the destructor of the owner may call it.
                 Box::leak(free);

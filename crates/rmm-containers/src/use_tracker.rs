@@ -35,9 +35,9 @@ mod waits;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamRef, process_is_exiting};
+use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamRef, fork, process_is_exiting};
 
 pub(crate) use pending::{Access, UseKind};
 use pending::{PendingUse, PendingUses};
@@ -149,7 +149,7 @@ impl UseTracker {
     /// Calls `work` with the pending uses, under the lock.
     fn with_uses<T>(&self, work: impl FnOnce(&mut Pending) -> T) -> T {
         // A panic leaves the list consistent: each use is recorded in one step.
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = fork::lock(&self.uses);
         let result = work(&mut uses);
         let removed = uses.as_mut().map(|uses| uses.take_removed_streams());
         drop(uses);

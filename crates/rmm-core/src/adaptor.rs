@@ -233,7 +233,7 @@ macro_rules! adaptor {
                 pointer: $crate::DevicePtr,
                 layout: ::std::alloc::Layout,
             ) {
-                if layout.size() > 0 {
+                if layout.size() > 0 && !$crate::fork::is_child() {
                     self.__freed(layout);
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {
@@ -272,7 +272,7 @@ macro_rules! adaptor {
                 pointer: $crate::DevicePtr,
                 layout: ::std::alloc::Layout,
             ) {
-                if layout.size() > 0 {
+                if layout.size() > 0 && !$crate::fork::is_child() {
                     self.__freed(layout);
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use crate::{DevicePtr, Error, Resource, StreamRef, SyncResource};
+use crate::{DevicePtr, Error, Resource, StreamRef, SyncResource, fork};
 
 /// The calls of an upstream, synchronous or on a stream.
 pub trait Calls {
@@ -231,6 +231,7 @@ fn run<C: Calls>(
     if layout.size() == 0 {
         return Ok(DevicePtr::NULL);
     }
+    fork::check()?;
     let block = allocate(Upstream { calls, brand: PhantomData })?;
     if block.layout != layout {
         let message = "the adaptor returned a block of another layout than was asked for";

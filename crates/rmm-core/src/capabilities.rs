@@ -1,10 +1,10 @@
 //! Capabilities of devices.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rmm_sys::{CuDeviceAttribute, CuMemHandleType, CuResult, CuUuid};
 
-use crate::{Device, Error};
+use crate::{Device, Error, fork};
 
 /// What a device supports in memory management, see [`Device::capabilities`]. Queried once per
 /// device and process.
@@ -92,7 +92,7 @@ impl Device {
 }
 
 fn lock() -> MutexGuard<'static, Vec<(CuUuid, Capabilities)>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&KNOWN)
 }
 
 fn find(known: &[(CuUuid, Capabilities)], uuid: CuUuid) -> Option<Capabilities> {

@@ -4,12 +4,13 @@
 //! order of their registration, so a handler registered later runs before the driver's.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-static EXITING: AtomicBool = AtomicBool::new(false);
+use rmm_sys::process;
+
 static WATCH: Once = Once::new();
 
 /// Whether the process has begun to run its exit handlers: `main` returned, or `exit` was called.
+/// It also holds in the child of a `fork`, if the parent used the driver: that works in no child.
 ///
 /// From then on the driver may be gone, at any moment and on any thread, and this library no longer
 /// calls it to free memory, streams, events or contexts: a `Drop` that runs so late does nothing.
@@ -28,8 +29,7 @@ static WATCH: Once = Once::new();
 #[doc(alias = "rmm::process_is_exiting")]
 #[inline]
 pub fn process_is_exiting() -> bool {
-    // Acquire: a thread that sees the flag also sees what the exiting thread did before.
-    EXITING.load(Ordering::Acquire)
+    process::is_ending()
 }
 
 /// Registers the exit handler. The driver must be initialized, so that its own handler is
@@ -41,7 +41,7 @@ pub(crate) fn watch() {
 #[cfg(unix)]
 fn register() {
     extern "C" fn note() {
-        EXITING.store(true, Ordering::Release);
+        process::note_exit();
     }
     // SAFETY: the handler is a function without arguments that neither unwinds nor ends the
     // process.

@@ -69,6 +69,8 @@ mod erased;
 mod error;
 mod event;
 mod exit;
+#[doc(hidden)]
+pub mod fork;
 mod limit_id;
 mod memory_kind;
 mod memory_resource;

@@ -23,11 +23,11 @@
 //! # }
 //! ```
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rmm_sys::CuUuid;
 
-use crate::{AnyResource, Device, Error};
+use crate::{AnyResource, Device, Error, fork};
 
 /// The devices whose resource was read or set: a handful at most.
 static RESOURCES: Mutex<Vec<(CuUuid, AnyResource)>> = Mutex::new(Vec::new());
@@ -97,5 +97,5 @@ pub fn replace(device: Device, resource: AnyResource) -> Result<Option<AnyResour
 }
 
 fn lock() -> std::sync::MutexGuard<'static, Vec<(CuUuid, AnyResource)>> {
-    RESOURCES.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&RESOURCES)
 }

@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rmm_sys::{CuStream, CuUuid};
 
@@ -33,7 +33,7 @@ use crate::driver_pools::DriverPools;
 pub use crate::limit_id::LimitId;
 use crate::{
     CaptureScope, CudaStream, Device, Error, Introspect, MemoryKind, PoolUsage, StreamRef,
-    SyncResource, TrimmableResource,
+    SyncResource, TrimmableResource, fork,
 };
 
 /// What a group's members draw on: the memory of a device, of one kind.
@@ -59,13 +59,9 @@ struct Member {
 /// The groups that exist: a handful. Lock order: a leaf, as the members' lock of each.
 static GROUPS: Mutex<Vec<Weak<Group>>> = Mutex::new(Vec::new());
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn group_of(device: Device, kind: MemoryKind) -> Result<Arc<Group>, Error> {
     let key = (device.uuid()?, kind);
-    let mut groups = lock(&GROUPS);
+    let mut groups = fork::lock(&GROUPS);
     groups.retain(|group| group.strong_count() > 0);
     let known = groups.iter().filter_map(Weak::upgrade).find(|group| group.key == key);
     Ok(known.unwrap_or_else(|| {
@@ -83,7 +79,7 @@ fn group_of(device: Device, kind: MemoryKind) -> Result<Arc<Group>, Error> {
 
 impl Group {
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
-        let mut members = lock(&self.members);
+        let mut members = fork::lock(&self.members);
         members.retain(|member| member.resource.strong_count() > 0);
         members
     }
@@ -197,7 +193,7 @@ impl fmt::Debug for Others {
 impl Others {
     /// The resources that draw on a limit.
     pub fn of_limit(limit: LimitId) -> Option<Self> {
-        let groups: Vec<_> = lock(&GROUPS).iter().filter_map(Weak::upgrade).collect();
+        let groups: Vec<_> = fork::lock(&GROUPS).iter().filter_map(Weak::upgrade).collect();
         groups.into_iter().find_map(|group| {
             let members = group.members();
             let holders = members.iter().filter(|member| member.draws_on.contains(&limit));
@@ -229,7 +225,7 @@ impl Others {
 
     /// Waits until no other thread of the group asks.
     pub fn take_turn(&self) -> Turn<'_> {
-        Turn { others: self, _held: lock(&self.group.turn) }
+        Turn { others: self, _held: fork::lock(&self.group.turn) }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rmm_core::sys::{CuContext, CuDevice, CuResult, Driver};
-use rmm_core::{AnyResource, Introspect as _, process_is_exiting};
+use rmm_core::{AnyResource, Introspect as _, fork, process_is_exiting};
 use rmm_spec::ResourceSpec;
 
 use crate::{allocations, report};
@@ -99,11 +99,11 @@ pub(crate) fn descriptions() -> Vec<String> {
 }
 
 fn not_served() -> MutexGuard<'static, Vec<CuContext>> {
-    NOT_SERVED.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&NOT_SERVED)
 }
 
 fn devices() -> MutexGuard<'static, Vec<Arc<Device>>> {
-    DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&DEVICES)
 }
 
 /// The device of a context, with a new resource if it has none.

@@ -39,12 +39,12 @@ impl LimitingResourceAdaptor {
 
     /// The bytes that are allocated.
     fn get_allocated_bytes(&self) -> u64 {
-        self.engine.allocated_bytes()
+        self.engine.peek().allocated_bytes()
     }
 
     /// The most bytes in all.
     fn get_allocation_limit(&self) -> u64 {
-        self.engine.allocation_limit()
+        self.engine.peek().allocation_limit()
     }
 }
 
@@ -76,20 +76,21 @@ impl TrackingResourceAdaptor {
 
     /// The bytes that are allocated.
     fn get_allocated_bytes(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.engine.allocated_bytes())
+        py.detach(|| self.engine.peek().allocated_bytes())
     }
 
     /// The allocations that were not freed, as text; empty if there are none.
-    fn get_outstanding_allocations_str(&self, py: Python<'_>) -> String {
-        py.detach(|| {
-            let report = self.engine.report();
+    fn get_outstanding_allocations_str(&self, py: Python<'_>) -> PyResult<String> {
+        let engine = self.engine.get()?;
+        Ok(py.detach(|| {
+            let report = engine.report();
             if report.blocks().is_empty() { String::new() } else { report.to_string() }
-        })
+        }))
     }
 
     /// Writes them to the debug log.
     fn log_outstanding_allocations(&self, py: Python<'_>) -> PyResult<()> {
-        let text = self.get_outstanding_allocations_str(py);
+        let text = self.get_outstanding_allocations_str(py)?;
         let logger = py.import("rmm_rs.pylibrmm.logger")?;
         let level = logger.getattr("level_enum")?.getattr("debug")?;
         let line = format!("Outstanding Allocations: {text}");
@@ -149,7 +150,8 @@ impl TaggedResourceAdaptor {
 
     /// The memory of each tag that was used: a dictionary of dictionaries.
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let usage = py.detach(|| self.engine.usage());
+        let engine = self.engine.get()?;
+        let usage = py.detach(|| engine.usage());
         let by_tag = PyDict::new(py);
         for tag in usage {
             let figures = PyDict::new(py);
@@ -256,12 +258,12 @@ impl FallbackMemoryResource {
 
     /// The bytes that are allocated from the second resource.
     fn get_fallback_bytes(&self) -> u64 {
-        self.engine.fallback_bytes()
+        self.engine.peek().fallback_bytes()
     }
 
     /// How often the second resource was asked.
     fn get_fallbacks(&self) -> u64 {
-        self.engine.fallbacks()
+        self.engine.peek().fallbacks()
     }
 
     fn __traverse__(&self, visit: pyo3::gc::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {

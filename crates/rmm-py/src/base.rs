@@ -193,7 +193,7 @@ impl CudaAsyncMemoryResource {
 
     /// The address of the driver's pool (`cudaMemPool_t`). Not in RMM.
     fn pool_handle(&self) -> usize {
-        self.engine.as_raw().as_raw().addr()
+        self.engine.peek().as_raw().as_raw().addr()
     }
 }
 
@@ -267,7 +267,7 @@ impl CudaAsyncManagedMemoryResource {
 
     /// The address of the driver's pool.
     fn pool_handle(&self) -> usize {
-        self.engine.as_raw().as_raw().addr()
+        self.engine.peek().as_raw().as_raw().addr()
     }
 }
 

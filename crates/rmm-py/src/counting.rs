@@ -38,12 +38,14 @@ impl StatisticsResourceAdaptor {
     /// The counters of the top level.
     #[getter]
     fn allocation_counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        figures(py, py.detach(|| self.engine.counters()))
+        let engine = self.engine.get()?;
+        figures(py, py.detach(|| engine.counters()))
     }
 
     /// Begins a level with counters of 0, and returns those before it.
     fn push_counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        figures(py, py.detach(|| self.engine.push_counters()))
+        let engine = self.engine.get()?;
+        figures(py, py.detach(|| engine.push_counters()))
     }
 
     /// Ends a level, which is added to the one below, and returns its counters.
@@ -53,7 +55,8 @@ impl StatisticsResourceAdaptor {
     /// IndexError
     ///     If it is the first level.
     fn pop_counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let popped = py.detach(|| self.engine.pop_counters());
+        let engine = self.engine.get()?;
+        let popped = py.detach(|| engine.pop_counters());
         let popped =
             popped.map_err(|_| PyIndexError::new_err("cannot pop the last counter pair"))?;
         figures(py, popped)

@@ -1,7 +1,6 @@
 //! Objects of the engine that Python objects own.
 
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
 
 use pyo3::prelude::*;
 
@@ -17,13 +16,20 @@ impl<T: Send> Kept<T> {
     pub(crate) fn new(object: T) -> Self {
         Self(ManuallyDrop::new(object))
     }
-}
 
-impl<T: Send> Deref for Kept<T> {
-    type Target = T;
-
+    /// The object, to call it.
+    ///
+    /// # Errors
+    /// `RuntimeError` in the child of a fork.
     #[inline]
-    fn deref(&self) -> &T {
+    pub(crate) fn get(&self) -> PyResult<&T> {
+        fork::check()?;
+        Ok(&self.0)
+    }
+
+    /// The object, for calls that neither take a lock nor call the driver.
+    #[inline]
+    pub(crate) fn peek(&self) -> &T {
         &self.0
     }
 }

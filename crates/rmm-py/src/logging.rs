@@ -106,7 +106,8 @@ impl LoggingResourceAdaptor {
 
     /// Writes what was logged so far to the file.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        let flushed = py.detach(|| self.engine.flush());
+        let engine = self.engine.get()?;
+        let flushed = py.detach(|| engine.flush());
         flushed.map_err(|error| PyOSError::new_err(error.to_string()))
     }
 

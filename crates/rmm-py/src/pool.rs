@@ -186,14 +186,16 @@ impl PoolMemoryResource {
     }
 
     /// The bytes that the pool has taken from its upstream.
-    fn pool_size(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.engine.reserved_bytes())
+    fn pool_size(&self, py: Python<'_>) -> PyResult<u64> {
+        let engine = self.engine.get()?;
+        Ok(py.detach(|| engine.reserved_bytes()))
     }
 
     /// Returns what `release` and `release_after` do not keep, as far as it is known to be unused:
     /// for programs that free nothing for a while. Returns the bytes. Not in RMM.
     fn release_unused(&self, py: Python<'_>) -> PyResult<u64> {
-        make(py, || Ok(self.engine.release_unused()))
+        let engine = self.engine.get()?;
+        make(py, || Ok(engine.release_unused()))
     }
 
     /// Returns all of the pool's physical memory to the device, and keeps all of its addresses:
@@ -239,6 +241,7 @@ impl PoolMemoryResource {
             }
             None => None,
         };
+        let engine = self.engine.get()?;
         make(py, || {
             let options = SleepOptions::new(contents).wait_for_work(wait);
             let options = match host {
@@ -246,7 +249,7 @@ impl PoolMemoryResource {
                 None => options,
             };
             // SAFETY: the contract of this method, which its documentation states.
-            unsafe { self.engine.sleep_with(options) }
+            unsafe { engine.sleep_with(options) }
         })
     }
 
@@ -258,18 +261,20 @@ impl PoolMemoryResource {
     /// MemoryError
     ///     If the device has too little memory by now. The pool sleeps as before.
     fn wake(&self, py: Python<'_>) -> PyResult<u64> {
-        make(py, || self.engine.wake())
+        let engine = self.engine.get()?;
+        make(py, || engine.wake())
     }
 
     /// Whether the pool sleeps, or a thread is putting it to sleep or waking it. Not in RMM.
     #[getter]
-    fn is_asleep(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.engine.is_asleep())
+    fn is_asleep(&self, py: Python<'_>) -> PyResult<bool> {
+        let engine = self.engine.get()?;
+        Ok(py.detach(|| engine.is_asleep()))
     }
 
     /// Sets memory aside, from which allocations cannot fail. Not in RMM.
     fn reserve(slf: &Bound<'_, Self>, nbytes: Bytes) -> PyResult<Py<Reservation>> {
-        let (py, pool) = (slf.py(), &slf.get().engine);
+        let (py, pool) = (slf.py(), slf.get().engine.get()?);
         let reserved = make(py, || pool.reserve(nbytes.0))?;
         let base = slf.clone().into_super().into_super();
         Reservation::over(py, Upstream(base), reserved)
@@ -279,12 +284,13 @@ impl PoolMemoryResource {
     /// everything else was tried: by other means, such as a spill to the host, it may free some. If
     /// it returns true the request is tried again. Keep the object that is returned. Not in RMM.
     fn on_pressure(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<PressureCallback> {
-        PressureCallback::register(py, &self.engine, callback)
+        PressureCallback::register(py, self.engine.get()?, callback)
     }
 
     /// The pool's counters as a dictionary. Not in RMM.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let figures = make(py, || Ok(self.engine.statistics()))?;
+        let engine = self.engine.get()?;
+        let figures = make(py, || Ok(engine.statistics()))?;
         dictionary(py, &figures)
     }
 }

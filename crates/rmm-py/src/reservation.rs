@@ -33,13 +33,15 @@ impl Reservation {
 impl Reservation {
     /// The bytes that can still be allocated from it.
     #[getter]
-    fn remaining(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.engine.remaining())
+    fn remaining(&self, py: Python<'_>) -> PyResult<u64> {
+        let engine = self.engine.get()?;
+        Ok(py.detach(|| engine.remaining()))
     }
 
     /// Returns what remains to the pool now, and returns how many bytes that were.
     fn release(&self, py: Python<'_>) -> PyResult<u64> {
-        make(py, || Ok(self.engine.release()))
+        let engine = self.engine.get()?;
+        make(py, || Ok(engine.release()))
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

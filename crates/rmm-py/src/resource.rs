@@ -41,15 +41,15 @@ impl DeviceMemoryResource {
     /// The engine's resource.
     ///
     /// # Errors
-    /// `RuntimeError` if this is a bare instance of a base class.
+    /// `RuntimeError` if this is a bare instance of a base class, and in the child of a fork.
     #[inline]
     pub(crate) fn engine(&self) -> PyResult<&AnyResource> {
-        self.engine.get().map(|engine| &**engine).ok_or_else(bare)
+        self.engine.get().ok_or_else(bare)?.get()
     }
 
     /// What the resource and those below it say of themselves, without the interpreter's lock.
     pub(crate) fn description(&self, py: Python<'_>) -> Option<Description> {
-        let resource = self.engine.get().filter(|_| !fork::in_child())?;
+        let resource = self.engine.get()?.get().ok()?;
         Some(py.detach(|| resource.describe()))
     }
 
@@ -131,8 +131,11 @@ impl DeviceMemoryResource {
         nbytes: usize,
         stream: StreamArg<'_>,
     ) -> PyResult<()> {
+        if fork::in_child() {
+            return Ok(());
+        }
         let (resource, stream) = (self.engine()?, stream.get(py)?);
-        if ptr == 0 || nbytes == 0 || fork::in_child() {
+        if ptr == 0 || nbytes == 0 {
             return Ok(());
         }
         let (pointer, layout) = (DevicePtr::new(ptr), sizes::layout(nbytes)?);
@@ -162,7 +165,6 @@ impl DeviceMemoryResource {
     /// The resource and those below it as a tree of text, with their sizes and counters.
     fn describe(&self, py: Python<'_>) -> PyResult<String> {
         let resource = self.engine()?;
-        fork::check()?;
         Ok(py.detach(|| resource.describe().to_string()))
     }
 

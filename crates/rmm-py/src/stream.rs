@@ -77,7 +77,7 @@ impl Stream {
         let py = object.py();
         if let Ok(stream) = object.cast::<Self>() {
             let stream = stream.get();
-            let known = stream.known.as_ref().map(|known| CudaStream::clone(known));
+            let known = stream.known.as_ref().map(|known| known.peek().clone());
             // A stream that this made is its own owner.
             let given = || object.clone().unbind();
             let owner = stream.owner.as_ref().map_or_else(given, |owner| owner.clone_ref(py));
@@ -97,7 +97,7 @@ impl Stream {
     /// The engine's stream, if its end is known: then there is no call of the driver.
     #[inline]
     pub(crate) fn known(&self) -> Option<StreamRef<'_>> {
-        self.known.as_ref().map(|known| known.as_stream_ref())
+        self.known.as_ref().map(|known| known.peek().as_stream_ref())
     }
 
     /// Calls `act` with the stream.
@@ -231,7 +231,7 @@ impl _OwningStream {
     }
 
     fn __cuda_stream__(&self) -> (u32, usize) {
-        (0, self.stream.as_raw().as_raw().addr())
+        (0, self.stream.peek().as_raw().as_raw().addr())
     }
 }
 

@@ -46,8 +46,8 @@ impl CudaStreamPool {
     fn get_stream(slf: &Bound<'_, Self>, stream_id: Option<usize>) -> Stream {
         let pool = &slf.get().pool;
         let stream = match stream_id {
-            Some(number) => pool.get_at(number),
-            None => pool.get(),
+            Some(number) => pool.peek().get_at(number),
+            None => pool.peek().get(),
         };
         let handle = stream.as_raw().as_raw().addr();
         Stream::new(handle, Some(stream.clone()), Some(slf.clone().into_any().unbind()))
@@ -55,6 +55,6 @@ impl CudaStreamPool {
 
     /// The number of streams.
     fn get_pool_size(&self) -> usize {
-        self.pool.len()
+        self.pool.peek().len()
     }
 }

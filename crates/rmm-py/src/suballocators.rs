@@ -100,7 +100,7 @@ impl FixedSizeMemoryResource {
 
     /// The bytes of a block. Not in RMM's Python package.
     fn get_block_size(&self) -> u64 {
-        self.engine.block_size()
+        self.engine.peek().block_size()
     }
 }
 
@@ -181,13 +181,19 @@ impl BinningMemoryResource {
         bin_resource: Option<Bound<'_, DeviceMemoryResource>>,
     ) -> PyResult<()> {
         let Some(resource) = bin_resource else {
-            return Self::add_fixed(py, &self.bins, &self.upstream, allocation_size as u64);
+            return Self::add_fixed(
+                py,
+                self.bins.get()?,
+                self.upstream.get()?,
+                allocation_size as u64,
+            );
         };
         let size = allocation_size.checked_next_multiple_of(CUDA_ALLOCATION_ALIGNMENT);
         let size = size.filter(|&size| size > 0);
         let size = size.ok_or_else(|| PyValueError::new_err("the size of a bin must not be 0"))?;
         let engine = resource.get().engine()?.clone();
-        make(py, || self.bins.add(size, engine))?;
+        let bins = self.bins.get()?;
+        make(py, || bins.add(size, engine))?;
         self.given.bind(py).append(resource)
     }
 

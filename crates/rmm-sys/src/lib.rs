@@ -23,6 +23,8 @@ mod device_ptr;
 mod handles;
 mod load;
 mod load_error;
+#[doc(hidden)]
+pub mod process;
 mod results;
 mod symbols;
 mod table;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::load_error::{LIBRARY_VARIABLE, LoadError};
+use crate::process;
 use crate::table::Driver;
 
 /// The library names that are tried, in this order.
@@ -20,13 +21,16 @@ impl Driver {
     /// The process's driver: the [installed](Self::install) one, or else the system's, which is
     /// loaded now.
     ///
-    /// After the first success, a call costs one atomic load. A failure is not cached: the next
+    /// After the first success, a call costs two atomic loads. A failure is not cached: the next
     /// call tries again.
     ///
     /// # Errors
-    /// [`LoadError`] if the library or one of its symbols is missing; the message says which, and
-    /// what to do.
+    /// [`LoadError`] if the library or one of its symbols is missing, and in the child of a `fork`
+    /// if the parent had a driver; the message says which, and what to do.
     pub fn get() -> Result<&'static Self, LoadError> {
+        if process::is_child() {
+            return Err(LoadError::forked());
+        }
         if let Some(driver) = INSTALLED.get() {
             return Ok(driver);
         }
@@ -35,6 +39,7 @@ impl Driver {
             return Ok(driver);
         }
         let driver = Self::load()?;
+        process::note_driver();
         Ok(INSTALLED.get_or_init(|| driver))
     }
 
@@ -64,6 +69,7 @@ impl Driver {
         if INSTALLED.get().is_some() {
             return Err(Box::new(driver));
         }
+        process::note_driver();
         Ok(INSTALLED.get_or_init(|| driver))
     }
 

@@ -17,6 +17,7 @@ pub struct LoadError {
 enum LoadErrorKind {
     Library { reason: String },
     Symbol { name: &'static str, since: &'static str },
+    Forked,
 }
 
 impl LoadError {
@@ -29,11 +30,18 @@ impl LoadError {
         Self { library: PathBuf::new(), kind: LoadErrorKind::Symbol { name, since } }
     }
 
+    /// The error of a driver that cannot be used, since the process is the child of a `fork` of one
+    /// that used it.
+    #[doc(hidden)]
+    pub fn forked() -> Self {
+        Self { library: PathBuf::new(), kind: LoadErrorKind::Forked }
+    }
+
     pub(crate) fn in_library(self, library: &Path) -> Self {
         Self { library: library.to_owned(), ..self }
     }
 
-    /// The library that was not found, or lacks a symbol.
+    /// The library that was not found, or lacks a symbol; empty in the child of a `fork`.
     pub fn library(&self) -> &Path {
         &self.library
     }
@@ -41,7 +49,7 @@ impl LoadError {
     /// The missing symbol, if the library itself was found.
     pub fn symbol(&self) -> Option<&'static str> {
         match self.kind {
-            LoadErrorKind::Library { .. } => None,
+            LoadErrorKind::Library { .. } | LoadErrorKind::Forked => None,
             LoadErrorKind::Symbol { name, .. } => Some(name),
         }
     }
@@ -51,6 +59,10 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let library = self.library.display();
         match &self.kind {
+            LoadErrorKind::Forked => f.write_str(
+                "CUDA cannot be used after fork: this process is the child of one that used the driver; start \
+                 processes with spawn (posix_spawn, exec), or fork before the first use",
+            ),
             LoadErrorKind::Library { reason } => write!(
                 f,
                 "no CUDA driver: {library} could not be loaded ({reason}); install NVIDIA's driver, or set \

@@ -127,6 +127,129 @@ def test_a_fork_leaves_the_parent_alone(run: Run) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+#: Every public attribute of these objects is read in children of its own, and called if it can be, while threads of
+#: the parent are inside the library and hold its locks.
+FORKED_CALLS = """
+import multiprocessing, os, signal, sys, tempfile, threading, warnings
+import rmm_rs
+from rmm_rs import mr
+from rmm_rs.pylibrmm.cuda_stream_pool import CudaStreamPool
+from rmm_rs.pylibrmm.stream import Stream
+warnings.simplefilter("ignore", DeprecationWarning)
+
+cuda = mr.CudaMemoryResource()
+pool = mr.PoolMemoryResource(cuda, "64MiB")
+log = mr.LoggingResourceAdaptor(cuda, os.path.join(tempfile.mkdtemp(), "log.csv"))
+# A log that no thread uses: its lines are in the parent's buffer.
+buffered = mr.LoggingResourceAdaptor(cuda, os.path.join(tempfile.mkdtemp(), "buffered.csv"))
+for size in range(1, 11):
+    buffered.deallocate(buffered.allocate(size), size)
+resources = [
+    cuda, mr.CudaAsyncMemoryResource(), mr.ManagedMemoryResource(), mr.PinnedHostMemoryResource(), pool, log,
+    mr.ArenaMemoryResource(cuda), mr.FixedSizeMemoryResource(cuda), mr.BinningMemoryResource(cuda, 10, 12),
+    pool.reserve("1MiB"), mr.LimitingResourceAdaptor(cuda, 1 << 30), mr.StatisticsResourceAdaptor(cuda),
+    mr.TrackingResourceAdaptor(pool), mr.PrefetchResourceAdaptor(cuda), mr.TaggedResourceAdaptor(cuda),
+    mr.AlignedResourceAdaptor(cuda), mr.ThreadSafeResourceAdaptor(cuda), mr.FallbackMemoryResource(cuda, pool),
+    mr.FailureCallbackResourceAdaptor(cuda, lambda size: False),
+    mr.CallbackMemoryResource(
+        lambda size, stream: cuda.allocate(size, stream),
+        lambda address, size, stream: cuda.deallocate(address, size, stream),
+    ),
+]
+stream = Stream()
+objects = [
+    *resources, buffered, stream, CudaStreamPool(2), rmm_rs.DeviceBuffer(size=1000, stream=stream),
+    pool.on_pressure(lambda pressure: False), rmm_rs.tag("parent"), rmm_rs, mr, rmm_rs.statistics,
+]
+kept = [resource.allocate(1000) for resource in resources for _ in range(100)]
+ends = threading.Event()
+
+def busy():
+    own = Stream()
+    while not ends.is_set():
+        for resource in resources:
+            for size in (1000, 3 << 20):
+                try:
+                    resource.deallocate(resource.allocate(size, own), size, own)
+                except MemoryError:
+                    pass
+            resource.describe()
+            resource.trim()
+        pool.statistics()
+        log.flush()
+
+threads = [threading.Thread(target=busy, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+
+def in_child(act):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        status = 0
+        try:
+            act()
+        except Exception:
+            pass
+        except BaseException as error:
+            status = 3  # a panic
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def use(thing, name):
+    value = getattr(thing, name)
+    if callable(value) and not isinstance(value, type):
+        for arguments in ((), (1000,), (1000, 1000), (kept[0], 1000), (pool,), (0, pool)):
+            try:
+                value(*arguments)
+            except Exception:
+                pass
+
+wrong, calls = [], 0
+for thing in objects:
+    names = [name for name in dir(thing) if not name.startswith("_")]
+    uses = [(name, lambda name=name: use(thing, name)) for name in names]
+    uses.append(("repr", lambda: (repr(thing), str(thing))))
+    for name, act in uses:
+        calls += 1
+        for _ in range(2):
+            status = in_child(act)
+            if status != 0:
+                wrong.append(f"{type(thing).__name__} {getattr(thing, '__name__', '')}.{name}: {status}")
+                break
+
+# The end of a child, as of multiprocessing.
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    sys.exit(7)
+if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
+    wrong.append("the end of a child")
+worker = multiprocessing.get_context("fork").Process(target=rmm_rs.is_initialized)
+worker.start()
+worker.join(60)
+if worker.exitcode is None:
+    wrong.append("a worker of multiprocessing waits")
+    worker.kill()
+
+ends.set()
+for thread in threads:
+    thread.join()
+buffered.flush()
+lines = open(buffered.get_file_name()).read().splitlines()
+if len(lines) != 1 + 20:
+    wrong.append(f"{len(lines)} lines of the log")
+print(calls, "calls")
+assert calls > 200 and not wrong, wrong
+os._exit(0)
+"""
+
+
+def test_no_call_waits_in_the_child_of_a_fork(run: Run) -> None:
+    result = run(FORKED_CALLS, timeout=600)
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+
+
 def test_importing_before_a_fork_is_fine(run: Run) -> None:
     result = run("""
 import os, rmm_rs

@@ -14,9 +14,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 
-use rmm_core::StreamId;
+use rmm_core::{StreamId, fork};
 
 use super::address_map::AddressMap;
 use super::local;
@@ -59,11 +59,11 @@ impl Arenas {
     }
 
     pub(super) fn address_map(&self) -> MutexGuard<'_, AddressMap<Arc<Arena>>> {
-        self.address_map.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.address_map)
     }
 
     /// All arenas, in the order of their streams.
     pub(super) fn all(&self) -> Vec<Arc<Arena>> {
-        self.of_stream.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        fork::read(&self.of_stream).values().cloned().collect()
     }
 }

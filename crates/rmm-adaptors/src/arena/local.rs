@@ -5,9 +5,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use rmm_core::StreamId;
+use rmm_core::{StreamId, fork};
 
 use super::member::Arena;
 
@@ -33,17 +33,17 @@ impl fmt::Debug for Link {
 impl Link {
     /// Lets ending threads notify the resource from now on.
     pub(super) fn open(&self, resource: Arc<dyn ExitWatcher>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(resource);
+        *fork::lock(&self.0) = Some(resource);
     }
 
     /// Waits for threads that are notifying the resource, and lets no more do so. So the last
     /// handle, with its driver events, is never dropped by an ending thread.
     pub(super) fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        fork::lock(&self.0).take();
     }
 
     fn is_open(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        fork::lock(&self.0).is_some()
     }
 }
 
@@ -109,8 +109,11 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         for (link, stream) in self.own.drain(..) {
-            if let Some(resource) = &*link.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(resource) = &*fork::lock(&link.0) {
                 resource.thread_exits(stream);
             }
         }

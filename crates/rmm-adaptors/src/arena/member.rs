@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use rmm_core::{DevicePtr, StreamId};
+use rmm_core::{DevicePtr, StreamId, fork};
 
 use super::superblock::{GRANULE, SUPERBLOCK};
 use super::superblocks::Superblocks;
@@ -36,7 +36,7 @@ impl Arena {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.state)
     }
 
     /// As [`lock`](Self::lock); `None` if another thread has it locked.

@@ -3,10 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
-use rmm_core::{DevicePtr, RetiringStream, StreamId, StreamRef, StreamWatcher};
+use rmm_core::{DevicePtr, RetiringStream, StreamId, StreamRef, StreamWatcher, fork};
 
 use super::arenas::Arenas;
 use super::local::ExitWatcher;
@@ -113,7 +113,7 @@ impl Arenas {
 
     /// Dissolves the arena of a stream that is about to be destroyed.
     fn close(&self, stream: StreamId, retiring: Option<&RetiringStream<'_>>) {
-        let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+        let known = fork::read(&self.of_stream);
         let arena = known.get(&stream).cloned();
         drop(known);
         let Some(arena) = arena else { return };
@@ -121,13 +121,13 @@ impl Arenas {
         state.is_closed = true;
         let bases = state.superblocks.bases();
         self.return_superblocks(&mut state, &arena, &bases, OnBehalfOf::Other);
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = fork::lock(&self.past);
         past.0 += std::mem::take(&mut state.allocations);
         past.1 += std::mem::take(&mut state.frees);
         self.base.leave(arena.owner, retiring);
         drop((past, state));
         // Not earlier: a request that is short of memory visits every arena in this map.
-        self.of_stream.write().unwrap_or_else(PoisonError::into_inner).remove(&stream);
+        fork::write(&self.of_stream).remove(&stream);
     }
 }
 

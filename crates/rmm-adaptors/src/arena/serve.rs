@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
-use rmm_core::{DevicePtr, Error, StreamRef, SyncResource};
+use rmm_core::{DevicePtr, Error, StreamRef, SyncResource, fork};
 
 use super::arenas::Arenas;
 use super::local;
@@ -24,7 +24,7 @@ impl Arenas {
             return None;
         }
         local::with(self.number, stream.id(), f, || {
-            let arenas = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+            let arenas = fork::read(&self.of_stream);
             arenas.get(&stream.id()).cloned()
         })
     }
@@ -34,7 +34,7 @@ impl Arenas {
         if !Suballocator::seals_late(stream) {
             return Ok(None);
         }
-        let known = self.of_stream.read().unwrap_or_else(PoisonError::into_inner);
+        let known = fork::read(&self.of_stream);
         if let Some(known) = known.get(&stream.id()) {
             return Ok(Some(Arc::clone(known)));
         }
@@ -43,7 +43,7 @@ impl Arenas {
             // The thread is ending.
             return Ok(None);
         }
-        let mut arenas = self.of_stream.write().unwrap_or_else(PoisonError::into_inner);
+        let mut arenas = fork::write(&self.of_stream);
         if let Some(known) = arenas.get(&stream.id()) {
             return Ok(Some(Arc::clone(known)));
         }
@@ -140,6 +140,9 @@ impl Arenas {
         pointer: DevicePtr,
         layout: Layout,
     ) {
+        if fork::is_child() {
+            return;
+        }
         let is_small = Small::of(layout).is_some();
         // If the driver cannot say whether the stream is under capture, keep the block.
         if Suballocator::is_captured(stream).unwrap_or(true) || self.base.check_contexts().is_err()

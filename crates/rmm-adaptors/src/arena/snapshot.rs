@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::PoisonError;
+use rmm_core::fork;
 use std::sync::atomic::Ordering;
 
 use super::arenas::Arenas;
@@ -15,7 +15,7 @@ impl Arenas {
     pub(super) fn statistics(&self) -> ArenaStatistics {
         let arenas = self.all();
         let states: Vec<_> = arenas.iter().map(|arena| arena.lock()).collect();
-        let past = *self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let past = *fork::lock(&self.past);
         let (global, in_pieces) = self.base.statistics();
         let mut sum = ArenaStatistics {
             allocations: past.0 + global.allocations,

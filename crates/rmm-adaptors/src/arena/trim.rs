@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{PoolUsage, SyncResource, TrimmableResource};
+use rmm_core::{PoolUsage, SyncResource, TrimmableResource, fork};
 
 use super::Inner;
 
@@ -20,11 +20,17 @@ impl<U: SyncResource> TrimmableResource for Inner<U> {
     }
 
     fn trim_to(&self, keep: u64) -> u64 {
+        if fork::is_child() {
+            return 0;
+        }
         self.arenas.collect_idle(None);
         self.pool.trim(keep)
     }
 
     fn trim_to_blocking(&self, keep: u64) -> u64 {
+        if fork::is_child() {
+            return 0;
+        }
         self.arenas.collect_idle(None);
         self.pool.trim_blocking(keep)
     }

@@ -1,6 +1,8 @@
 //! The writers of a log, and the list of all logs that are flushed when the process exits.
 
+use rmm_core::fork;
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -21,7 +23,11 @@ const TRIES: usize = 1000;
 
 /// The writers of one log.
 pub(super) struct Sinks {
-    state: Mutex<State>,
+    /// Never dropped in a child of the process that made them: writers of files flush then.
+    state: ManuallyDrop<Mutex<State>>,
+    /// Which [process](fork::generation) made them. Their buffers hold lines of that one, which it
+    /// writes itself.
+    generation: u64,
     /// Lines between two flushes.
     flush_every: u64,
     lost: AtomicU64,
@@ -44,9 +50,11 @@ impl Sinks {
             writeln!(sink, "{header}")?;
             sink.flush()?;
         }
-        let state = Mutex::new(State { sinks, unflushed: 0 });
-        let sinks = Arc::new(Self { state, flush_every, lost: AtomicU64::new(0) });
-        let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+        fork::watch_forks();
+        let state = ManuallyDrop::new(Mutex::new(State { sinks, unflushed: 0 }));
+        let (generation, lost) = (fork::generation(), AtomicU64::new(0));
+        let sinks = Arc::new(Self { state, generation, flush_every, lost });
+        let mut logs = fork::lock(&LOGS);
         logs.retain(|log| log.strong_count() > 0);
         logs.push(Arc::downgrade(&sinks));
         drop(logs);
@@ -54,8 +62,12 @@ impl Sinks {
         Ok(sinks)
     }
 
-    /// Writes a line to every writer.
+    /// Writes a line to every writer, in the process that made them.
     pub(super) fn write(&self, line: &[u8]) {
+        if self.check_process().is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         let mut state = self.lock();
         let State { sinks, unflushed } = &mut *state;
         *unflushed += 1;
@@ -78,6 +90,7 @@ impl Sinks {
 
     /// Flushes all writers.
     pub(super) fn flush(&self) -> io::Result<()> {
+        self.check_process()?;
         self.lock().flush()
     }
 
@@ -89,8 +102,19 @@ impl Sinks {
         self.lock().sinks.len()
     }
 
+    /// # Errors
+    /// In a child of the process that made the writers.
+    fn check_process(&self) -> io::Result<()> {
+        if self.generation == fork::generation() {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "the log is the parent's, and this is a process that it forked: create another",
+        ))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.state)
     }
 
     /// As [`flush`](Self::flush), but gives up if the lock stays taken.
@@ -126,7 +150,11 @@ impl State {
 
 impl Drop for Sinks {
     fn drop(&mut self) {
-        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).flush_quietly();
+        if self.check_process().is_ok() {
+            self.state.get_mut().unwrap_or_else(PoisonError::into_inner).flush_quietly();
+            // SAFETY: dropped here only, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.state) };
+        }
     }
 }
 
@@ -145,7 +173,8 @@ fn flush_at_exit() {
         EXITING.store(true, Ordering::Relaxed);
         // A thread that holds this lock is creating a log, whose header it has flushed already.
         let Ok(logs) = LOGS.try_lock() else { return };
-        for log in logs.iter().filter_map(Weak::upgrade) {
+        let logs = logs.iter().filter_map(Weak::upgrade);
+        for log in logs.filter(|log| log.check_process().is_ok()) {
             log.flush_unless_locked();
         }
     }

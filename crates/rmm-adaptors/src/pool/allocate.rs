@@ -6,7 +6,7 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, RelaxedCapture, StreamRef, SyncResource,
+    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, RelaxedCapture, StreamRef, SyncResource, fork,
 };
 
 use super::caches::{Class, Take};
@@ -67,6 +67,7 @@ impl PoolCore {
         layout: Layout,
         mut missed: Take,
     ) -> Result<DevicePtr, Error> {
+        fork::check()?;
         // The handle may name another stream than at the last call.
         let stream = stream.map(|stream| self.identified(stream)).transpose()?;
         let class = self.class(layout);

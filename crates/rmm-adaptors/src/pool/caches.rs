@@ -35,9 +35,9 @@ mod slot;
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use rmm_core::{StreamId, StreamRef};
+use rmm_core::{StreamId, StreamRef, fork};
 
 use crate::sync::biased::{NextOwner, Owned, PerThread};
 use crate::sync::biased_table::{BiasedTable, Slot};
@@ -487,7 +487,7 @@ impl Caches {
 
     /// The caches that no slot has. Locked by one revoker at a time.
     fn spare(&self) -> MutexGuard<'_, SpareCaches> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.spare)
     }
 
     /// An empty cache for a stream.

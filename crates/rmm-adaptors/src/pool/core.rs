@@ -7,12 +7,12 @@
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
 use rmm_core::siblings::Siblings;
 use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect,
-    StreamRef, SyncResource,
+    StreamRef, SyncResource, fork,
 };
 use rmm_sys::watch;
 
@@ -119,7 +119,7 @@ impl PoolCore {
     /// Takes the lock. A poisoned lock is used all the same: the state is whole between its steps,
     /// and an allocator has to go on in `Drop`.
     pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.state.0)
     }
 
     /// The size of the block for a layout.

@@ -4,7 +4,7 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{CaptureScope, Context, Device, DevicePtr, Error, StreamRef};
+use rmm_core::{CaptureScope, Context, Device, DevicePtr, Error, StreamRef, fork};
 use rmm_sys::CuResult;
 
 use super::caches::{Class, Put};
@@ -40,6 +40,9 @@ impl PoolCore {
     /// As [`deallocate`](Self::deallocate), of any block.
     #[inline(never)]
     fn deallocate_any(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) {
+        if fork::is_child() {
+            return;
+        }
         // The handle may name another stream than at the last call.
         let identified = stream.map(|stream| self.identified(stream)).transpose();
         if let (Err(_), Some(stream)) = (&identified, stream) {
@@ -143,6 +146,9 @@ impl PoolCore {
     /// As [`deallocate`](Self::deallocate), past the caches, of a block whose free was annotated
     /// and that no graph uses.
     pub(super) fn deallocate_past_caches(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
+        if fork::is_child() {
+            return;
+        }
         if let Ok(stream) = stream.map(|stream| self.identified(stream)).transpose() {
             self.deallocate_block(stream, pointer, None);
         } else {

@@ -8,7 +8,7 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{DevicePtr, Error, StreamRef};
+use rmm_core::{DevicePtr, Error, StreamRef, fork};
 
 use super::core::PoolCore;
 use super::heap::{ListId, NodeId};
@@ -55,6 +55,9 @@ impl PoolState {
 impl PoolCore {
     /// Makes the blocks that were freed on streams under capture available to any stream.
     pub(super) fn release_graph_memory(&self) {
+        if fork::is_child() {
+            return;
+        }
         let kept = std::mem::take(&mut self.lock().graph_blocks);
         for &GraphBlock { pointer, layout, .. } in &kept {
             self.annotator.freed(pointer, layout, None);

@@ -4,9 +4,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use rmm_core::{Error, StreamId};
+use rmm_core::{Error, StreamId, fork};
 
 /// A request that is about to fail for lack of memory, see
 /// [`on_pressure`](super::PoolMemoryResource::on_pressure).
@@ -43,7 +43,7 @@ impl fmt::Debug for PressureCallbacks {
 
 impl PressureCallbacks {
     fn registered(&self) -> MutexGuard<'_, Vec<(u64, Arc<Callback>)>> {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.registered)
     }
 
     /// All callbacks.
@@ -70,6 +70,9 @@ pub struct PressureCallback {
 
 impl Drop for PressureCallback {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         let mut registered = self.callbacks.registered();
         let place = registered.iter().position(|(number, _)| *number == self.number);
         // Its captured values are dropped without the lock.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, HasMemoryKind, HasProperty,
     HasPropertyValue, MemoryCaps, MemoryKind, OomReason, PoolUsage, Property, PropertyWithValue,
-    Request, Resource, StreamRef, SyncResource,
+    Request, Resource, StreamRef, SyncResource, fork,
 };
 
 use super::PoolMemoryResource;
@@ -163,13 +163,14 @@ impl<U: SyncResource> Reservation<U> {
     }
 
     fn rest(&self) -> std::sync::MutexGuard<'_, Rest> {
-        self.inner.rest.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.inner.rest)
     }
 
     fn take(&self, stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
+        fork::check()?;
         let core = &self.inner.pool.inner.core;
         if !core.is_calm() {
             core.check_memory()?;

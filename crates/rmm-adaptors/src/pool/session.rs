@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{MutexGuard, PoisonError};
 
-use rmm_core::{Device, Error, StreamRef, SyncResource};
+use rmm_core::{Device, Error, StreamRef, SyncResource, fork};
 
 use super::core::PoolCore;
 use super::heap::ListId;
@@ -92,6 +92,7 @@ impl<'p> Session<'p> {
 
     /// Waits for the signal that a call to upstream has ended.
     fn wait_once(&mut self) {
+        fork::check_wait();
         let state = self.state.take().expect("the lock is held between the calls of a session");
         let state = self.core.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
         self.state = Some(state);

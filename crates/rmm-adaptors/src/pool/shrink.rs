@@ -7,7 +7,7 @@
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 
-use rmm_core::{RelaxedCapture, SyncResource};
+use rmm_core::{RelaxedCapture, SyncResource, fork};
 
 use super::core::PoolCore;
 use super::heap::ListId;
@@ -155,6 +155,9 @@ impl PoolCore {
 
     /// Flushes all caches and returns what the policy does not keep. Returns the bytes.
     pub(super) fn release_all(&self, upstream: &dyn SyncResource) -> u64 {
+        if fork::is_child() {
+            return 0;
+        }
         if self.growth.release == ReleasePolicy::Off && self.lock().idle_time.is_none() {
             return 0;
         }

@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use rmm_core::siblings::allocate_with;
 use rmm_core::{
     CudaStream, Device, Error, ErrorKind, ExtendableResource, RelaxedCapture, StreamRef,
-    SyncResource,
+    SyncResource, fork,
 };
 
 use super::PoolMemoryResource;
@@ -319,6 +319,7 @@ impl PoolCore {
         upstream: &dyn SyncResource,
         report: &mut dyn FnMut(CopyProgress),
     ) -> Result<u64, Error> {
+        fork::check()?;
         let mut session = Session::new(self);
         if session.phase.is_awake() {
             return Ok(0);

@@ -1,5 +1,7 @@
 //! A scope that counts a part of a program.
 
+use rmm_core::fork;
+
 use super::counters::{AllocationCounters, Counting};
 
 /// Counts the allocations of a part of a program, from
@@ -43,6 +45,8 @@ impl<'a> StatisticsScope<'a> {
 
 impl Drop for StatisticsScope<'_> {
     fn drop(&mut self) {
-        self.counting.close(self.push);
+        if !fork::is_child() {
+            self.counting.close(self.push);
+        }
     }
 }

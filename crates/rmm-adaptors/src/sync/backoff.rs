@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(not(rmm_loom))]
+use rmm_core::fork;
+
 use super::primitives::yield_now;
 
 /// Returns once `is_so` holds.
@@ -13,6 +16,9 @@ use super::primitives::yield_now;
 /// 2. It yields its processor, since the other may have been preempted.
 /// 3. It sleeps, at most a millisecond at a time, since the other may be stopped for long, by a
 ///    debugger or on a busy machine. It then takes next to no processor time from other threads.
+///
+/// # Panics
+/// In the child of a `fork`, where the other thread may be the parent's.
 #[cfg_attr(
     not(rmm_loom),
     expect(clippy::disallowed_methods, reason = "the other thread sends no wakeup")
@@ -28,7 +34,10 @@ pub(crate) fn spin_until(is_so: impl Fn() -> bool) {
             match pause::after(polls) {
                 pause::Pause::Spin => std::hint::spin_loop(),
                 pause::Pause::Yield => yield_now(),
-                pause::Pause::Sleep(time) => std::thread::sleep(time),
+                pause::Pause::Sleep(time) => {
+                    fork::check_wait();
+                    std::thread::sleep(time);
+                }
             }
             polls = polls.saturating_add(1);
         }

@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+use rmm_core::fork;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::first_thread::{FirstThreadCell, TryEnter};
 
@@ -42,7 +43,7 @@ impl<T> BiasedMutex<T> {
 
     /// Poison is ignored: a panic leaves the value as it is.
     fn lock(&self) -> MutexGuard<'_, T> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.shared)
     }
 }
 

@@ -6,11 +6,11 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::biased::{BiasedCell, MAX_CELLS, NextOwner, PerThread, revoke};
 use super::fence::Fences;
-use super::primitives::{Mutex, MutexGuard};
+use super::primitives::{self, Mutex, MutexGuard};
 use super::thread_token::ThreadToken;
 
 /// A cell of a table, with what any thread may read of it.
@@ -66,7 +66,7 @@ impl<H, T, const N: usize> BiasedTable<H, T, N> {
     /// The right to revoke slots, which are made now if there are none.
     #[cold]
     pub(crate) fn revoker(&self) -> Revoker<'_, H, T, N> {
-        let only = self.revoker.lock().unwrap_or_else(PoisonError::into_inner);
+        let only = primitives::lock(&self.revoker);
         let slots = self.slots.get_or_init(|| {
             let Ok(slots) = self.make().try_into() else { unreachable!("there are N of them") };
             slots

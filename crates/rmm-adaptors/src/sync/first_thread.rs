@@ -7,11 +7,10 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::sync::PoisonError;
 
 use super::biased::{BiasedCell, FirstThread, Ownership, revoke};
 use super::fence::Fences;
-use super::primitives::Mutex;
+use super::primitives::{self, Mutex};
 use super::thread_number::ThreadNumber;
 
 /// A value that belongs to the first thread that uses it, until a second one comes.
@@ -85,7 +84,7 @@ impl<T> FirstThreadCell<T> {
     /// Returns once the value was shared.
     #[cold]
     fn revoke(&self, share: impl FnOnce(&mut T)) {
-        let _only = self.revoker.lock().unwrap_or_else(PoisonError::into_inner);
+        let _only = primitives::lock(&self.revoker);
         let mut share = Some(share);
         revoke(
             std::slice::from_ref(&self.cell),

@@ -9,6 +9,8 @@ pub(crate) use loom::{
     thread::yield_now,
 };
 #[cfg(not(rmm_loom))]
+pub(crate) use rmm_core::fork::lock;
+#[cfg(not(rmm_loom))]
 pub(crate) use std::{
     sync::{Mutex, MutexGuard, atomic},
     thread::yield_now,
@@ -16,6 +18,12 @@ pub(crate) use std::{
 
 #[cfg(not(rmm_loom))]
 pub(crate) use cell::UnsafeCell;
+
+/// Takes a lock. No thread of a model panics with it.
+#[cfg(rmm_loom)]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 #[cfg(not(rmm_loom))]
 mod cell {

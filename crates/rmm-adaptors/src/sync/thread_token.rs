@@ -2,9 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+use rmm_core::fork;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -118,7 +119,7 @@ impl ThreadRecord {
 
 impl Drop for ReturnAtExit {
     fn drop(&mut self) {
-        if let Some(record) = self.0.take() {
+        if let Some(record) = self.0.take().filter(|_| !fork::is_child()) {
             RECORD.set(None);
             records().end(record);
         }
@@ -137,7 +138,7 @@ fn register() -> Option<&'static ThreadRecord> {
 }
 
 fn records() -> MutexGuard<'static, ThreadRecords> {
-    RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&RECORDS)
 }
 
 impl ThreadRecords {

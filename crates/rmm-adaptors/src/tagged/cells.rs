@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use rmm_core::fork;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::tag::MOST_TAGS;
 use super::{Tag, TagUsage};
@@ -184,7 +185,7 @@ impl Usage {
 
 impl Shared {
     fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<ThreadCounters>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.threads)
     }
 
     #[inline]

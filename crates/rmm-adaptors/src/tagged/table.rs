@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
-use rmm_core::DevicePtr;
+use rmm_core::{DevicePtr, fork};
 
 use super::Tag;
 use crate::pool::BuildIdHasher;
@@ -175,12 +175,12 @@ impl Table {
 
     #[cold]
     fn insert_other(&self, pointer: DevicePtr, tag: Tag) {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner).insert(pointer, tag);
+        fork::lock(&self.others).insert(pointer, tag);
     }
 
     #[cold]
     fn remove_other(&self, pointer: DevicePtr) -> Option<Tag> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner).remove(&pointer)
+        fork::lock(&self.others).remove(&pointer)
     }
 }
 

@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use rmm_core::fork;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 /// The most tags of a process.
 pub(super) const MOST_TAGS: usize = 1024;
@@ -48,7 +49,7 @@ static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(|| {
 });
 
 fn names() -> MutexGuard<'static, Names> {
-    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&NAMES)
 }
 
 impl Tag {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
-use rmm_core::DevicePtr;
+use rmm_core::{DevicePtr, fork};
 
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
 use crate::blocks::Blocks;
@@ -180,6 +180,7 @@ impl Tracking {
     }
 
     pub(super) fn blocks(&self) -> u64 {
+        fork::check_wait();
         self.unshared(|blocks| blocks.len()).unwrap_or_else(|_| self.live.len()) as u64
     }
 
@@ -193,6 +194,7 @@ impl Tracking {
 
     /// Sorted by size, the largest first, then by address.
     pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
+        fork::check_wait();
         let list = |pointer, Block { layout, stack }: &Block| OutstandingAllocation {
             pointer,
             layout: *layout,
@@ -211,7 +213,8 @@ impl Tracking {
 
 impl Drop for Tracking {
     fn drop(&mut self) {
-        if self.blocks() > 0 {
+        // The blocks are the parent's in the child of a `fork`.
+        if !fork::is_child() && self.blocks() > 0 {
             self.report(&TrackingFinding::Leak(&TrackingReport::new(self.outstanding())));
         }
     }

@@ -3,10 +3,10 @@
 use std::ffi::c_int;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rmm_core::sys::{CuStream, CuUuid};
-use rmm_core::{AnyResource, CudaStream, DeviceGuard, StreamFlags, per_device};
+use rmm_core::{AnyResource, CudaStream, DeviceGuard, StreamFlags, fork, per_device};
 use rmm_spec::ResourceSpec;
 
 use crate::failure::{Failure, Figures};
@@ -59,7 +59,7 @@ fn make(ordinal: c_int) -> Result<&'static Device, Failure> {
     let number = usize::try_from(ordinal).ok();
     let slot = number.and_then(|ordinal| Some((ordinal, DEVICES.get(ordinal)?)));
     let (ordinal, slot) = slot.ok_or_else(|| Failure::invalid(format!("no device {ordinal}")))?;
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _making = fork::lock(&MAKING);
     if let Some(device) = slot.get() {
         return Ok(device);
     }
@@ -116,7 +116,7 @@ impl Device {
 
     #[cold]
     fn make_resource(&self) -> Result<AnyResource<()>, Failure> {
-        let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = fork::lock(&MAKING);
         let _current = self.known.make_current()?;
         let spec = ResourceSpec::from_environment();
         let spec = spec.map_err(|error| Failure::invalid(error.to_string()))?;
@@ -228,6 +228,6 @@ impl Device {
     }
 
     fn lock_gathering(&self) -> MutexGuard<'_, Option<CudaStream>> {
-        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.gathering)
     }
 }

@@ -1,10 +1,11 @@
 //! Identity of streams.
 
+use crate::fork;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The identity of a stream: a number that is unique in the process and never reused. A key for
 /// per-stream state.
@@ -38,7 +39,7 @@ static NEXT: AtomicU64 = AtomicU64::new(2);
 static NAMES: Mutex<BTreeMap<StreamId, String>> = Mutex::new(BTreeMap::new());
 
 fn names() -> MutexGuard<'static, BTreeMap<StreamId, String>> {
-    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&NAMES)
 }
 
 thread_local! {
@@ -85,7 +86,8 @@ impl StreamId {
     }
 
     pub(super) fn name(self) -> Option<String> {
-        names().get(&self).cloned()
+        // Messages show it, also where the lock may be the parent's.
+        if fork::is_child() { None } else { names().get(&self).cloned() }
     }
 
     /// The number.

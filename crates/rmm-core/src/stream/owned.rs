@@ -20,7 +20,7 @@ use self::identity::Identity;
 use super::StreamId;
 use crate::annotate::name_stream;
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
-use crate::{Context, Device, Error, process_is_exiting};
+use crate::{Context, Device, Error, fork, process_is_exiting};
 
 pub use foreign::StreamLifetime;
 pub use retiring::{RetiringStream, StreamWatcher};
@@ -411,6 +411,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         self.id.forget_name();
         if let Some(identity) = &self.identity {
             identity.last().forget_name();

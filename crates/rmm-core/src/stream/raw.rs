@@ -20,12 +20,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rmm_sys::{CuStream, watch};
 
 use super::{CudaStream, StreamRef};
-use crate::Error;
+use crate::{Error, fork};
 
 /// The entries of a thread's table: as many as a byte has values.
 const RECENT: usize = 1 << u8::BITS;
@@ -85,7 +85,7 @@ static KEPT: Mutex<Kept> =
     Mutex::new(Kept { ends: 0, streams: BTreeMap::new(), sweep_above: KEPT_UNSWEPT });
 
 fn kept() -> MutexGuard<'static, Kept> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&KEPT)
 }
 
 impl Kept {

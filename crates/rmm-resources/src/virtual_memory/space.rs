@@ -6,7 +6,7 @@ use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rmm_core::{DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop};
+use rmm_core::{DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop, fork};
 use rmm_sys::{
     CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuMemLocation, Driver,
 };
@@ -123,7 +123,7 @@ impl Space {
     /// Locks the state. It is consistent between two calls, so the poison of a thread that panicked
     /// with the lock held is ignored.
     fn state(&self) -> MutexGuard<'_, SpaceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.state)
     }
 
     pub(super) fn statistics(&self) -> VirtualMemoryStatistics {

@@ -2,14 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use rmm_core::StreamId;
 
 use super::cache::{Cache, Counters};
-use crate::sync::primitives::Mutex;
 use crate::sync::primitives::atomic::AtomicU64 as StreamNumber;
+use crate::sync::primitives::{self, Mutex};
 
 /// Stands for no stream.
 const NO_STREAM: u64 = 0;
@@ -82,7 +81,7 @@ impl SlotHeader {
 
     /// Puts the cache under the lock, for all threads. The caller revokes the slot.
     pub(super) fn share(&self, cache: Option<Box<Cache>>) {
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = cache;
+        *primitives::lock(&self.shared) = cache;
         self.is_shared.store(true, Ordering::Relaxed);
     }
 
@@ -90,7 +89,7 @@ impl SlotHeader {
     pub(super) fn unshare(&self) -> Option<Box<Cache>> {
         self.changes.store(0, Ordering::Relaxed);
         self.is_shared.store(false, Ordering::Relaxed);
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).take()
+        primitives::lock(&self.shared).take()
     }
 
     /// Whether the cache is under the lock.
@@ -114,7 +113,7 @@ impl SlotHeader {
 
     /// Looks at the cache under the lock, if it is there.
     pub(super) fn look_at_shared<R>(&self, look: impl FnOnce(&Cache) -> R) -> Option<R> {
-        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = primitives::lock(&self.shared);
         shared.as_deref().map(look)
     }
 

@@ -1,9 +1,7 @@
 //! The end of a reservation before its last handle is dropped: for languages where no one knows
 //! when that is.
 
-use std::sync::PoisonError;
-
-use rmm_core::SyncResource;
+use rmm_core::{SyncResource, fork};
 
 use super::Reservation;
 
@@ -28,7 +26,7 @@ impl<U: SyncResource> Reservation<U> {
     /// # }
     /// ```
     pub fn release(&self) -> u64 {
-        let mut rest = self.inner.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = fork::lock(&self.inner.rest);
         let bytes = std::mem::take(&mut rest.bytes);
         if bytes > 0 {
             // With `bytes` 0, no one frees it again.

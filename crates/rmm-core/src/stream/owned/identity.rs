@@ -8,7 +8,6 @@
 //!                                        != the last one?  -> a new StreamId; the old one retires
 //! ```
 
-use std::sync::PoisonError;
 #[cfg(not(all(test, rmm_loom)))]
 use std::sync::{
     Mutex, MutexGuard,
@@ -25,7 +24,7 @@ use rmm_sys::{CuStream, watch};
 use super::CudaStream;
 use crate::annotate::name_stream;
 use crate::driver::{check, driver_in_context, loaded_driver};
-use crate::{Context, Error, StreamId, StreamRef};
+use crate::{Context, Error, StreamId, StreamRef, fork};
 
 /// The stream that a handle named when it was last identified.
 pub(super) struct Identity {
@@ -54,7 +53,7 @@ impl Identity {
     }
 
     fn lock(&self) -> MutexGuard<'_, Context> {
-        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(&self.context)
     }
 
     /// The context of the stream.
@@ -190,8 +189,7 @@ impl CudaStream {
             if let Some(name) = self.inner.id.name() {
                 name_stream(self.inner.handle, &name);
             }
-            let watchers =
-                self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let watchers = fork::lock(&self.inner.watchers).clone();
             // They stay: the next identity ends as this one did.
             self.inner.retire(&watchers, former);
         }

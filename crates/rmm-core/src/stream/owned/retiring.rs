@@ -1,10 +1,10 @@
 //! Callbacks before a stream is destroyed.
 
 use std::fmt;
-use std::sync::{PoisonError, Weak};
+use std::sync::Weak;
 
 use super::{CudaStream, Inner, StreamKind, StreamLifetime};
-use crate::{Context, CudaEvent, Error, StreamId};
+use crate::{Context, CudaEvent, Error, StreamId, fork};
 
 /// A callback before a stream is destroyed, for a pool that holds memory freed on it. **Unstable**:
 /// may change in any release.
@@ -50,7 +50,7 @@ impl CudaStream {
     /// called whenever [`StreamRef::identify`](crate::StreamRef::identify) finds that one has
     /// ended, and at the end for the last one and for the [handle's](Self::id).
     pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
-        let mut watchers = self.inner.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchers = fork::lock(&self.inner.watchers);
         watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
         watchers.push(watcher);
     }

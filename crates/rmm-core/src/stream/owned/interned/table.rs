@@ -11,9 +11,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::DerefMut;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use crate::StreamId;
+use crate::{StreamId, fork};
 
 /// The handle's address and the key of the stream's context, which a handle of unknown lifetime
 /// does not have.
@@ -63,7 +63,7 @@ impl<T> Lock<T> for Mutex<T> {
         T: 'a;
 
     fn acquire(&self) -> MutexGuard<'_, T> {
-        self.lock().unwrap_or_else(PoisonError::into_inner)
+        fork::lock(self)
     }
 }
 

@@ -1,0 +1,221 @@
+/* Every function of the header in children of `fork`, while threads of the parent are inside the library: it fails with
+ * the reason, or does nothing. None waits. */
+#include <rmm_rs.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <initializer_list>
+#include <new>
+
+/* After so many seconds a child is ended by a signal. */
+static const unsigned LONG = 60;
+/* Children for each call: whether a lock is held at a fork is chance. */
+static const int CHILDREN = 6;
+/* How a child ends for which there is no call left. */
+static const int NO_CALL = 77;
+
+static const rmm_rs_resource *cuda, *pool, *arena, *fixed, *logging, *statistics, *tracking, *reservation;
+static rmm_rs_stream *own;
+static rmm_rs_pressure_callback *guard;
+static void *block, *torch_block, *ort_block;
+
+/* What a child calls now. */
+static const char *name = "";
+
+static void *work(void *) {
+  for (;;) {
+    const rmm_rs_resource *all[] = {pool, arena, fixed, logging, statistics, tracking};
+    rmm_rs_pool_statistics counters = {};
+    char text[100];
+    void *memory;
+    rmm_rs_stream *stream;
+    counters.size = sizeof counters;
+    if (rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &stream)) abort();
+    for (const rmm_rs_resource *resource : all) {
+      for (size_t bytes : {1000, 3 << 20}) {
+        void *handle = rmm_rs_stream_handle(stream);
+        if (rmm_rs_resource_allocate(resource, handle, bytes, 256, &memory)) continue;
+        if (rmm_rs_resource_deallocate(resource, handle, memory, bytes, 256)) abort();
+      }
+      rmm_rs_resource_describe(resource, text, sizeof text);
+      rmm_rs_resource_trim(resource, 0, NULL);
+    }
+    rmm_rs_stream_release(stream);
+    if (rmm_rs_pool_statistics_get(pool, &counters)) abort();
+    rmm_rs_tracking_outstanding(tracking, text, sizeof text);
+    rmm_rs_resource_release(rmm_rs_resource_retain(pool));
+  }
+  return NULL;
+}
+
+static int refused(rmm_rs_status status) {
+  char text[400];
+  rmm_rs_last_error_message(text, sizeof text);
+  return status != RMM_RS_OK && strstr(text, "after fork") ? 0 : 1;
+}
+
+/* Makes the call with this number. */
+static int call(int wanted) {
+  const rmm_rs_resource *made;
+  rmm_rs_callbacks callbacks = {};
+  rmm_rs_error detail = {};
+  rmm_rs_pool_statistics counters = {};
+  rmm_rs_statistics counts = {};
+  rmm_rs_remedy remedy = {};
+  rmm_rs_stream *stream;
+  rmm_rs_pressure_callback *callback;
+  char text[400];
+  uint64_t number;
+  void *memory, *handle = rmm_rs_stream_handle(own);
+  int at = 0;
+  callbacks.size = sizeof callbacks, detail.size = sizeof detail, counters.size = sizeof counters;
+  counts.size = sizeof counts, remedy.size = sizeof remedy;
+#define REFUSED(what) \
+  if (name = #what, at++ == wanted) return refused(what)
+#define DONE(what) \
+  if (name = #what, at++ == wanted) return (what), 0
+#define SUCCEEDS(what) \
+  if (name = #what, at++ == wanted) return (what) == RMM_RS_OK ? 0 : 1
+#define FALSE(what) \
+  if (name = #what, at++ == wanted) return (what) ? 1 : 0
+  REFUSED(rmm_rs_limiting_new(cuda, 1000, &made));
+  REFUSED(rmm_rs_aligned_new(cuda, 512, 0, &made));
+  REFUSED(rmm_rs_logging_new(cuda, "/dev/null", false, &made));
+  REFUSED(rmm_rs_statistics_new(cuda, &made));
+  REFUSED(rmm_rs_tracking_new(cuda, false, &made));
+  REFUSED(rmm_rs_failure_callback_new(cuda, NULL, NULL, NULL, &made));
+  REFUSED(rmm_rs_prefetch_new(cuda, &made));
+  REFUSED(rmm_rs_thread_safe_new(cuda, &made));
+  REFUSED(rmm_rs_fallback_new(cuda, pool, &made));
+  for (const rmm_rs_resource *resource : {cuda, pool, arena, fixed, logging, statistics, tracking, reservation}) {
+    REFUSED(rmm_rs_resource_allocate(resource, NULL, 1000, 256, &memory));
+    REFUSED(rmm_rs_resource_allocate(resource, handle, 1000, 256, &memory));
+    SUCCEEDS(rmm_rs_resource_deallocate(resource, handle, block, 1000, 256));
+    REFUSED(rmm_rs_resource_allocate_sync(resource, 1000, 256, &memory));
+    SUCCEEDS(rmm_rs_resource_deallocate_sync(resource, block, 1000, 256));
+    FALSE(rmm_rs_resource_try_allocate_now(resource, handle, 1000, 256, &memory));
+    DONE(rmm_rs_resource_try_deallocate_now(resource, handle, block, 1000, 256));
+    DONE(rmm_rs_resource_retain(resource));
+    DONE(rmm_rs_resource_release(resource));
+    DONE(rmm_rs_resource_equal(resource, pool));
+    DONE(rmm_rs_resource_name(resource));
+    DONE(rmm_rs_resource_properties(resource));
+    REFUSED(rmm_rs_resource_upstream(resource, &made));
+    DONE(rmm_rs_resource_describe(resource, text, sizeof text));
+    REFUSED(rmm_rs_resource_trim(resource, 0, &number));
+    REFUSED(rmm_rs_resource_trim_blocking(resource, 0, &number));
+    REFUSED(rmm_rs_resource_callbacks(resource, &callbacks));
+  }
+  REFUSED(rmm_rs_cuda_resource_new(&made));
+  REFUSED(rmm_rs_async_resource_new(0, 0, &made));
+  REFUSED(rmm_rs_async_view_resource_new(NULL, &made));
+  REFUSED(rmm_rs_async_managed_resource_new(&made));
+  REFUSED(rmm_rs_async_pinned_resource_new(&made));
+  REFUSED(rmm_rs_managed_resource_new(&made));
+  REFUSED(rmm_rs_pinned_resource_new(&made));
+  REFUSED(rmm_rs_registered_resource_new(0, -1, &made));
+  REFUSED(rmm_rs_system_resource_new(&made));
+  REFUSED(rmm_rs_sam_headroom_resource_new(0, &made));
+  REFUSED(rmm_rs_host_resource_new(&made));
+  REFUSED(rmm_rs_virtual_resource_new(&made));
+  REFUSED(rmm_rs_resource_from_callbacks(&callbacks, &made));
+  DONE(rmm_rs_abi_version());
+  DONE(rmm_rs_version());
+  REFUSED(rmm_rs_driver_status());
+  DONE(rmm_rs_last_error_message(text, sizeof text));
+  SUCCEEDS(rmm_rs_last_error_detail(&detail));
+  DONE(rmm_rs_set_last_error("of the child"));
+  FALSE(rmm_rs_ort_allocate(1000));
+  DONE(rmm_rs_ort_deallocate(ort_block));
+  DONE(rmm_rs_ort_empty_cache());
+  REFUSED(rmm_rs_ort_bind_stream(handle));
+  REFUSED(rmm_rs_default_pool_new(&made));
+  REFUSED(rmm_rs_pool_new(cuda, NULL, &made));
+  REFUSED(rmm_rs_pool_statistics_get(pool, &counters));
+  REFUSED(rmm_rs_pool_reserved_bytes(pool, &number));
+  REFUSED(rmm_rs_pool_maximum_size(pool, &number));
+  REFUSED(rmm_rs_pool_trim(pool, 0, &number));
+  REFUSED(rmm_rs_pool_release_unused(pool, &number));
+  REFUSED(rmm_rs_pool_stream_policy(pool, RMM_RS_STREAM_POLICY_KEPT));
+  REFUSED(rmm_rs_pool_on_pressure(pool, NULL, NULL, NULL, &callback));
+  DONE(rmm_rs_pressure_callback_release(guard));
+  REFUSED(rmm_rs_get_per_device_resource(0, &made));
+  REFUSED(rmm_rs_set_per_device_resource(0, pool, NULL));
+  REFUSED(rmm_rs_reset_per_device_resource(0));
+  DONE(rmm_rs_last_error_remedy_count());
+  DONE(rmm_rs_last_error_remedy(0, &remedy));
+  REFUSED(rmm_rs_pool_reserve(pool, 1000, &made));
+  REFUSED(rmm_rs_reservation_remaining(reservation, &number));
+  REFUSED(rmm_rs_reservation_release(reservation, &number));
+  REFUSED(rmm_rs_pool_sleep(pool, NULL, &number));
+  REFUSED(rmm_rs_pool_wake(pool, &number));
+  DONE(rmm_rs_pool_is_asleep(pool));
+  REFUSED(rmm_rs_resource_from_spec("cuda", &made));
+  REFUSED(rmm_rs_statistics_get(statistics, &counts));
+  REFUSED(rmm_rs_statistics_push(statistics, &counts));
+  REFUSED(rmm_rs_statistics_pop(statistics, &counts));
+  REFUSED(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &stream));
+  REFUSED(rmm_rs_stream_adopt(handle, 0, &stream));
+  DONE(rmm_rs_stream_handle(own));
+  DONE(rmm_rs_stream_release(own));
+  REFUSED(rmm_rs_stream_forget(handle));
+  REFUSED(rmm_rs_arena_new(cuda, 0, false, &made));
+  REFUSED(rmm_rs_fixed_size_new(cuda, 1024, 1, &made));
+  REFUSED(rmm_rs_binning_new(cuda, 10, 12, &made));
+  if (name = "rmm_rs_torch_allocate(..)", at++ == wanted) try {
+      return rmm_rs_torch_allocate(1000, 0, NULL), 1;
+    } catch (const std::bad_alloc &) {
+      return 0;
+    }
+  DONE(rmm_rs_torch_deallocate(torch_block, 1000, 0, NULL));
+  DONE(rmm_rs_torch_record_stream(torch_block, handle));
+  DONE(rmm_rs_torch_reset());
+  DONE(rmm_rs_torch_set_memory_fraction(0.5, 0));
+  REFUSED(rmm_rs_tracking_outstanding_bytes(tracking, &number));
+  DONE(rmm_rs_tracking_outstanding(tracking, text, sizeof text));
+  return NO_CALL;
+}
+
+#define MUST(what) \
+  if ((what) != RMM_RS_OK) return printf("%s\n", #what), 2
+
+int main() {
+  pthread_t threads[2];
+  int calls = 0;
+  MUST(rmm_rs_cuda_resource_new(&cuda));
+  MUST(rmm_rs_pool_new(cuda, NULL, &pool));
+  MUST(rmm_rs_arena_new(cuda, 0, false, &arena));
+  MUST(rmm_rs_fixed_size_new(cuda, 1 << 20, 16, &fixed));
+  MUST(rmm_rs_logging_new(cuda, "/dev/null", true, &logging));
+  MUST(rmm_rs_statistics_new(cuda, &statistics));
+  MUST(rmm_rs_tracking_new(cuda, false, &tracking));
+  MUST(rmm_rs_pool_reserve(pool, 1 << 20, &reservation));
+  MUST(rmm_rs_pool_on_pressure(pool, [](void *, const rmm_rs_pressure *) { return false; }, NULL, NULL, &guard));
+  MUST(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &own));
+  MUST(rmm_rs_resource_allocate_sync(pool, 1000, 256, &block));
+  torch_block = rmm_rs_torch_allocate(1000, 0, NULL), ort_block = rmm_rs_ort_allocate(1000);
+  for (pthread_t &thread : threads)
+    if (pthread_create(&thread, NULL, work, NULL)) return 2;
+  for (;; calls++)
+    for (int i = 0; i < CHILDREN; i++) {
+      int status;
+      pid_t child = fork();
+      if (child == 0) {
+        signal(SIGALRM, [](int) { _exit((dprintf(1, "it waits: %s\n", name), 1)); });
+        alarm(LONG);
+        int outcome = call(calls);
+        if (outcome == 1) dprintf(1, "another outcome: %s\n", name);
+        _exit(outcome);
+      }
+      if (waitpid(child, &status, 0) != child) return 2;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == NO_CALL) _exit(0);
+      if (!WIFEXITED(status)) return printf("call %d: signal %d\n", calls, WTERMSIG(status)), 2;
+      if (WEXITSTATUS(status)) break;
+    }
+}
