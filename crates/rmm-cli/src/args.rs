@@ -93,11 +93,17 @@ What it is not: the CUDA runtime (programs that use libcudart, such as PyTorch a
 driver), and no device code runs: a kernel has to be declared by --kernel, is checked for the memory that its arguments \
 name, and writes nothing.
 
+What is not checked is said, and the status is then not 0: kernels that are not declared, functions that the device \
+does not serve, and processes that do not end by their exit handlers (_exit, as workers of Python's multiprocessing do \
+that it forks, exec, a signal, a crash) or live on when the program has ended.
+
 Exit statuses:
-  the program's own, if nothing was found
-  1  the program was killed, or made no driver call
+  0  nothing was found, everything was checked, and the program's own status is 0
+  1  nothing was found, but not everything was checked, or the program was killed
   2  bad usage, or the program could not be run
-  3  something was found";
+  3  something was found
+  4  nothing was found; the program's own status is 1 to 4, and is printed
+  a greater one: nothing was found, and it is the program's own";
 
 /// Options of `rmm check`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -129,12 +135,7 @@ pub struct CheckArgs {
     pub library: Option<PathBuf>,
 
     /// The program and its arguments
-    #[arg(
-        value_name = "PROGRAM",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
 }
 

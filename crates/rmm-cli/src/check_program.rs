@@ -4,11 +4,12 @@
 //! rmm check -- PROGRAM        libcuda.so.1 and libcuda.so in a folder of LD_LIBRARY_PATH
 //!      |                                   |
 //!      | runs                              v
-//!      +--> PROGRAM, and its children: each loads the device, and writes a report as it ends
+//!      +--> PROGRAM, and its children: each loads the device, and writes what it finds
 //!      |                                   |
 //!      +<-- reads, prints -----------------+
 //! ```
 
+mod children;
 mod library;
 mod report;
 
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub found: Vec<Found>,
     /// How the program ended.
     pub status: ExitStatus,
+    /// Processes that the program has started and that have not ended.
+    pub still_running: Vec<String>,
 }
 
 /// Why a program could not be checked.
@@ -53,7 +56,7 @@ pub enum CheckError {
     /// The folder for the library and the reports could not be used.
     #[error("cannot prepare the run: {0}")]
     Folder(#[from] io::Error),
-    /// A process left a report that has no end, or cannot be read.
+    /// A process left a report that cannot be read.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
 }
@@ -85,8 +88,10 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, CheckError> {
         .env("RMM_SIM_KERNELS", kernels)
         .env("RMM_SIM_BACKTRACE", if args.no_call_sites { "0" } else { "1" });
     let name = args.program[0].to_string_lossy().into_owned();
+    children::adopt_orphans()?;
     let status = program.status().map_err(|error| CheckError::Start(name, error))?;
-    Ok(Outcome { found: report::read_all(reports.path())?, status })
+    let still_running = children::still_running();
+    Ok(Outcome { found: report::read_all(reports.path())?, status, still_running })
 }
 
 /// A folder in front of those in which the loader looks already.
@@ -111,16 +116,26 @@ fn check_prototype(text: &str) -> Result<(), String> {
 }
 
 impl Outcome {
-    /// Whether anything was found.
+    /// Whether nothing was found. What was not seen is another question:
+    /// [`unchecked`](Self::unchecked).
     pub fn is_clean(&self, with_leaks: bool) -> bool {
         self.found
             .iter()
             .all(|found| found.violations.is_empty() && (!with_leaks || found.leaks.is_empty()))
     }
 
-    /// The driver calls of all processes.
+    /// The driver calls of all processes that have ended by their exit handlers.
     pub fn calls(&self) -> u64 {
         self.found.iter().map(|found| found.calls).sum()
+    }
+
+    /// What the device did not see of the processes that called it, one reason a line. A run is in
+    /// order only if there is none, and there were [calls](Self::calls).
+    pub fn unchecked(&self) -> Vec<String> {
+        let mut reasons: Vec<String> = self.found.iter().flat_map(Found::unchecked).collect();
+        let still_running = self.still_running.iter();
+        reasons.extend(still_running.map(|process| format!("{process} still runs")));
+        reasons
     }
 
     /// The findings as text.
@@ -131,20 +146,13 @@ impl Outcome {
             for violation in &found.violations {
                 let _ = writeln!(text, "{violation}");
             }
-            for name in &found.missing {
-                let _ = writeln!(
-                    text,
-                    "the kernel `{name}` was not found: declare it, \
-                     --kernel '{name}(float y[n], const float x[n], size_t n)'"
-                );
-            }
             for leak in found.leaks.iter().filter(|_| with_leaks) {
                 let _ = writeln!(text, "not released: {leak}");
             }
-            if !found.is_whole {
-                let _ =
-                    writeln!(text, "process {} ended before its leaks were found", found.process);
-            }
+        }
+        let unchecked = self.unchecked();
+        for reason in &unchecked {
+            let _ = writeln!(text, "not checked: {reason}");
         }
         let count = |of: fn(&Found) -> usize| self.found.iter().map(of).sum::<usize>();
         let violations = count(|found| found.violations.len());
@@ -152,7 +160,7 @@ impl Outcome {
         if with_leaks {
             let _ = write!(text, ", {} leaks", count(|found| found.leaks.len()));
         }
-        text.push('\n');
+        text.push_str(if unchecked.is_empty() { "\n" } else { "; not everything was checked\n" });
         text
     }
 }

@@ -16,7 +16,7 @@ use crate::doctor::Doctor;
 use crate::replay::{self, Checked, Options};
 use crate::{findings, output, table};
 
-pub use crate::exit::{BAD_INPUT, FAILURE, SUCCESS, VIOLATIONS};
+pub use crate::exit::{BAD_INPUT, FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS};
 
 /// How a command ended.
 #[derive(Debug)]
@@ -71,31 +71,46 @@ pub fn check(args: &CheckArgs) -> Ended {
         Err(error) => return Ended::failed(BAD_INPUT, error.to_string()),
     };
     let is_clean = outcome.is_clean(!args.no_leaks);
-    let mut ended =
-        Ended { text: outcome.to_text(!args.no_leaks), messages: Vec::new(), status: SUCCESS };
-    if outcome.calls() == 0 {
-        let message = "nothing was checked: the program made no driver call, or ended without its exit handlers";
-        ended.messages.push(message.to_owned());
-        ended.status = FAILURE;
+    let mut is_whole = outcome.unchecked().is_empty();
+    let mut messages = Vec::new();
+    if is_whole && outcome.calls() == 0 {
+        messages.push("nothing was checked: the program made no driver call".to_owned());
+        is_whole = false;
     }
-    if let Some(code) = outcome.status.code() {
-        ended.status = u8::try_from(code).unwrap_or(FAILURE).max(ended.status);
-    } else {
-        ended.messages.push(format!("the program was killed: {}", outcome.status));
-        ended.status = FAILURE;
-    }
-    if !is_clean {
-        ended.status = VIOLATIONS;
-    }
+    let text = outcome.to_text(!args.no_leaks);
+    let (message, own) = match outcome.status.code() {
+        Some(0) => (None, SUCCESS),
+        Some(code) => {
+            (Some(format!("the program ended with status {code}")), status_of_program(code))
+        }
+        None => (Some(format!("the program was killed: {}", outcome.status)), FAILURE),
+    };
+    let (verdict, status) = match (is_clean, is_whole) {
+        (false, _) => ("the program has errors", VIOLATIONS),
+        (true, false) => ("not everything was checked", FAILURE),
+        (true, true) => ("nothing was found", own),
+    };
+    messages.extend(message);
+    let mut ended = Ended { text, messages, status };
     if let Some(path) = &args.report {
         let program: Vec<_> = args.program.iter().map(|part| part.to_string_lossy()).collect();
-        let page = html::render_check(&program.join(" "), is_clean, &ended.text);
+        let page = html::render_check(&program.join(" "), verdict, &ended.text);
         if let Err(error) = output::write_atomically(path, page.as_bytes()) {
             ended.messages.push(error.to_string());
             ended.status = FAILURE;
         }
     }
     ended
+}
+
+/// The status of `rmm check` for that of a program: the same, but for those that have a meaning
+/// here.
+#[cfg(target_os = "linux")]
+fn status_of_program(code: i32) -> u8 {
+    match u8::try_from(code) {
+        Ok(own) if own > PROGRAM_FAILED => own,
+        _ => PROGRAM_FAILED,
+    }
 }
 
 /// `rmm replay`. All logs are read first, so that a bad one is known before anything is replayed or

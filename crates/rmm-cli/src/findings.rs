@@ -12,9 +12,10 @@ const SHOWN: usize = 5;
 /// One line, and below it what is wrong. Ends with a line feed.
 pub(crate) fn render(name: &str, checked: &Checked, repeats: u32) -> String {
     let violations = &checked.violations;
-    let found = match violations.len() {
-        0 => String::from("nothing out of order"),
-        number => count(number as u64, "violation"),
+    let found = match (violations.len(), checked.failures) {
+        (0, 0) => String::from("nothing out of order"),
+        (0, _) => String::from("not checked: events failed"),
+        (number, _) => count(number as u64, "violation"),
     };
     let often = if repeats > 1 { format!(" {repeats} times") } else { String::new() };
     let mut text = format!("{name}: {}{often}, {found}\n", count(checked.events, "event"));
@@ -82,6 +83,8 @@ mod tests {
         );
         assert_eq!(text.matches("kernel panicked").count(), SHOWN);
         assert!(text.ends_with("\n  and 2 more\n  1 failure; the first: line 2: no\n"), "{text}");
+        let failed = render("a.csv: pool", &checked(0), 1);
+        assert!(failed.starts_with("a.csv: pool: 1,000 events, not checked: events failed\n"));
         assert_eq!(status(&checked(1)), VIOLATIONS);
         assert_eq!(status(&checked(0)), FAILURE);
     }

@@ -1,6 +1,10 @@
 //! The crate from outside: reading logs, replays, the table, the report, writing files, and the
 //! program.
 
+#[path = "suite/check_blocks.rs"]
+mod check_blocks;
+#[path = "suite/check_ends.rs"]
+mod check_ends;
 #[path = "suite/check_program.rs"]
 mod check_program;
 #[path = "suite/common.rs"]

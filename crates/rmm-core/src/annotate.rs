@@ -2,13 +2,10 @@
 //! their names.
 
 use std::alloc::Layout;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_sys::{AllocationEvent, Annotations, CuStream, Driver};
 
 use crate::{DevicePtr, StreamRef};
-
-static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 
 /// The functions of the checker, if the process's driver is one.
 fn checker() -> Option<&'static Annotations> {
@@ -18,7 +15,7 @@ fn checker() -> Option<&'static Annotations> {
 /// Reports the name of a stream, which exists.
 pub(crate) fn name_stream(stream: CuStream, name: &str) {
     if let Some(checker) = checker() {
-        (checker.stream_named)(stream, name);
+        checker.stream_named(stream, name);
     }
 }
 
@@ -68,8 +65,8 @@ impl Annotator {
     /// The annotator of an allocator with this name. An allocator with several independent sets of
     /// ranges makes one for each.
     pub fn new(name: &'static str) -> Self {
-        let owner = LAST_OWNER.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { owner, name, listener: checker() }
+        let listener = checker();
+        Self { owner: listener.map_or(0, Annotations::new_owner), name, listener }
     }
 
     /// Reports the name that the program gave to memory, for authors of containers: a checker's
@@ -100,7 +97,41 @@ impl Annotator {
     #[doc(alias = "nvtxMemRegionsNameA")]
     pub fn name_memory(pointer: DevicePtr, bytes: usize, name: Option<&str>) {
         if let Some(checker) = checker() {
-            (checker.memory_named)(pointer, bytes, name);
+            checker.memory_named(pointer, bytes, name);
+        }
+    }
+
+    /// Reports that the program knows, by other means than a call of the driver, that all work
+    /// which is enqueued on a stream so far is complete: by a flag that a host function has set, or
+    /// by a byte that a copy has written to pinned memory. To a checker, the host has then synchronized
+    /// with the stream. It does not wait, and has no effect on what a resource reuses.
+    ///
+    /// ```
+    /// use rmm_core::{Annotator, CudaStream, copy};
+    /// # use rmm_core::Resource;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let machine = rmm_sim::Machine::new();
+    /// let _entered = machine.enter();
+    /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
+    /// # let cuda = rmm_resources::CudaMemoryResource::new();
+    /// # let layout = std::alloc::Layout::from_size_align(4096, 256)?;
+    /// # let memory = cuda.allocate(&stream, layout)?;
+    /// // SAFETY: within the memory allocated above.
+    /// unsafe { copy::fill(memory, 1, 4096, &stream)? };
+    /// // The program waits for a flag that a host function on `stream` sets.
+    /// machine.run_all();
+    /// Annotator::stream_completed(&stream);
+    /// // SAFETY: as above.
+    /// unsafe { copy::fill(memory, 2, 4096, &other)? };
+    /// machine.assert_no_violations();
+    /// # // SAFETY: allocated above; freeing it waits for the device.
+    /// # unsafe { cuda.deallocate(&stream, memory, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream_completed<'s>(stream: impl Into<StreamRef<'s>>) {
+        if let Some(checker) = checker() {
+            checker.stream_completed(stream.into().as_raw());
         }
     }
 
@@ -112,7 +143,7 @@ impl Annotator {
     #[inline]
     pub fn allocated(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
         if let Some(listener) = self.listener {
-            (listener.allocated)(self.event(pointer, layout, stream));
+            listener.allocated(self.event(pointer, layout, stream));
         }
     }
 
@@ -123,7 +154,7 @@ impl Annotator {
     #[inline]
     pub fn freed(&self, pointer: DevicePtr, layout: Layout, stream: Option<StreamRef<'_>>) {
         if let Some(listener) = self.listener {
-            (listener.freed)(self.event(pointer, layout, stream));
+            listener.freed(self.event(pointer, layout, stream));
         }
     }
 
@@ -133,7 +164,7 @@ impl Annotator {
     /// other work uses the range meanwhile.
     pub fn suspended(&self, pointer: DevicePtr, bytes: usize, is_suspended: bool) {
         if let Some(listener) = self.listener {
-            (listener.suspended)(pointer, bytes, is_suspended);
+            listener.suspended(pointer, bytes, is_suspended);
         }
     }
 

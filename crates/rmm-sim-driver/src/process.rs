@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmm_sim::{AllThreadsGuard, BackgroundGuard, Leak, LeakKind, Machine};
@@ -15,8 +16,63 @@ static MACHINE: OnceLock<Machine> = OnceLock::new();
 /// nor, with CUDA, a driver that works.
 static INITIALISED_BY: OnceLock<u32> = OnceLock::new();
 
-fn is_forked() -> bool {
+/// Functions that need no driver: they answer in a child that is forked after `cuInit`, too, and
+/// say nothing of what a program does.
+const ALWAYS: [&str; 5] = [
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDriverGetVersion",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
+
+/// Whether this is a child that was forked after `cuInit`. It must take no lock of the machine,
+/// which a thread that it does not have may hold.
+pub(crate) fn is_forked() -> bool {
     INITIALISED_BY.get().is_some_and(|&process| process != std::process::id())
+}
+
+/// Makes a call of the program.
+pub(crate) fn serve(name: &'static str, call: impl FnOnce() -> CuResult) -> CuResult {
+    if ALWAYS.contains(&name) {
+        return call();
+    }
+    if is_forked() {
+        // As CUDA answers. Nothing has happened that was not seen.
+        return CuResult::NOT_INITIALIZED;
+    }
+    report::begin(std::process::id());
+    let code = match name {
+        "cuInit" => initialising(call),
+        "cuDevicePrimaryCtxRelease_v2" | "cuDevicePrimaryCtxReset_v2" | "cuCtxDestroy_v2" => {
+            ending(call)
+        }
+        _ => call(),
+    };
+    if code == CuResult::NOT_FOUND {
+        report_missing();
+    }
+    code
+}
+
+/// A call of a function that is not served.
+pub(crate) fn refuse(name: &'static str) -> CuResult {
+    if is_forked() {
+        return CuResult::NOT_INITIALIZED;
+    }
+    report::refused(name);
+    CuResult::NOT_SUPPORTED
+}
+
+/// Reports the kernels that were not found, if there are more than before.
+fn report_missing() {
+    static REPORTED: AtomicUsize = AtomicUsize::new(0);
+    let missing = MACHINE.get().map(Machine::missing_kernels).unwrap_or_default();
+    if REPORTED.fetch_max(missing.len(), Ordering::Relaxed) < missing.len() {
+        for name in &missing {
+            report::say("missing", name);
+        }
+    }
 }
 
 // The section holds addresses of functions without arguments, which the loader calls once the
@@ -43,6 +99,7 @@ extern "C" fn begin() {
         let _unsaid = writeln!(std::io::stderr(), "RMM_SIM_ATTRIBUTES: {error}; all are ignored");
         builder
     });
+    let builder = builder.on_violation(|found| report::say("violation", &found.to_string()));
     let machine = MACHINE.get_or_init(|| builder.build());
     for prototype in std::env::var("RMM_SIM_KERNELS").unwrap_or_default().lines() {
         // `rmm check` has checked them.
@@ -61,10 +118,7 @@ extern "C" fn begin() {
 /// a device does: a program may wait without a call. Two, so that a host function may wait for what
 /// another stream writes. Not when the library is loaded, so that a process which loads it and
 /// forks leaves its children a driver that works.
-pub(crate) fn initialising(call: impl FnOnce() -> CuResult) -> CuResult {
-    if is_forked() {
-        return CuResult::NOT_INITIALIZED;
-    }
+fn initialising(call: impl FnOnce() -> CuResult) -> CuResult {
     let code = call();
     if let Some(machine) = MACHINE.get().filter(|_| code.is_success()) {
         INITIALISED_BY.get_or_init(|| {
@@ -78,15 +132,21 @@ pub(crate) fn initialising(call: impl FnOnce() -> CuResult) -> CuResult {
 }
 
 extern "C" fn end() {
+    let Some(machine) = MACHINE.get() else { return };
     if is_forked() {
         // What the parent has allocated is no leak of the child, and the lock may be held by a
-        // thread that the child does not have.
+        // thread that the child does not have. All its calls were refused, as CUDA refuses them.
         return;
     }
-    if let (Some(machine), Some(folder)) = (MACHINE.get(), std::env::var_os("RMM_SIM_REPORT")) {
-        let lost = std::mem::take(&mut *lost());
-        report::write(machine, lost, folder.as_ref());
+    // Frees that are queued. This may run host functions of the program, which may be gone: what
+    // was found so far is written.
+    machine.run_all();
+    let leaks: Vec<Leak> =
+        std::mem::take(&mut *lost()).into_iter().chain(machine.leaks()).collect();
+    for leak in &leaks {
+        report::say("leak", &leak.what);
     }
+    report::end(machine.calls(), machine.violations().len(), leaks.len());
 }
 
 /// Memory that was allocated when its context ended.
@@ -98,7 +158,7 @@ fn lost() -> MutexGuard<'static, Vec<Leak>> {
 
 /// Makes a call that may end a context. Memory that the context takes with it is a leak, as
 /// compute-sanitizer counts it.
-pub(crate) fn ending(call: impl FnOnce() -> CuResult) -> CuResult {
+fn ending(call: impl FnOnce() -> CuResult) -> CuResult {
     let Some(machine) = MACHINE.get() else { return call() };
     machine.run_all();
     let before = machine.leaks();

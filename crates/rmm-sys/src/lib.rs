@@ -32,7 +32,7 @@ mod types;
 #[doc(hidden)]
 pub mod watch;
 
-pub use annotations::{AllocationEvent, Annotations};
+pub use annotations::{AllocationEvent, Annotations, Checker};
 pub use constants::*;
 pub use handles::*;
 pub use load::LIBRARY_NAMES;

@@ -94,7 +94,9 @@ macro_rules! table {
             ///
             /// # Safety
             /// Each address that `find` returns is null or that of a function with the signature
-            /// which the symbol of this name has in `cuda.h`, callable for the rest of the process.
+            /// which the symbol of this name has in `cuda.h`, callable for the rest of the process;
+            /// or, for `rmm_sim_annotations`, which a checker has, that of a function with the
+            /// contract that `rmm-sim-driver` keeps.
             pub unsafe fn from_symbols(
                 mut find: impl FnMut(&'static str) -> Option<*mut c_void>,
             ) -> Result<Self, LoadError> {
@@ -110,7 +112,11 @@ macro_rules! table {
                         resolve!($kind $since $name found)
                     },
                 )*
-                    annotations: None,
+                    annotations: {
+                        let lookup = find(crate::annotations::LOOKUP_SYMBOL);
+                        // SAFETY: the caller's contract.
+                        lookup.and_then(|lookup| unsafe { Annotations::of_library(lookup) })
+                    },
                 })
             }
 

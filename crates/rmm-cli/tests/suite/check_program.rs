@@ -11,7 +11,7 @@ use super::common::{Folder, rmm, text};
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/programs");
 
 /// A program in C, linked with the driver, which the folder keeps; `None` without a C compiler.
-fn compiled(folder: &Folder, name: &str) -> Option<String> {
+pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<String> {
     let library = library();
     let link = folder.path("libcuda.so");
     std::os::unix::fs::symlink(library, link).expect("the folder is writable");
@@ -40,7 +40,7 @@ fn has_python() -> bool {
     Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-fn checked(options: &[&str], program: &[&str]) -> Output {
+pub(crate) fn checked(options: &[&str], program: &[&str]) -> Output {
     rmm(&[&["check"], options, &["--"], program].concat())
 }
 
@@ -175,4 +175,46 @@ fn bad_usage_is_refused_before_the_program_runs() {
         assert!(text(&output.stderr).contains(part), "{options:?}: {}", text(&output.stderr));
     }
     assert_eq!(checked(&[], &["/nowhere/program"]).status.code(), Some(2));
+    for wrong in ["--typo", "--no-leak", "--leaks=no", "-n"] {
+        for args in [vec!["check", wrong, "--", "true"], vec!["check", wrong, "true"]] {
+            let output = rmm(&args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+            assert!(text(&output.stderr).contains("unexpected argument"), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_programs_own_status_is_not_taken_for_a_finding() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder, "pipeline") else { return };
+    // Without `--`, too: what follows the program is its own.
+    let script = r#""$0" fixed; exit "$1""#;
+    for (own, status) in [(0, 0), (1, 4), (2, 4), (3, 4), (4, 4), (5, 5), (77, 77), (255, 255)] {
+        let output = rmm(&["check", "sh", "-c", script, &program, &own.to_string()]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{own}: {}{errors}", text(&output.stdout));
+        let is_told = errors.contains(&format!("the program ended with status {own}\n"));
+        assert_eq!(is_told, own != 0, "{own}: {errors}");
+        let wrong = script.replace("fixed", "");
+        let output = rmm(&["check", "sh", "-c", &wrong, &program, &own.to_string()]);
+        assert_eq!(output.status.code(), Some(3), "{own}");
+    }
+}
+
+/// The functions that the device does not serve, and the private tables of the driver.
+#[test]
+fn a_call_that_the_device_does_not_serve_is_not_called_clean() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder, "unserved") else { return };
+    let output = checked(&[], &[&program]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let runtime = "the CUDA runtime (libcudart)";
+    for (mode, part) in [("tables", runtime), ("found", runtime), ("arrays", "cuArrayCreate_v2")] {
+        let output = checked(&[], &[&program, mode]);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{mode}: {found}");
+        assert!(found.contains("not checked: process ") && found.contains(part), "{mode}: {found}");
+        assert!(found.ends_with(" 0 violations, 0 leaks; not everything was checked\n"), "{found}");
+    }
 }

@@ -250,9 +250,22 @@ fn a_checked_replay_counts_what_failed() {
     assert_eq!(output.status.code(), Some(1));
     let out = text(&output.stdout);
     assert!(
-        out.contains("4 events, nothing out of order\n  1 failure; the first: line 3: "),
+        out.contains("4 events, not checked: events failed\n  1 failure; the first: line 3: "),
         "{out}"
     );
+}
+
+#[test]
+fn a_checked_replay_serves_memory_that_the_host_can_access() {
+    let folder = Folder::new();
+    let log = folder.log("tiny.csv", TINY);
+    for spec in
+        ["managed", "pinned", "registered", "pool(managed)", "pool(pinned)", "cuda-async-managed"]
+    {
+        let output = succeeds(&[&log, "--check", "--repeat", "1", "--resource", spec]);
+        let expected = format!("{log}: {spec}: 3 events, nothing out of order\n");
+        assert_eq!(text(&output.stdout), expected);
+    }
 }
 
 #[test]

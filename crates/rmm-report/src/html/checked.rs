@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use super::STYLE;
 use super::escape::escape;
 
-/// Renders what a check found as one page: `title` names the program, `text` is what the terminal
-/// shows.
-pub fn render_check(title: &str, is_clean: bool, text: &str) -> String {
-    let verdict = if is_clean { "nothing was found" } else { "the program has errors" };
+/// Renders what a check found as one page: `title` names the program, `verdict` is the result in a
+/// few words, and `text` is what the terminal shows.
+pub fn render_check(title: &str, verdict: &str, text: &str) -> String {
     let mut blocks = String::new();
     for block in text.split_inclusive('\n').fold(Vec::<String>::new(), |mut blocks, line| {
         // A finding begins at the margin; its call sites are indented.
@@ -27,5 +26,6 @@ pub fn render_check(title: &str, is_clean: bool, text: &str) -> String {
          <title>rmm check: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <h1>rmm check: {title}</h1>\n<p>{verdict}</p>\n{blocks}</body>\n</html>\n",
         title = escape(title),
+        verdict = escape(verdict),
     )
 }

@@ -4,8 +4,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rmm_sys::{AllocationEvent, Annotations, CuDevicePtr, CuStream};
+use rmm_sys::{AllocationEvent, Annotations, Checker, CuDevicePtr, CuStream};
 
 use crate::calls::arguments::address;
 use crate::engine::context::ends_contexts;
@@ -21,13 +22,71 @@ use crate::model::violation::{Access, ViolationKind};
 use crate::model::virtual_memory::GRANULARITY;
 
 /// The annotation hooks of the software driver's table.
-pub(crate) static ANNOTATIONS: Annotations = Annotations {
-    allocated: |event| on_annotation(event, true),
-    freed: |event| on_annotation(event, false),
-    stream_named: on_stream_named,
-    memory_named: on_memory_named,
-    suspended: on_suspended,
-};
+pub(crate) static ANNOTATIONS: Annotations = Annotations::of::<Device>();
+
+/// The machines of the process, as the checker of their annotations.
+struct Device;
+
+static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
+
+impl Checker for Device {
+    fn new_owner() -> u64 {
+        LAST_OWNER.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn allocated(event: AllocationEvent) {
+        on_annotation(event, true);
+    }
+
+    fn freed(event: AllocationEvent) {
+        on_annotation(event, false);
+    }
+
+    fn stream_named(stream: CuStream, name: &str) {
+        with_checking_machine(&[Hint::Handle(stream.addr())], |session| {
+            if let Ok(id) = session.stream(stream)
+                && let Some(stream) = session.streams.get_mut(id)
+            {
+                stream.name = Some(name.into());
+            }
+        });
+    }
+
+    fn stream_completed(stream: CuStream) {
+        with_checking_machine(&[Hint::Handle(stream.addr())], |session| {
+            if let Ok(id) = session.stream(stream) {
+                let known = session.clock_of(id);
+                session.join_host_clock(&known);
+            }
+        });
+    }
+
+    fn memory_named(memory: CuDevicePtr, bytes: usize, name: Option<&str>) {
+        let start = address(memory);
+        if bytes == 0 {
+            return;
+        }
+        with_checking_machine(&[Hint::Address(start)], |session| match name {
+            // Nothing would end the name of memory that no driver call and no allocator has
+            // reported.
+            Some(name) if session.known_root_of(start).is_some() => {
+                session.checks.memory_names.insert(&(start..start.saturating_add(bytes)), name);
+            }
+            Some(_) => {}
+            None => session.checks.memory_names.end(start),
+        });
+    }
+
+    fn suspended(memory: CuDevicePtr, bytes: usize, is_suspended: bool) {
+        let start = address(memory);
+        // Memory is mapped and unmapped in whole units.
+        let end = start.saturating_add(bytes).checked_next_multiple_of(GRANULARITY);
+        let range = start..end.unwrap_or(usize::MAX);
+        with_checking_machine(&[Hint::Address(start)], |session| {
+            session.checks.suspended.set(range, is_suspended);
+        });
+    }
+}
 
 /// Calls `work` with the machine that the hints name, if it checks.
 fn with_checking_machine(hints: &[Hint], work: impl FnOnce(&mut Session<'_>)) {
@@ -39,41 +98,6 @@ fn with_checking_machine(hints: &[Hint], work: impl FnOnce(&mut Session<'_>)) {
     if session.checks.is_on() {
         work(&mut session);
     }
-}
-
-fn on_stream_named(stream: CuStream, name: &str) {
-    with_checking_machine(&[Hint::Handle(stream.addr())], |session| {
-        if let Ok(id) = session.stream(stream)
-            && let Some(stream) = session.streams.get_mut(id)
-        {
-            stream.name = Some(name.into());
-        }
-    });
-}
-
-fn on_memory_named(pointer: CuDevicePtr, bytes: usize, name: Option<&str>) {
-    let start = address(pointer);
-    if bytes == 0 {
-        return;
-    }
-    with_checking_machine(&[Hint::Address(start)], |session| match name {
-        // Nothing would end the name of memory that no driver call and no allocator has reported.
-        Some(name) if session.known_root_of(start).is_some() => {
-            session.checks.memory_names.insert(&(start..start.saturating_add(bytes)), name);
-        }
-        Some(_) => {}
-        None => session.checks.memory_names.end(start),
-    });
-}
-
-fn on_suspended(pointer: CuDevicePtr, bytes: usize, is_suspended: bool) {
-    let start = address(pointer);
-    // Memory is mapped and unmapped in whole units.
-    let end = start.saturating_add(bytes).checked_next_multiple_of(GRANULARITY);
-    let range = start..end.unwrap_or(usize::MAX);
-    with_checking_machine(&[Hint::Address(start)], |session| {
-        session.checks.suspended.set(range, is_suspended);
-    });
 }
 
 fn on_annotation(event: AllocationEvent, out: bool) {

@@ -11,6 +11,7 @@ use crate::model::costs::Costs;
 use crate::model::device::{Device, default_attributes};
 use crate::model::host::HostMemory;
 use crate::model::schedule::Schedule;
+use crate::model::violation::Violation;
 
 impl Machine {
     /// A machine with one device of 16 GiB. Its schedule is [`Seeded`](crate::Schedule::Seeded) by
@@ -60,7 +61,12 @@ impl MachineBuilder {
             driver_version: 13000,
             attributes: Vec::new(),
             name: String::from("Software device"),
-            checks: Settings { order: true, initialisation: false, backtraces: wants_backtraces() },
+            checks: Settings {
+                order: true,
+                initialisation: false,
+                backtraces: wants_backtraces(),
+                on_violation: None,
+            },
             costs: Costs::default(),
             reset_ends_all: false,
         }
@@ -154,6 +160,13 @@ impl MachineBuilder {
     /// program that failed once more, with backtraces.
     pub fn backtraces(mut self, on: bool) -> Self {
         self.checks.backtraces = on;
+        self
+    }
+
+    /// Sets what is called with each violation as it is found. It must not call the driver.
+    #[doc(hidden)]
+    pub fn on_violation(mut self, listener: fn(&Violation)) -> Self {
+        self.checks.on_violation = Some(listener);
         self
     }
 

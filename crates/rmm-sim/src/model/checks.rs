@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) order: bool,
     pub(crate) initialisation: bool,
     pub(crate) backtraces: bool,
+    /// Called with each violation as it is found, with the machine locked.
+    pub(crate) on_violation: Option<fn(&Violation)>,
 }
 
 /// The state of the checks.
@@ -90,6 +92,9 @@ impl Checks {
     pub(crate) fn report(&mut self, violation: Violation) {
         let is_new = !self.violations.iter().rev().take(64).any(|other| other.repeats(&violation));
         if is_new && self.violations.len() < KEPT {
+            if let Some(listener) = self.settings.on_violation {
+                listener(&violation);
+            }
             self.violations.push(violation);
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn annotate(
 ) {
     let listener = rmm_sim::driver().annotations.expect("the software device listens");
     let handing = AllocationEvent { owner, name: "test", pointer, bytes, stream };
-    (if out { listener.allocated } else { listener.freed })(handing);
+    if out { listener.allocated(handing) } else { listener.freed(handing) }
 }
 
 fn at(pointer: CuDevicePtr, offset: u64) -> CuDevicePtr {

@@ -11,11 +11,11 @@ fn annotations() -> &'static Annotations {
 }
 
 fn name_stream(stream: CuStream, name: &str) {
-    (annotations().stream_named)(stream, name);
+    annotations().stream_named(stream, name);
 }
 
 fn name_memory(memory: CuDevicePtr, bytes: usize, name: Option<&str>) {
-    (annotations().memory_named)(memory, bytes, name);
+    annotations().memory_named(memory, bytes, name);
 }
 
 /// The names of the memory in all reports so far.

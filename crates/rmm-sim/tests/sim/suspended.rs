@@ -10,7 +10,7 @@ use crate::mapped::{GRANULE, at, create, mapped, put, release, unmap};
 
 fn suspend(memory: CuDevicePtr, bytes: usize, is_suspended: bool) {
     let listener = rmm_sim::driver().annotations.expect("the software device listens");
-    (listener.suspended)(memory, bytes, is_suspended);
+    listener.suspended(memory, bytes, is_suspended);
 }
 
 /// Memory with a block of 1000 bytes at its second KiB.
