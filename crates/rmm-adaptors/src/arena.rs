@@ -296,7 +296,8 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.handle(self).upstream(self.upstream()).properties_from(self.upstream());
-        request.value(|| self.inner.pool.context()).trimmable(&*self.inner);
+        request.value(|| self.inner.pool.context()).value(|| self.statistics());
+        request.trimmable(&*self.inner);
         request.describe(|description| {
             let statistics = self.statistics();
             description

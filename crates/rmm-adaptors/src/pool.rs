@@ -460,6 +460,8 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         request
             .value(|| self.context())
             .value(|| self.inner.core.siblings.id())
+            .value(|| self.statistics())
+            .value(|| self.blocks())
             .trimmable(&*self.inner);
     }
 }

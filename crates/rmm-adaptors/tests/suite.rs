@@ -33,6 +33,8 @@ mod faults;
 mod fixed_size;
 #[path = "suite/fixtures.rs"]
 mod fixtures;
+#[path = "suite/fragmentation.rs"]
+mod fragmentation;
 #[path = "suite/harness.rs"]
 mod harness;
 #[path = "suite/logging.rs"]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rmm_report::html;
 use rmm_report::results::Report;
 use rmm_report::trace::{self, Trace};
+use rmm_report::{columns, html};
 
 use crate::args::{CheckArgs, DeviceChoice, DoctorArgs, ReplayArgs};
 #[cfg(target_os = "linux")]
@@ -249,7 +249,8 @@ fn replay_all(args: &ReplayArgs, traces: &[Trace], device: &OpenDevice) -> Resul
 
 fn tables(report: &Report) -> String {
     let tables: Vec<String> = report.traces.iter().map(table::render).collect();
-    tables.join("\n")
+    let note = columns::modelled(report).map(|text| text + "\n").unwrap_or_default();
+    tables.join("\n") + &note
 }
 
 fn write_files(args: &ReplayArgs, report: &Report) -> Result<(), String> {

@@ -1,7 +1,9 @@
 //! The columns of the table of results, in the terminal and on the page.
 
+use std::collections::BTreeSet;
+
 use crate::format::{count, float, mib, thousands};
-use crate::results::{ResourceResult, TraceResult};
+use crate::results::{Report, ResourceResult, TraceResult};
 
 /// The columns, here and in the HTML report.
 pub const COLUMNS: [&str; 11] = [
@@ -29,6 +31,21 @@ pub fn describe(trace: &TraceResult) -> String {
     )
 }
 
+/// Which figures of a report are those of a model: of pools of the driver, on the software device.
+pub fn modelled(report: &Report) -> Option<String> {
+    let resources = report.traces.iter().flat_map(|trace| &trace.resources);
+    let models: BTreeSet<&str> = resources
+        .filter(|resource| report.software_device && resource.has_driver_pool)
+        .map(|resource| resource.resource.as_str())
+        .collect();
+    let names = models.into_iter().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "{names}: the software device models pools of the driver: their bytes and failures are not those of a GPU."
+        )
+    })
+}
+
 /// The values of one row, in the order of [`COLUMNS`].
 pub fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
     [
@@ -39,7 +56,7 @@ pub fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
         mib(resource.peak_live_bytes),
         mib(resource.peak_reserved_bytes),
         float(resource.reserved_over_live, 3),
-        thousands(resource.stream_waits),
+        resource.stream_waits.map_or_else(|| "-".to_owned(), thousands),
         resource.driver_calls.map_or_else(|| "-".to_owned(), thousands),
         thousands(resource.failures),
         thousands(resource.leaked_blocks),

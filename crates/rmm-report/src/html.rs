@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use escape::escape;
 use figure::Figure;
 
-use crate::columns::{COLUMNS, describe, values};
+use crate::columns::{COLUMNS, describe, modelled, values};
 use crate::format::{bytes, count, thousands};
 use crate::results::{Report, ResourceResult, TraceResult};
 
@@ -101,7 +101,10 @@ fn header(page: &mut Page, report: &Report) {
     page.element("p", &format!("Replayed on {device} by rmm {}.", report.rmm_version));
     if report.software_device {
         page.push("<p class=\"notice\">There was no GPU in this: times are those of the software device and say nothing \
-                   about a GPU. Bytes, waits and failures are those of the real allocators.</p>\n");
+                   about a GPU. Bytes, waits and failures of this library's allocators are those on a GPU.</p>\n");
+    }
+    if let Some(text) = modelled(report) {
+        page.push(&format!("<p class=\"notice\">{}</p>\n", escape(&text)));
     }
     page.push("</header>\n");
     page.push("<section>\n");
@@ -169,6 +172,9 @@ fn sentence(resource: &ResourceResult) -> String {
         bytes(resource.peak_live_bytes),
         bytes(resource.peak_reserved_bytes),
     );
+    if let Some(counted) = resource.pool_peak_live_bytes {
+        let _ = write!(text, " The pool counted at most {} live or cached.", bytes(counted));
+    }
     if resource.leaked_blocks > 0 {
         let _ = write!(
             text,

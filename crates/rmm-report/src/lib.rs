@@ -31,4 +31,5 @@ pub mod replay;
 pub mod resource;
 pub mod results;
 pub mod snapshot;
+mod suballocators;
 pub mod trace;

@@ -54,7 +54,7 @@ pub fn replay(
     let waits = subject.stream_waits();
     let cold = run(device, &player, &subject, options, progress)?;
     let driver_calls = device.driver_calls().zip(calls).map(|(after, before)| after - before);
-    let stream_waits = subject.stream_waits() - waits;
+    let stream_waits = subject.stream_waits().zip(waits).map(|(after, before)| after - before);
     let left = player.free_leftovers(&subject.resource);
     // Their frees may be what the log lacks.
     let (leaked_blocks, leaked_bytes) = if trace.ends_early { (0, 0) } else { left };
@@ -81,6 +81,8 @@ pub fn replay(
         peak_reserved_bytes: observed.peak_reserved,
         initial_reserved_bytes: observed.initial_reserved,
         reserved_over_live: ratio(observed.peak_reserved, observed.peak_live),
+        pool_peak_live_bytes: observed.pool_peak_live,
+        has_driver_pool: subject.has_driver_pool(),
         stream_waits,
         driver_calls,
         failures: failures.max(observed.failures),

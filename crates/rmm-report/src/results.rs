@@ -55,12 +55,20 @@ pub struct ResourceResult {
     pub repeats: u32,
     /// The most bytes live at once in the replay, each size rounded up to 256.
     pub peak_live_bytes: u64,
-    /// The most bytes the resource held from its upstream or the driver.
+    /// The most bytes the resource held from the driver: as its pool counts them, if one pool holds
+    /// all, and else the largest sum after an event.
     pub peak_reserved_bytes: u64,
     /// `peak_reserved_bytes / peak_live_bytes`; 1 is the best possible.
     pub reserved_over_live: f64,
-    /// How often the resource made one stream wait for another, in one replay.
-    pub stream_waits: u64,
+    /// The most bytes live or cached at once as the pool counts them, which rounds some sizes up
+    /// further, if one pool holds all memory of the resource.
+    pub pool_peak_live_bytes: Option<u64>,
+    /// Whether memory comes from the driver's pools. The software device has a model of them: its
+    /// reserved bytes are not those of a GPU.
+    pub has_driver_pool: bool,
+    /// How often the resource made one stream wait for another, in one replay; `None` if memory
+    /// comes from the driver's pools, which do not count it.
+    pub stream_waits: Option<u64>,
     /// How many calls of the driver one replay made, where they are counted.
     pub driver_calls: Option<u64>,
     /// How many events failed in one replay: in the one in which the most did.
@@ -108,6 +116,11 @@ pub struct HeapBlock {
     /// The stream that it was allocated on or, if free, freed on: an index into the trace's
     /// streams.
     pub stream: u32,
+}
+
+impl HeapBlock {
+    /// In place of a stream: the range belongs to none, since a resource above cuts it up.
+    pub const SEVERAL_STREAMS: u32 = u32::MAX;
 }
 
 /// Whether a range of a segment is in use.

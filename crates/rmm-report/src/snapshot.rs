@@ -1,10 +1,10 @@
 //! What a stack of resources holds at one moment.
 
-use rmm_adaptors::{PoolBlock, PoolMemoryResource};
+use rmm_adaptors::PoolBlock;
 use rmm_core::{AnyResource, Description, Device, Error, Introspect as _};
-use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 
 use crate::results::{BlockState, HeapBlock};
+use crate::suballocators::Suballocators;
 
 /// A stack of resources at one moment.
 #[derive(Clone, Debug)]
@@ -20,8 +20,7 @@ pub struct Snapshot {
     pub total_bytes: u64,
     /// The stack, from the top.
     pub description: Description,
-    /// The blocks of each pool in the stack whose type is known here: a pool over the device's
-    /// memory, over virtual memory, or over a type-erased resource.
+    /// The blocks of each pool in the stack.
     pub pools: Vec<Vec<HeapBlock>>,
 }
 
@@ -32,22 +31,14 @@ impl Snapshot {
     /// The driver's error.
     pub fn take(title: impl Into<String>, resource: &AnyResource) -> Result<Self, Error> {
         let memory = Device::memory_info()?;
-        let pools = [
-            resource.find::<PoolMemoryResource<AnyResource>>().map(PoolMemoryResource::blocks),
-            resource
-                .find::<PoolMemoryResource<CudaMemoryResource>>()
-                .map(PoolMemoryResource::blocks),
-            resource
-                .find::<PoolMemoryResource<VirtualMemoryResource>>()
-                .map(PoolMemoryResource::blocks),
-        ];
+        let pools = Suballocators::of(resource).maps();
         Ok(Self {
             title: title.into(),
             device: Device::current()?.name()?,
             free_bytes: memory.free,
             total_bytes: memory.total,
             description: resource.describe(),
-            pools: pools.into_iter().flatten().map(|blocks| without_streams(&blocks)).collect(),
+            pools: pools.iter().map(|blocks| without_streams(blocks)).collect(),
         })
     }
 }

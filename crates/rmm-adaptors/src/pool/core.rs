@@ -244,7 +244,9 @@ impl PoolCore {
 
     /// The counters so far.
     pub(super) fn statistics(&self) -> PoolStatistics {
-        self.lock().statistics(&self.caches)
+        let state = self.lock();
+        let whole_free_bytes = state.heap.whole_free_bytes();
+        PoolStatistics { whole_free_bytes, ..state.statistics(&self.caches) }
     }
 }
 

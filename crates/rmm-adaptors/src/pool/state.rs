@@ -512,7 +512,7 @@ impl PoolState {
         self.set_aside.shrink_to_fit();
     }
 
-    /// The counters so far.
+    /// The counters so far, without those that take a walk over blocks.
     pub(super) fn statistics(&self, caches: &Caches) -> PoolStatistics {
         let asked = self.timeline.counts;
         let (mut cached_bytes, counts) = caches.totals();

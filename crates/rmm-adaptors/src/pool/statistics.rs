@@ -38,6 +38,9 @@ pub struct PoolStatistics {
     pub peak_reserved_bytes: u64,
     /// Bytes of the largest free block: freed by one stream, or idle.
     pub largest_free_bytes: u64,
+    /// Bytes of the upstream blocks (of virtual memory: pages, or a few) that are free as a whole.
+    /// The pool can return them, and request as many bytes in one block.
+    pub whole_free_bytes: u64,
     /// Allocations from upstream that succeeded.
     pub upstream_allocations: u64,
     /// Blocks returned to upstream.
@@ -61,20 +64,25 @@ impl PoolStatistics {
             .bytes("live", self.live_bytes)
             .bytes("peak live", self.peak_live_bytes)
             .bytes("reserved", self.reserved_bytes);
+        if self.asleep_bytes > 0 {
+            description.bytes("asleep, without memory", self.asleep_bytes);
+        }
         if let Some(maximum) = maximum {
             description.bytes("maximum", maximum);
         }
     }
 
     /// External fragmentation, from 0 to 1: the share of the free bytes (neither live nor cached)
-    /// outside of the largest free block. 0 if there are none.
+    /// that one request cannot have. It can have the largest free block, or else the [upstream
+    /// blocks that are free as a whole](Self::whole_free_bytes). 0 if no byte is free.
     #[expect(clippy::cast_precision_loss, reason = "a share of bytes is no exact number")]
     pub fn fragmentation(&self) -> f64 {
         let free = self.reserved_bytes.saturating_sub(self.live_bytes + self.cached_bytes);
         if free == 0 {
             return 0.0;
         }
-        1.0 - self.largest_free_bytes.min(free) as f64 / free as f64
+        let largest = self.largest_free_bytes.max(self.whole_free_bytes).min(free);
+        1.0 - largest as f64 / free as f64
     }
 }
 

@@ -91,16 +91,18 @@ pub(crate) fn keys(value: &serde_json::Value) -> Vec<&str> {
 }
 
 /// The names in the result of a resource.
-pub(crate) const OF_A_RESOURCE: [&str; 14] = [
+pub(crate) const OF_A_RESOURCE: [&str; 16] = [
     "cold_ns_per_op",
     "driver_calls",
     "events",
     "failures",
     "first_failure",
+    "has_driver_pool",
     "leaked_blocks",
     "leaked_bytes",
     "peak_live_bytes",
     "peak_reserved_bytes",
+    "pool_peak_live_bytes",
     "repeats",
     "reserved_over_live",
     "resource",

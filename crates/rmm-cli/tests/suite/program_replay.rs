@@ -96,6 +96,27 @@ fn resources_are_replayed_in_the_order_of_the_command_line() {
 }
 
 #[test]
+fn pools_of_the_driver_are_said_to_be_modelled() {
+    let folder = Folder::new();
+    let (log, page) = (folder.log("tiny.csv", TINY), folder.path("report.html"));
+    let note = "the software device models pools of the driver";
+    for (resources, named) in [
+        ("pool,cuda", None),
+        ("cuda-async,pool", Some("cuda-async")),
+        ("statistics(cuda-async)", Some("statistics(cuda-async)")),
+        ("fallback(pool(cuda), cuda-async-managed)", Some("fallback")),
+    ] {
+        let output = succeeds(&[&log, "--resource", resources, "--html", &page]);
+        let html = fs::read_to_string(&page).expect("written");
+        for text in [text(&output.stdout), &html] {
+            let line = text.lines().find(|line| line.contains(note));
+            assert_eq!(line.is_some(), named.is_some(), "{resources}: {text}");
+            assert!(line.is_none_or(|line| line.contains(named.unwrap_or_default())), "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_report_is_one_page_that_needs_nothing_else() {
     let folder = Folder::new();
     let (log, page) = (folder.log("tiny.csv", TINY), folder.path("report.html"));

@@ -84,6 +84,7 @@ impl Usage {
 
 fn stream_legend(usage: &Usage, moment: Moment) -> String {
     let name = |stream: u32| match moment {
+        Moment::Peak if stream == HeapBlock::SEVERAL_STREAMS => "several streams".to_owned(),
         Moment::Peak => format!("stream {stream}"),
         Moment::Now => "live".to_owned(),
     };
@@ -132,6 +133,10 @@ fn caption(layout: &Layout, usage: &Usage, moment: Moment) -> String {
         ". A live block smaller than a pixel ({}) is drawn a pixel wide.",
         bytes(layout.row_bytes / u64::from(ROW_WIDTH.unsigned_abs()))
     );
+    if layout.gap_bytes > 0 {
+        let gaps = bytes(layout.gap_bytes);
+        let _ = write!(text, " White: {gaps} of addresses without memory.");
+    }
     if hidden > 0 {
         let _ = write!(
             text,
@@ -172,6 +177,10 @@ fn draw(canvas: &Canvas<'_>, layout: &Layout, tops: &[i32]) -> Drawn {
 
         let end = x(row.pixels);
         canvas.draw(&Rectangle::new([(LEFT, top), (end, top + ROW_HEIGHT)], FREE.filled()))?;
+        for gap in &row.gaps {
+            let area = [(x(gap.start), top), (x(gap.end), top + ROW_HEIGHT)];
+            canvas.draw(&Rectangle::new(area, WHITE.filled()))?;
+        }
         for span in &row.fine {
             canvas.draw(&block(span, top))?;
         }

@@ -4,6 +4,7 @@
 //! the next row, as text does, so that a heap of many GiB still shows its small blocks.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::results::{BlockState, HeapBlock};
 
@@ -22,8 +23,10 @@ pub(super) struct Layout {
     pub(super) row_bytes: u64,
     /// How many segments there are, those without a row counted.
     pub(super) segments: usize,
-    /// How many of them have no row, and their bytes.
+    /// How many of them have no row, and the bytes of their blocks.
     pub(super) hidden: (usize, u64),
+    /// The bytes of all gaps.
+    pub(super) gap_bytes: u64,
 }
 
 /// A row: a segment or a part of one.
@@ -33,6 +36,8 @@ pub(super) struct Row {
     pub(super) offset: u64,
     /// Its length in pixels, at least 1.
     pub(super) pixels: u64,
+    /// Addresses without memory, by whole pixels.
+    pub(super) gaps: Vec<Range<u64>>,
     /// Live blocks too small to be drawn singly, as runs of pixels: the stream with the most bytes
     /// in a pixel has it.
     pub(super) fine: Vec<Span>,
@@ -51,8 +56,14 @@ pub(super) struct Span {
 /// Lays out the blocks for rows of `width` pixels.
 pub(super) fn layout(blocks: &[HeapBlock], width: u64) -> Layout {
     let mut lengths: BTreeMap<u32, u64> = BTreeMap::new();
-    for block in blocks {
+    let mut by_address: Vec<&HeapBlock> = blocks.iter().collect();
+    by_address.sort_by_key(|block| (block.segment, block.offset));
+    let mut gaps: Vec<(u32, Range<u64>)> = Vec::new();
+    for block in by_address {
         let length = lengths.entry(block.segment).or_default();
+        if block.offset > *length {
+            gaps.push((block.segment, *length..block.offset));
+        }
         *length = (*length).max(block.offset.saturating_add(block.size));
     }
     let segments = lengths.len();
@@ -60,6 +71,7 @@ pub(super) fn layout(blocks: &[HeapBlock], width: u64) -> Layout {
         lengths.into_iter().filter(|&(_, length)| length > 0).collect();
     by_length.sort_by_key(|&(segment, length)| (std::cmp::Reverse(length), segment));
     let hidden = by_length.split_off(by_length.len().min(MAX_ROWS));
+    let is_hidden = |segment: u32| hidden.iter().any(|&(hidden, _)| hidden == segment);
     let mut shown = by_length;
     shown.sort_unstable();
 
@@ -68,14 +80,17 @@ pub(super) fn layout(blocks: &[HeapBlock], width: u64) -> Layout {
     for (segment, length) in shown {
         map.add_segment(segment, length);
     }
+    for (segment, gap) in &gaps {
+        map.add_gap(*segment, gap);
+    }
+    let sum = |bytes: &mut dyn Iterator<Item = u64>| bytes.fold(0, u64::saturating_add);
+    let hidden_blocks = blocks.iter().filter(|block| is_hidden(block.segment));
     Layout {
         rows: map.fill(blocks),
         row_bytes,
         segments,
-        hidden: (
-            hidden.len(),
-            hidden.iter().fold(0, |sum, &(_, length)| sum.saturating_add(length)),
-        ),
+        hidden: (hidden.len(), sum(&mut hidden_blocks.map(|block| block.size))),
+        gap_bytes: sum(&mut gaps.iter().map(|(_, gap)| gap.end - gap.start)),
     }
 }
 
@@ -107,8 +122,24 @@ impl Map {
         while offset < length {
             let bytes = (length - offset).min(self.row_bytes);
             let pixels = self.pixel(bytes).max(1);
-            self.rows.push(Row { segment, offset, pixels, fine: Vec::new(), wide: Vec::new() });
+            let (gaps, fine, wide) = (Vec::new(), Vec::new(), Vec::new());
+            self.rows.push(Row { segment, offset, pixels, gaps, fine, wide });
             offset += bytes;
+        }
+    }
+
+    /// Adds the whole pixels of a gap to the rows that it is in.
+    fn add_gap(&mut self, segment: u32, gap: &Range<u64>) {
+        let Some(&first) = self.first_row.get(&segment) else { return };
+        let own = self.rows[first..].iter().take_while(|row| row.segment == segment).count();
+        for index in first..first + own {
+            let row = self.rows[index].offset;
+            let within = |offset: u64| offset.saturating_sub(row).min(self.row_bytes);
+            let start = self.pixel_from(within(gap.start));
+            let pixels = start..self.pixel(within(gap.end)).min(self.rows[index].pixels);
+            if !pixels.is_empty() {
+                self.rows[index].gaps.push(pixels);
+            }
         }
     }
 
@@ -116,6 +147,12 @@ impl Map {
     fn pixel(&self, bytes: u64) -> u64 {
         let pixel = u128::from(bytes) * u128::from(self.width) / u128::from(self.row_bytes);
         u64::try_from(pixel).unwrap_or(u64::MAX)
+    }
+
+    /// As [`pixel`](Self::pixel), rounded up.
+    fn pixel_from(&self, bytes: u64) -> u64 {
+        let scaled = u128::from(bytes) * u128::from(self.width);
+        u64::try_from(scaled.div_ceil(u128::from(self.row_bytes))).unwrap_or(u64::MAX)
     }
 
     fn fill(mut self, blocks: &[HeapBlock]) -> Vec<Row> {

@@ -12,11 +12,16 @@ use crate::trace::{ALIGNMENT, Action, Trace};
 /// Events between two reports of progress.
 const CHUNK: usize = 1 << 14;
 
+/// Events between two samples for the chart, where the resource counts its peak itself.
+const SAMPLED: usize = 16;
+
 /// The observations.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) peak_live: u64,
     pub(super) peak_reserved: u64,
+    /// As the pool counts it, if one holds all memory.
+    pub(super) pool_peak_live: Option<u64>,
     /// Before the first event.
     pub(super) initial_reserved: u64,
     pub(super) timeline: Vec<Sample>,
@@ -45,8 +50,9 @@ fn observe_events(
 ) -> Result<Observed, Error> {
     let mut observed = Observed::default();
     let mut live = 0;
-    let (others, sample_every) = (subject.reserved_by_others()?, subject.sample_every());
-    observed.initial_reserved = subject.reserved()?.saturating_sub(others);
+    let others = subject.used_by_others()?;
+    observed.initial_reserved = subject.reserved(others, 0)?;
+    let sample_every = if subject.peak_reserved()?.is_some() { SAMPLED } else { 1 };
     let mut owners: HashMap<u64, u32> = HashMap::new();
     for (index, event) in trace.events.iter().enumerate() {
         let freed = match event.action {
@@ -74,17 +80,13 @@ fn observe_events(
             }
         }
         observed.peak_live = observed.peak_live.max(live);
-        let at_peak = index == trace.peak_event;
-        if at_peak || (index as u64).is_multiple_of(sample_every) {
-            let reserved = subject.reserved()?.saturating_sub(others);
-            observed.peak_reserved = observed.peak_reserved.max(reserved);
-            observed.timeline.push(Sample {
-                event: index as u64,
-                live_bytes: live,
-                reserved_bytes: reserved,
-            });
+        let is_peak = index == trace.peak_event;
+        if is_peak || index.is_multiple_of(sample_every) {
+            let (event, reserved_bytes) = (index as u64, subject.reserved(others, live)?);
+            observed.peak_reserved = observed.peak_reserved.max(reserved_bytes);
+            observed.timeline.push(Sample { event, live_bytes: live, reserved_bytes });
         }
-        if at_peak {
+        if is_peak {
             observed.heap_map = heap_map(player, subject, &owners);
         }
         if (index + 1) % CHUNK == 0 {
@@ -93,6 +95,7 @@ fn observe_events(
     }
     progress((trace.events.len() % CHUNK) as u64);
     observed.peak_reserved = subject.peak_reserved()?.unwrap_or(observed.peak_reserved);
+    observed.pool_peak_live = subject.counted().map(|pool| pool.peak_live_bytes);
     Ok(observed)
 }
 
@@ -102,6 +105,7 @@ fn heap_map(player: &Player<'_>, subject: &Subject, owners: &HashMap<u64, u32>) 
         (0..).zip(player.streams()).map(|(number, stream)| (stream.id(), number)).collect();
     let block = |block: rmm_adaptors::PoolBlock| {
         let address = block.segment_base.0 + block.offset;
+        // What a resource above the pool cuts up has no stream.
         let stream = match block.owner {
             Some(owner) => number_of.get(&owner).copied(),
             None => owners.get(&address).copied(),
@@ -111,8 +115,12 @@ fn heap_map(player: &Player<'_>, subject: &Subject, owners: &HashMap<u64, u32>) 
             offset: block.offset,
             size: block.size,
             state: if block.is_live { BlockState::Live } else { BlockState::Free },
-            stream: stream.unwrap_or(0),
+            stream: stream.unwrap_or(HeapBlock::SEVERAL_STREAMS),
         }
     };
     subject.blocks().into_iter().map(block).collect()
 }
+
+#[cfg(test)]
+#[path = "observe/tests.rs"]
+mod tests;

@@ -1,138 +1,110 @@
 //! The resource that a trace is replayed against, with its statistics.
 
-use rmm_adaptors::{FixedSizeMemoryResource, PoolBlock, PoolMemoryResource, PoolStatistics};
-use rmm_core::{AnyResource, Description, Device, Error, Introspect, Metric};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
+use rmm_adaptors::{PoolBlock, PoolStatistics};
+use rmm_core::{AnyResource, Device, Error, Introspect as _};
+use rmm_resources::{
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource,
+};
 
-/// A type-erased resource, and the figures of the resource at its top.
+use crate::suballocators::Suballocators;
+
+/// A type-erased resource, and the figures of the resources in it.
 #[derive(Debug)]
 pub struct Subject {
     /// The resource, called through the type-erased handle, as the parts of a program call it.
     pub resource: AnyResource,
-    top: Top,
-}
-
-/// A handle to the resource at the top, if its type keeps figures.
-#[derive(Debug)]
-enum Top {
-    Pool(PoolMemoryResource<CudaMemoryResource>),
-    VirtualPool(PoolMemoryResource<VirtualMemoryResource>),
-    FixedSize(FixedSizeMemoryResource<AnyResource>),
-    CudaAsync(CudaAsyncMemoryResource),
-    Other,
 }
 
 impl Subject {
-    /// Finds out which figures the resource keeps.
+    /// The figures of this resource.
     pub fn new(resource: AnyResource) -> Self {
-        let pool = || Some(Top::Pool(PoolMemoryResource::clone(resource.downcast_ref()?)));
-        let virtual_pool =
-            || Some(Top::VirtualPool(PoolMemoryResource::clone(resource.downcast_ref()?)));
-        let blocks =
-            || Some(Top::FixedSize(FixedSizeMemoryResource::clone(resource.downcast_ref()?)));
-        let driver_pool =
-            || Some(Top::CudaAsync(CudaAsyncMemoryResource::clone(resource.downcast_ref()?)));
-        let top = pool().or_else(virtual_pool).or_else(blocks).or_else(driver_pool);
-        let top = top.unwrap_or(Top::Other);
-        Self { resource, top }
+        Self { resource }
     }
 
     /// The counters of the pool at the top, if it is one.
     pub fn statistics(&self) -> Option<PoolStatistics> {
-        match &self.top {
-            Top::Pool(pool) => Some(pool.statistics()),
-            Top::VirtualPool(pool) => Some(pool.statistics()),
-            Top::FixedSize(blocks) => Some(blocks.statistics()),
-            Top::CudaAsync(_) | Top::Other => None,
-        }
+        let top = self.resource.stack().next()?;
+        top.as_trimmable().and_then(|_| top.request_value())
     }
 
-    /// The largest number of bytes reserved so far, if a resource in the stack counts them.
+    /// The largest number of bytes reserved so far, if one pool or arena holds all memory of the
+    /// stack and counts them, ours or the driver's.
     ///
     /// # Errors
     /// The driver's error, if the resource is a pool of the driver.
     pub fn peak_reserved(&self) -> Result<Option<u64>, Error> {
-        match &self.top {
-            Top::CudaAsync(driver_pool) => driver_pool.peak_reserved_bytes().map(Some),
-            _ => Ok(self.pool_statistics().map(|statistics| statistics.peak_reserved_bytes)),
+        if let Some(bytes) = Suballocators::of(&self.resource).peak_reserved_bytes() {
+            return Ok(Some(bytes));
         }
+        // Of all memory, if there are no branches.
+        let has_branches = self.resource.stack().any(|part| !part.other_upstreams().is_empty());
+        let driver_pool = self.resource.find::<CudaAsyncMemoryResource>();
+        let driver_pool = driver_pool.filter(|_| !has_branches);
+        driver_pool.map(CudaAsyncMemoryResource::peak_reserved_bytes).transpose()
     }
 
-    /// Returns unused memory to the driver. Returns whether the resource at the top can.
+    /// Returns unused memory to the driver. Returns whether the resource at the top is a pool.
     pub fn trim(&self) -> bool {
-        match &self.top {
-            Top::Pool(pool) => _ = pool.trim(0),
-            Top::VirtualPool(pool) => _ = pool.trim(0),
-            Top::FixedSize(_) | Top::CudaAsync(_) | Top::Other => return false,
+        let is_pool = self.statistics().is_some();
+        if is_pool {
+            self.resource.trim(0);
         }
-        true
+        is_pool
     }
 
-    /// Events between two samples of [`reserved`](Self::reserved): more where a sample is slow.
-    pub(super) fn sample_every(&self) -> u64 {
-        match &self.top {
-            Top::Pool(_) | Top::VirtualPool(_) => 1,
-            Top::CudaAsync(_) => 16,
-            Top::FixedSize(_) | Top::Other => 128,
-        }
+    /// The counters of the pool that holds all memory of the stack, if one does.
+    pub(super) fn counted(&self) -> Option<PoolStatistics> {
+        Suballocators::of(&self.resource).pool_statistics()
     }
 
-    /// Bytes reserved from the driver now: by the first resource of the stack that counts them,
-    /// else all that is in use on the device.
-    pub(super) fn reserved(&self) -> Result<u64, Error> {
-        match &self.top {
-            Top::Pool(pool) => Ok(pool.reserved_bytes()),
-            Top::VirtualPool(pool) => Ok(pool.reserved_bytes()),
-            Top::CudaAsync(driver_pool) => driver_pool.reserved_bytes(),
-            Top::FixedSize(_) | Top::Other => match reserved(&self.resource.describe()) {
-                Some(bytes) => Ok(bytes),
-                None => used_on_device(),
-            },
+    /// Bytes reserved from the driver now by the lowest suballocators or, if they do not hold all
+    /// memory of the stack, what is in use on the device beyond `others`. That is at least what is
+    /// `live`: the device does not count memory of the host.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn reserved(&self, others: u64, live: u64) -> Result<u64, Error> {
+        match Suballocators::of(&self.resource).reserved_bytes() {
+            Some(bytes) => Ok(bytes),
+            None => Ok(used_on_device()?.saturating_sub(others).max(live)),
         }
     }
 
-    /// The part of [`reserved`](Self::reserved) that belongs to others; to be asked before the
-    /// first event.
-    pub(super) fn reserved_by_others(&self) -> Result<u64, Error> {
-        match &self.top {
-            Top::FixedSize(_) | Top::Other if reserved(&self.resource.describe()).is_none() => {
-                used_on_device()
-            }
-            _ => Ok(0),
+    /// What is in use on the device that is not the resource's; to be asked before the first event.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn used_by_others(&self) -> Result<u64, Error> {
+        match Suballocators::of(&self.resource).reserved_bytes() {
+            Some(_) => Ok(0),
+            None => used_on_device(),
         }
     }
 
-    /// How often a stream was made to wait for another. The driver's pool does not count it.
-    pub(super) fn stream_waits(&self) -> u64 {
-        self.pool_statistics().map_or(0, |statistics| statistics.stream_waits)
+    /// How often a stream was made to wait for another; `None` if the driver's pools may have done
+    /// that, which do not count it.
+    pub(super) fn stream_waits(&self) -> Option<u64> {
+        let waits = Suballocators::of(&self.resource).stream_waits();
+        (!self.has_driver_pool()).then_some(waits)
     }
 
-    /// A map of the memory of the pool, if there is one.
+    /// A map of the memory of the pools, if there is one.
     pub(super) fn blocks(&self) -> Vec<PoolBlock> {
-        match &self.top {
-            Top::VirtualPool(pool) => pool.blocks(),
-            _ => self.plain_pool().map_or_else(Vec::new, PoolMemoryResource::blocks),
-        }
+        Suballocators::of(&self.resource).map()
     }
 
-    fn pool_statistics(&self) -> Option<PoolStatistics> {
-        self.statistics().or_else(|| self.plain_pool().map(PoolMemoryResource::statistics))
-    }
-
-    /// The pool over `cudaMalloc` in the stack.
-    fn plain_pool(&self) -> Option<&PoolMemoryResource<CudaMemoryResource>> {
-        self.resource.find()
+    /// Whether memory of the stack comes from pools of the driver.
+    pub(super) fn has_driver_pool(&self) -> bool {
+        let resource = &self.resource;
+        resource.find::<CudaAsyncMemoryResource>().is_some()
+            || resource.find::<CudaAsyncViewMemoryResource>().is_some()
+            || resource.find::<CudaAsyncManagedMemoryResource>().is_some()
+            || resource.find::<CudaAsyncPinnedMemoryResource>().is_some()
     }
 }
 
 fn used_on_device() -> Result<u64, Error> {
     let memory = Device::memory_info()?;
     Ok(memory.total - memory.free)
-}
-
-fn reserved(description: &Description) -> Option<u64> {
-    match description.metric("reserved") {
-        Some(Metric::Bytes(bytes)) => Some(*bytes),
-        _ => description.below().find_map(reserved),
-    }
 }

@@ -47,6 +47,6 @@ pub fn replay_with_work(
         worked.failures = worked.failures.max(outcome.failures);
         worked.first_failure = worked.first_failure.or(outcome.first_failure);
     }
-    worked.stream_waits = subject.stream_waits();
+    worked.stream_waits = subject.stream_waits().unwrap_or(0);
     Ok(worked)
 }

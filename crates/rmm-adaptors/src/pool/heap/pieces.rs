@@ -71,6 +71,26 @@ impl Heap {
         unused.into_iter().map(|(_, piece)| piece).collect()
     }
 
+    /// Bytes of the pieces of which no part is live. O(blocks that may contain a piece + pieces in
+    /// them). In a heap of many blocks, pieces that several streams freed part by part are counted
+    /// only while there is an index of them.
+    pub(crate) fn whole_free_bytes(&self) -> u64 {
+        let least = self.smallest_piece;
+        let lists = self.lists.with_blocks();
+        let large = lists.flat_map(|(_, list)| list.iter_from(&self.nodes, least));
+        // Those with free neighbours are parts of runs.
+        let alone = large.filter(|&id| free_neighbours(&self.nodes, id) == (None, None));
+        let alone = alone.map(|id| (id, self.nodes.get(id).offset + self.nodes.get(id).size));
+        let has_runs = self.runs.is_kept() || self.nodes.count() < self.runs.from;
+        let runs = has_runs.then(|| self.runs_at_least(least)).into_iter().flatten();
+        let ranges = alone.chain(runs.map(|(_, run)| (run.first, run.end)));
+        let bytes = ranges.map(|(first, end)| {
+            let Node { segment, offset, .. } = *self.nodes.get(first);
+            self.pieces_in(segment, offset, end).map(|(_, bytes)| bytes).sum::<u64>()
+        });
+        bytes.sum()
+    }
+
     /// The pieces that lie completely in a range of a segment: offsets and bytes.
     fn pieces_in(
         &self,

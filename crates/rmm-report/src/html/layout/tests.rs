@@ -32,6 +32,23 @@ fn a_segment_longer_than_a_row_goes_on_in_the_next() {
 }
 
 #[test]
+fn addresses_without_memory_are_gaps_and_no_free_memory() {
+    // 8 bytes a pixel; the segment goes on in a second row.
+    let blocks = [
+        free(0, 5120, KIB),
+        live(0, 2052, 4, 1),
+        free(0, 1024, 1024),
+        live(0, 6152, 1000, 1),
+        free(3, 0, KIB),
+    ];
+    let layout = layout(&blocks, 512);
+    let gaps: Vec<_> = layout.rows.iter().map(|row| row.gaps.clone()).collect();
+    // The four bytes between the first two blocks are less than a pixel.
+    assert_eq!(gaps, [vec![0..128, 257..512], vec![0..128, 256..257], vec![]]);
+    assert_eq!(layout.gap_bytes, 1024 + 4 + (5120 - 2056) + (6152 - 6144));
+}
+
+#[test]
 fn strips_have_the_same_scale() {
     let layout = layout(&[free(0, 0, 4 * KIB), free(7, 0, KIB)], 800);
     let rows: Vec<_> = layout.rows.iter().map(|row| (row.segment, row.pixels)).collect();
@@ -81,6 +98,7 @@ proptest! {
         prop_assert!(layout.rows.len() <= MAX_ROWS);
         for row in &layout.rows {
             prop_assert!((1..=1000).contains(&row.pixels));
+            prop_assert!(row.gaps.iter().all(|gap| gap.start < gap.end && gap.end <= row.pixels));
             for span in row.fine.iter().chain(&row.wide) {
                 prop_assert!(span.start < span.end && span.end <= row.pixels, "{span:?} of {}", row.pixels);
             }

@@ -1,0 +1,150 @@
+//! What is printed of a resource is what it counts itself.
+
+use std::fmt::Write as _;
+
+use rmm_adaptors::{
+    ArenaMemoryResource, BinningMemoryResource, FallbackMemoryResource, FixedSizeMemoryResource,
+    PoolMemoryResource, PoolStatistics,
+};
+use rmm_core::{AnyResource, CudaStream, DevicePtr, ErrorKind, Introspect as _, current_driver};
+use rmm_resources::{
+    BackingMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource,
+};
+use rmm_sim::{Machine, Schedule};
+use rmm_spec::ResourceSpec;
+use rmm_spec::stacks::{ADAPTORS, RESOURCES, VARIANTS};
+
+use super::super::device::Work;
+use super::super::run::Options;
+use super::*;
+use crate::trace::read_from;
+
+/// The values of the placeholders in the list of stacks: a pool of this size has to wait.
+const VALUES: [(&str, &str); 3] = [("max", "6MiB"), ("bins", "12..14"), ("size", "64MiB")];
+
+/// Stacks that the list does not have: each pool that has to wait, alone and below others.
+const MORE: [&str; 9] = [
+    "pool(max=6MiB)",
+    "pool(virtual, max=6MiB)",
+    "pool(managed, max=6MiB)",
+    "statistics(pool(max=6MiB))",
+    "limiting(tracking(pool(virtual, max=6MiB)), limit=1GiB)",
+    "thread-safe(pool(managed, max=6MiB))",
+    "binning(pool(max=8MiB), bins=12..13)",
+    "pool(pool(max=12MiB), max=6MiB)",
+    "fallback(pool(max=2MiB), pool(cuda, max=6MiB))",
+];
+
+/// Two streams that use most of a small pool in turn, and one request at an odd place that makes
+/// any pool grow for the time of one event.
+fn trace() -> Trace {
+    let mut rows = String::from("Thread,Time,Action,Pointer,Size,Stream\n");
+    let mut row = |action: &str, block: u64, size: u64, stream: u64| {
+        writeln!(rows, "1,0,{action},{:#x},{size},{stream:#x}", (block + 1) << 32).expect("text");
+    };
+    for turn in 0..6 {
+        let stream = 0x10 + turn % 2;
+        for block in 0..4 {
+            row("allocate", block, 1 << 20, stream);
+        }
+        if turn == 3 {
+            row("allocate", 9, 900_000, stream);
+            row("free", 9, 900_000, stream);
+        }
+        row("allocate", 5, 3000, stream);
+        row("free", 5, 3000, stream);
+        for block in 0..4 {
+            row("free", block, 1 << 20, stream);
+        }
+    }
+    read_from("log.csv", rows.as_bytes()).expect("a log")
+}
+
+/// Fills each block.
+#[derive(Debug)]
+struct Fill;
+
+impl Work for Fill {
+    fn enqueue(
+        &self,
+        _: &'static str,
+        stream: &CudaStream,
+        block: DevicePtr,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the block is allocated, and its stream exists.
+        let code = unsafe { current_driver()?.cuMemsetD8Async(block, 0, bytes, stream.as_raw()) };
+        rmm_core::check("cuMemsetD8Async", code)
+    }
+}
+
+/// The counters of each pool of the stack, found by its type; the lowest first.
+fn pools(resource: &AnyResource) -> Vec<PoolStatistics> {
+    type Pool<U> = PoolMemoryResource<U>;
+    if let Some(both) = resource.find::<FallbackMemoryResource<AnyResource, AnyResource>>() {
+        return [pools(both.upstream()), pools(both.fallback())].concat();
+    }
+    let mut found: Vec<PoolStatistics> = [
+        resource.find::<Pool<BackingMemoryResource>>().map(Pool::statistics),
+        resource.find::<Pool<CudaMemoryResource>>().map(Pool::statistics),
+        resource.find::<Pool<VirtualMemoryResource>>().map(Pool::statistics),
+        resource.find::<Pool<AnyResource>>().map(Pool::statistics),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if let Some(binning) = resource.find::<BinningMemoryResource<AnyResource>>() {
+        found.extend(binning.bins().map(|(_, bin)| bin.statistics()));
+    } else if let Some(blocks) = resource.find::<FixedSizeMemoryResource<AnyResource>>() {
+        found.push(blocks.statistics());
+    }
+    found
+}
+
+#[test]
+fn every_stack_is_reported_as_it_counts_itself() {
+    let trace = trace();
+    let stacks = [RESOURCES, VARIANTS, ADAPTORS].into_iter().flatten();
+    let specs = stacks.map(|stack| stack.spec_with(&VALUES)).chain(MORE.map(str::to_owned));
+    let (mut with_waits, mut with_maps) = (0, 0);
+    for spec in specs {
+        let machine = Machine::builder().schedule(Schedule::Lazy).build();
+        let _entered = machine.enter();
+        let resource = match spec.parse::<ResourceSpec>().expect("a specification").build() {
+            Ok(resource) => resource,
+            Err(error) if error.kind() == ErrorKind::Unsupported => continue,
+            Err(error) => panic!("{spec}: {error}"),
+        };
+        let subject = Subject::new(resource);
+        let player = Player::new(&trace, Options::default()).expect("streams").with_work(&Fill);
+        let found = observe(&trace, &player, &subject, &|_| ()).expect("the driver answers");
+        assert_eq!((found.failures, found.first_failure), (0, None), "{spec}");
+
+        let pools = pools(&subject.resource);
+        let [is_several, is_one] = [spec.starts_with("fallback"), !pools.is_empty()];
+        if is_several {
+            let peaks: u64 = pools.iter().map(|pool| pool.peak_reserved_bytes).sum();
+            assert!(found.peak_reserved <= peaks, "{spec}");
+        } else if is_one {
+            assert_eq!(found.peak_reserved, pools[0].peak_reserved_bytes, "{spec}");
+            assert_eq!(found.pool_peak_live, Some(pools[0].peak_live_bytes), "{spec}");
+        } else if let Some(pool) = subject.resource.find::<CudaAsyncMemoryResource>() {
+            assert_eq!(found.peak_reserved, pool.peak_reserved_bytes().expect("it counts"));
+        } else if let Some(arena) = subject.resource.find::<ArenaMemoryResource<AnyResource>>() {
+            assert_eq!(found.peak_reserved, arena.statistics().reserved_bytes, "{spec}");
+        }
+        assert!(found.peak_reserved >= found.peak_live, "{spec}: {}", found.peak_reserved);
+
+        let mut waits: u64 = pools.iter().map(|pool| pool.stream_waits).sum();
+        let arena = subject.resource.find::<ArenaMemoryResource<AnyResource>>();
+        waits += arena.map_or(0, |arena| arena.statistics().stream_waits);
+        assert_eq!(subject.stream_waits().unwrap_or(0), waits, "{spec}");
+        assert_eq!(subject.stream_waits().is_none(), spec.contains("cuda-async"), "{spec}");
+        with_waits += usize::from(waits > 0);
+
+        assert_eq!(found.heap_map.is_empty(), pools.is_empty(), "{spec}: its heap map");
+        with_maps += usize::from(!found.heap_map.is_empty());
+    }
+    assert!(with_waits >= 10, "only {with_waits} stacks waited");
+    assert!(with_maps >= 24, "only {with_maps} stacks have pools");
+}
