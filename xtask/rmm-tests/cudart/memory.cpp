@@ -28,6 +28,17 @@ bool read(T* out, CUpointer_attribute attribute, void const* pointer) noexcept
   return cuPointerGetAttribute(out, attribute, address(pointer)) == CUDA_SUCCESS;
 }
 
+/// Whether the current device accesses memory of the host that no function of CUDA knows.
+bool accesses_pageable_memory() noexcept
+{
+  CUdevice device{};
+  int accesses{};
+  return cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+         cuDeviceGetAttribute(&accesses, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) ==
+           CUDA_SUCCESS &&
+         accesses != 0;
+}
+
 }  // namespace
 
 extern "C" {
@@ -117,9 +128,15 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, void const* poi
     std::memset(out, 0, sizeof *out);
     out->type   = cudaMemoryTypeUnregistered;
     out->device = cudaInvalidDeviceId;
-    // An address that the driver does not know is no error.
+    // An address that the driver does not know is no error. Where the device accesses the host's
+    // pageable memory, it is the address for both.
     unsigned kind{};
-    if (!read(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer)) { return CUDA_SUCCESS; }
+    if (!read(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer)) {
+      if (accesses_pageable_memory()) {
+        out->devicePointer = out->hostPointer = const_cast<void*>(pointer);
+      }
+      return CUDA_SUCCESS;
+    }
     int is_managed{};
     read(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer);
     auto const is_host = kind == CU_MEMORYTYPE_HOST;

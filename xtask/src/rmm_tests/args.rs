@@ -7,8 +7,8 @@ use clap::ValueEnum as _;
 
 use super::expected::matches;
 
-/// How many devices the software driver has: two, for the tests that need them.
-const DEVICES: u32 = 2;
+/// How many devices Python tests see, unless the user says so: two, for the tests that need them.
+const PYTHON_DEVICES: u32 = 2;
 
 /// How long a test program may take, in seconds.
 const LIMIT: u64 = 600;
@@ -94,9 +94,10 @@ pub(crate) struct Args {
     /// Define a macro in every compilation, such as `NDEBUG`
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) define: Vec<String>,
-    /// How many devices the software driver has
-    #[arg(long, value_name = "NUMBER", default_value_t = DEVICES)]
-    pub(super) devices: u32,
+    /// How many devices the software driver has; if left out, as many as `GPUS` of a C++ program
+    /// says, which is one for most, and two for Python tests
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) devices: Option<u32>,
     /// How long a test program may take
     #[arg(long, value_name = "SECONDS", default_value_t = LIMIT)]
     pub(super) limit: u64,
@@ -134,7 +135,7 @@ impl Default for Args {
             jobs: None,
             per_thread_default_stream: false,
             define: Vec::new(),
-            devices: DEVICES,
+            devices: None,
             limit: LIMIT,
             expected: None,
             fixtures: None,
@@ -154,6 +155,11 @@ impl Args {
     /// Whether a program, or a file of tests, is one of those that the user wants.
     pub(super) fn wants(&self, name: &str) -> bool {
         self.program.as_ref().is_none_or(|pattern| matches(pattern, name))
+    }
+
+    /// How many devices Python tests see.
+    pub(super) fn python_devices(&self) -> u32 {
+        self.devices.unwrap_or(PYTHON_DEVICES)
     }
 
     /// The checkout of the Python tests, if they are asked for and it is named.

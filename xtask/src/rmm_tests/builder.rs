@@ -73,6 +73,10 @@ impl Builder {
             command.push("-I".into());
             command.push(folder.into());
         }
+        if source.extension().is_some_and(|end| end == "cu") {
+            // Otherwise g++ takes it for a script of the linker.
+            command.extend(["-x", "c++"].map(OsString::from));
+        }
         command.push("-c".into());
         command.push(source.into());
         let name = source.file_stem().unwrap_or_default().to_string_lossy();

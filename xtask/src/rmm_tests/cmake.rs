@@ -23,11 +23,19 @@ pub(super) fn programs(text: &str) -> Vec<TestProgram> {
             ("", after)
         };
         let mut words = arguments.split_whitespace();
-        let name = words.next().unwrap_or_default().to_owned();
-        let sources: Vec<PathBuf> =
-            words.filter(|word| is_source(word)).map(PathBuf::from).collect();
-        if !sources.is_empty() {
-            programs.push(TestProgram { name, sources });
+        let mut program = TestProgram::new(words.next().unwrap_or_default(), Vec::new());
+        while let Some(word) = words.next() {
+            match word {
+                "LINK_DRIVER" => program.links_driver = true,
+                "GPUS" => {
+                    program.gpus = words.next().and_then(|number| number.parse().ok()).unwrap_or(1);
+                }
+                word if is_source(word) => program.sources.push(PathBuf::from(word)),
+                _ => {}
+            }
+        }
+        if !program.sources.is_empty() {
+            programs.push(program);
         }
         rest = tail;
     }
@@ -50,31 +58,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_files_are_read_and_options_are_not() {
+    fn names_files_and_needs_are_read() {
         let text = "\
 function(ConfigureTestInternal TEST_NAME)
   add_executable(${TEST_NAME} ${ARGN}) # the files
 endfunction()
 # ConfigureTest(OLD_TEST old.cpp)
-ConfigureTest(POOL_MR_TEST mr/pool_mr_tests.cpp GPUS 1 PERCENT 60)
+ConfigureTest(POOL_MR_TEST mr/pool_mr_tests.cpp GPUS 2 PERCENT 60)
 configuretest(
   TWO_TEST
   one.cpp # first
   two.cu)
 if(BUILD_MORE)
-  ConfigureTest(MORE_TEST more.cpp CUDART SHARED)
+  ConfigureTest(MORE_TEST more.cpp CUDART SHARED LINK_DRIVER)
 endif()
 ";
         let found: Vec<String> = programs(text)
             .into_iter()
-            .map(|program| format!("{} {:?}", program.name, program.sources))
+            .map(|TestProgram { name, sources, gpus, links_driver }| {
+                format!("{name} {sources:?} {gpus} {links_driver}")
+            })
             .collect();
         assert_eq!(
             found,
             [
-                r#"POOL_MR_TEST ["mr/pool_mr_tests.cpp"]"#,
-                r#"TWO_TEST ["one.cpp", "two.cu"]"#,
-                r#"MORE_TEST ["more.cpp"]"#,
+                r#"POOL_MR_TEST ["mr/pool_mr_tests.cpp"] 2 false"#,
+                r#"TWO_TEST ["one.cpp", "two.cu"] 1 false"#,
+                r#"MORE_TEST ["more.cpp"] 1 true"#,
             ]
         );
     }

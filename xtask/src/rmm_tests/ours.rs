@@ -41,10 +41,6 @@ type Variable = (&'static str, String);
 /// The stack that lies behind a table of C functions.
 const CALLBACK: &str = "callback";
 
-/// Those that need a device that accesses the host's pageable memory, and how it is asked for.
-const NEED_PAGEABLE_ACCESS: [&str; 2] = ["system", "sam-headroom"];
-const PAGEABLE_ACCESS: (&str, &str) = ("RMM_SIM_ATTRIBUTES", "PAGEABLE_MEMORY_ACCESS=1");
-
 /// The resources that are tested: a name and a specification.
 fn resources() -> impl Iterator<Item = (&'static str, String)> {
     let specs = [RESOURCES, VARIANTS, ADAPTORS].into_iter().flatten();
@@ -153,10 +149,6 @@ fn tested_in(place: Place) -> Vec<(&'static str, Vec<Variable>)> {
         if name == CALLBACK {
             variables.push(("RMM_RS_TESTED_CALLBACK", "1".to_owned()));
         }
-        if NEED_PAGEABLE_ACCESS.contains(&name) {
-            let (variable, value) = PAGEABLE_ACCESS;
-            variables.push((variable, value.to_owned()));
-        }
         (name, variables)
     };
     resources().map(variables).collect()
@@ -170,6 +162,7 @@ fn jobs_of(place: Place, tests: usize, program: &Path) -> impl Iterator<Item = J
         program: program.to_path_buf(),
         is_plain: false,
         environment,
+        devices: 1,
         tests,
     })
 }
@@ -210,22 +203,19 @@ mod tests {
         let all: Vec<(&str, String)> = resources().collect();
         assert!(all.iter().all(|(_, spec)| !spec.contains('{')), "{all:?}");
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        for name in
-            ["pool", "arena", "fixed-size", "binning", CALLBACK].iter().chain(&NEED_PAGEABLE_ACCESS)
-        {
-            assert!(names.contains(name), "{name}");
+        for name in ["pool", "arena", "fixed-size", "binning", CALLBACK, "system"] {
+            assert!(names.contains(&name), "{name}");
         }
     }
 
     #[test]
-    fn what_a_resource_needs_is_told_by_the_environment() {
+    fn the_callback_is_asked_for_by_the_environment() {
         let jobs: Vec<Job> = jobs_of(Place::Alone, 29, Path::new("/p")).collect();
         let with = |variable: &str| -> Vec<&str> {
             let has = |job: &&Job| job.environment.iter().any(|(name, _)| *name == variable);
             jobs.iter().filter(has).map(|job| job.name.as_str()).collect()
         };
         assert_eq!(with("RMM_RS_TESTED_CALLBACK"), [CALLBACK]);
-        assert_eq!(with("RMM_SIM_ATTRIBUTES"), NEED_PAGEABLE_ACCESS);
     }
 
     #[test]

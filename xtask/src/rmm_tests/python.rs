@@ -23,7 +23,7 @@ use super::cache::digest_of;
 use super::libraries::{self, take_reports};
 use super::result::{Over, Row, State};
 use super::run_jobs::in_parallel;
-use super::run_program::library_path;
+use super::run_program::{attributes, library_path};
 use super::violations;
 use crate::error::Result;
 
@@ -50,11 +50,6 @@ const FORGOTTEN: [&str; 9] = [
     "RMM_DRIVER",
     "RMM_LOG_FILE",
 ];
-
-/// The variable with attributes of the software device, and their values unless it is set: access
-/// to pageable memory for the tests of system memory, and pools that can be exported.
-const ATTRIBUTES: (&str, &str) =
-    ("RMM_SIM_ATTRIBUTES", "PAGEABLE_MEMORY_ACCESS=1 MEMPOOL_SUPPORTED_HANDLE_TYPES=1");
 
 /// Runs the tests of a checkout.
 ///
@@ -148,13 +143,11 @@ impl Session<'_> {
             ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
         ]);
         if let Some(library) = &self.library {
-            let (attributes, default) = ATTRIBUTES;
-            let value = std::env::var(attributes).unwrap_or_else(|_| default.to_owned());
             environment.extend([
                 library_path(&[library]),
                 ("RMM_SIM_REPORT", reports.display().to_string()),
-                ("RMM_SIM_DEVICES", self.args.devices.to_string()),
-                (attributes, value),
+                ("RMM_SIM_DEVICES", self.args.python_devices().to_string()),
+                attributes(),
             ]);
         }
         environment
@@ -188,7 +181,7 @@ mod tests {
             assert_eq!(arguments[arguments.len() - 3..][..2], ["-k", "pool"]);
             let environment = session.environment(Path::new("/reports"), Path::new("/root"));
             assert_eq!(environment["PYTHONPATH"], "/root/xtask/rmm-tests/python");
-            for name in ["LD_LIBRARY_PATH", "RMM_SIM_REPORT", ATTRIBUTES.0] {
+            for name in ["LD_LIBRARY_PATH", "RMM_SIM_REPORT", attributes().0] {
                 assert_eq!(environment.contains_key(name), library.is_some(), "{name}");
             }
         }

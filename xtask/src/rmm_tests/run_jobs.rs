@@ -8,7 +8,7 @@ use std::{fs, thread};
 use super::case::Case;
 use super::libraries::take_reports;
 use super::result::{Row, State};
-use super::run_program::{Program, library_path};
+use super::run_program::{Program, attributes, library_path};
 use super::session::{Job, Session};
 use super::violations;
 
@@ -53,8 +53,9 @@ fn run_job(session: &Session, job: &Job, index: usize) -> Row {
         [session.folder.as_path(), &session.libraries.folder, &session.wheels.logger_folder()];
     let mut environment = vec![
         library_path(&libraries),
+        attributes(),
         ("RMM_SIM_REPORT", reports.display().to_string()),
-        ("RMM_SIM_DEVICES", session.devices.to_string()),
+        ("RMM_SIM_DEVICES", session.devices.unwrap_or(job.devices).to_string()),
     ];
     environment.extend(job.environment.iter().cloned());
     let program = Program {

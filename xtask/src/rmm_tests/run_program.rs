@@ -114,6 +114,18 @@ impl Program {
     }
 }
 
+/// The attributes of the software device, unless the variable is set: access to pageable memory for
+/// the tests of system memory, pools that can be exported, and a decompression engine, which the
+/// device has not by itself.
+const ATTRIBUTES: &str =
+    "PAGEABLE_MEMORY_ACCESS=1 MEMPOOL_SUPPORTED_HANDLE_TYPES=1 MEM_DECOMPRESS_ALGORITHM_MASK=1";
+
+/// The variable with the attributes of the software device.
+pub(super) fn attributes() -> (&'static str, String) {
+    let variable = "RMM_SIM_ATTRIBUTES";
+    (variable, std::env::var(variable).unwrap_or_else(|_| ATTRIBUTES.to_owned()))
+}
+
 /// The variables that let a program find libraries in these folders before all others.
 pub(super) fn library_path(folders: &[&Path]) -> (&'static str, String) {
     let others = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();

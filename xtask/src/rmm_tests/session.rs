@@ -36,7 +36,8 @@ pub(super) struct Session {
     /// Where programs and the library of the checkout go.
     pub(super) folder: PathBuf,
     pub(super) limit: Duration,
-    pub(super) devices: u32,
+    /// How many devices all programs see, if the user says so.
+    pub(super) devices: Option<u32>,
 }
 
 /// A program that was built, and what its runs are called.
@@ -47,6 +48,8 @@ pub(super) struct Job {
     pub(super) program: PathBuf,
     pub(super) is_plain: bool,
     pub(super) environment: Vec<(&'static str, String)>,
+    /// How many devices it sees, unless the user says so.
+    pub(super) devices: u32,
     /// How many tests must have a result, if that is known.
     pub(super) tests: usize,
 }
@@ -121,7 +124,7 @@ impl Session {
         let tests = self.checkout.tests();
         let mut wanted = Vec::new();
         for program in programs {
-            if let Some(device) = program.device_code() {
+            if let Some(device) = program.device_code(&tests)? {
                 let reason = format!("{} needs nvcc", device.display());
                 rows.push(not_run(&program.name, reason));
             } else {
@@ -158,11 +161,9 @@ impl Session {
             }
             let objects: Vec<PathBuf> =
                 program.sources.iter().map(|source| calls[source].output.clone()).collect();
-            links.push(self.link_program(
-                &self.folder.join("programs").join(&program.name),
-                &objects,
-                &[],
-            ));
+            let driver: &[&str] = if program.links_driver { &["cuda"] } else { &[] };
+            let output = self.folder.join("programs").join(&program.name);
+            links.push(self.link_program(&output, &objects, driver));
             built.push(program);
         }
         for ((program, link), result) in
@@ -176,6 +177,7 @@ impl Session {
                     program: link.output.clone(),
                     is_plain: is_plain(&tests, program)?,
                     environment: Vec::new(),
+                    devices: program.gpus,
                     tests: 0,
                 }),
             }

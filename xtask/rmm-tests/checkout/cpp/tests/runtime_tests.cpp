@@ -121,6 +121,13 @@ TEST(RuntimeTest, PoolsTakeTheirProperties)
   ASSERT_EQ(cudaMemPoolDestroy(pool), cudaSuccess);
 }
 
+TEST(RuntimeTest, TheDriverIsLinked)
+{
+  int count{};
+  ASSERT_EQ(cuDeviceGetCount(&count), CUDA_SUCCESS);
+  EXPECT_EQ(count, rmm::get_num_cuda_devices());
+}
+
 TEST(RuntimeTest, DriverFunctionsAreFoundByName)
 {
   void* function{};
