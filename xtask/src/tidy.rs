@@ -2,6 +2,7 @@
 //!
 //! Each check is a function from plain data to findings, so that its tests can show it failing.
 
+mod figures;
 mod files;
 mod finding;
 mod layers;
@@ -68,6 +69,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     findings.extend(readme::missing(&text).into_iter().map(|command| {
         Finding::new("README.md", 1, format!("no ```sh block has the line `{command}`"))
     }));
+
+    findings.extend(figures::check(&text, |path| fs::read_to_string(root.join(path)).ok()));
 
     for finding in &findings {
         eprintln!("{finding}");
