@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "documentation",
         cargo().args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings"),
     );
-    add_readme_steps(&root, &mut steps);
+    add_readme_steps(&root, without_rmm_tests.as_deref(), &mut steps);
     if extent == Extent::All {
         add_models(&mut steps, &root);
         add_rmm_tests(&mut steps, &root, without_rmm_tests);
@@ -147,23 +147,35 @@ fn has_cuda_headers() -> bool {
         .any(|path| Path::new(&path).join("include/cuda.h").is_file())
 }
 
-/// Runs the commands of README.md, other than the tests, which have run by now.
-fn add_readme_steps(root: &Path, steps: &mut Steps) {
+/// Runs the commands of README.md, other than the tests, which have run by now. The pages for each
+/// language begin with lines of it.
+fn add_readme_steps(root: &Path, without_cuda: Option<&str>, steps: &mut Steps) {
     let mut commands = Vec::new();
-    steps.check("README.md names the commands that it should", || {
+    steps.check("README.md", || {
         let text = fs::read_to_string(root.join("README.md")).context("README.md")?;
         commands = readme::commands(&text);
-        match readme::missing(&text).as_slice() {
-            [] => Ok(()),
-            missing => {
-                Err(format!("no ```sh block of README.md has `{}`", missing.join("` or `")).into())
+        Ok(())
+    });
+    commands.retain(|command| command.text != readme::TESTS);
+    // With the environment that the Python package was tested in.
+    let python = python::folder_of_programs(root);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(python.iter().cloned().chain(env::split_paths(&path)));
+    for command in commands {
+        let name = format!("README.md:{}", command.line);
+        let is_of = |words: [&str; 2]| words.iter().any(|word| command.text.contains(word));
+        match without_cuda {
+            Some(why) if is_of(["g++", "nvidia-cuda"]) => steps.skip(name, why),
+            _ if python.is_none() && is_of(["python ", "maturin"]) => {
+                steps.skip(name, "there is no environment of the Python package");
+            }
+            _ => {
+                // Exactly as a person types it, by a shell, from the top folder.
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &command.text]).current_dir(root);
+                shell.envs(path.as_ref().ok().map(|path| ("PATH", path)));
+                steps.run(name, &mut shell);
             }
         }
-    });
-    for command in commands.iter().filter(|command| command.text.starts_with("cargo run")) {
-        // Exactly as a person types it, by a shell, from the top folder.
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &command.text]).current_dir(root);
-        steps.run(format!("README.md:{}", command.line), &mut shell);
     }
 }

@@ -134,6 +134,13 @@ pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
     Ok(interpreter)
 }
 
+/// The folder with the programs of the environment that [`build_environment`] makes for `python3`,
+/// if it is there.
+pub(crate) fn folder_of_programs(root: &Path) -> Option<PathBuf> {
+    let tag = output(Command::new("python3").args(["-c", TAG])).ok()?;
+    Some(root.join("target/python").join(tag).join("bin")).filter(|folder| folder.is_dir())
+}
+
 /// The interpreter of an environment in a folder, which is made if it is not there.
 ///
 /// # Errors

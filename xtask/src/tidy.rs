@@ -70,6 +70,13 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         Finding::new("README.md", 1, format!("no ```sh block has the line `{command}`"))
     }));
 
+    for page in readme::PAGES {
+        let here = fs::read_to_string(root.join(page)).unwrap_or_default();
+        findings.extend(readme::missing_of_page(&text, &here).into_iter().map(|command| {
+            let what = format!("README.md has no line `{}`", command.text);
+            Finding::new(page, command.line, what)
+        }));
+    }
     findings.extend(figures::check(&text, |path| fs::read_to_string(root.join(path)).ok()));
 
     for finding in &findings {

@@ -327,6 +327,8 @@ fn programs_of_the_guide() -> Vec<String> {
 fn the_programs_of_the_guide_run() {
     let programs = programs_of_the_guide();
     assert_eq!(programs.len(), 3);
+    let first = fs::read_to_string(of_tests("first")).expect("it is there");
+    assert_eq!(programs[0], first, "docs/cpp.md prints another program than tests/cpp/first.cpp");
     for program in programs {
         // Those with RMM's containers need the CUDA runtime: they are compiled only.
         let uses_rmm = program.contains("#include <rmm/");

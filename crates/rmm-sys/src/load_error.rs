@@ -66,7 +66,8 @@ impl fmt::Display for LoadError {
             LoadErrorKind::Library { reason } => write!(
                 f,
                 "no CUDA driver: {library} could not be loaded ({reason}); install NVIDIA's driver, or set \
-                 {LIBRARY_VARIABLE} to the path of its library"
+                 {LIBRARY_VARIABLE} to the path of its library; without a GPU, to that of the software device, \
+                 `librmm_sim_driver.so`"
             ),
             LoadErrorKind::Symbol { name, since } => {
                 f.write_str("the CUDA driver")?;

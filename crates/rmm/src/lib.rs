@@ -25,6 +25,10 @@
 //! # }
 //! ```
 //!
+//! The driver is found when it is first needed. Without a GPU a program runs on the software
+//! device, a library in the driver's place: `cargo build --release -p rmm-sim-driver` in a
+//! checkout, and `RMM_CUDA_LIBRARY=target/release/librmm_sim_driver.so` in its environment.
+//!
 //! # Containers
 //!
 //! [`DeviceBuffer`] holds bytes, [`DeviceUVector`] elements of a [`Pod`](bytemuck::Pod) type, and
