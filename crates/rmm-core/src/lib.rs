@@ -64,7 +64,8 @@ mod context;
 pub mod copy;
 mod device;
 mod driver;
-mod driver_pools;
+#[doc(hidden)]
+pub mod driver_pools;
 mod erased;
 mod error;
 mod event;
@@ -99,8 +100,6 @@ pub use device::{Device, DeviceGuard, MemoryInfo};
 #[doc(hidden)]
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
-#[doc(hidden)]
-pub use driver_pools::{describe_driver_pools, synchronize_unless_captured};
 pub use erased::{
     AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
@@ -109,6 +108,7 @@ pub use erased::{
 pub use error::{Error, ErrorKind};
 pub use event::CudaEvent;
 pub use exit::process_is_exiting;
+pub use limit_id::LimitId;
 pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
 pub use memory_resource::{AnyContext, MemoryResource, StreamContext};
 pub use oom::{OomReason, PendingBytes, PoolUsage};

@@ -2,10 +2,11 @@
 
 use std::alloc::Layout;
 
+use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::siblings::{allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request, Resource, StreamRef,
-    SyncResource, check, describe_driver_pools, driver_for_drop,
+    SyncResource, check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 

@@ -8,10 +8,11 @@ use std::alloc::Layout;
 use std::fmt;
 use std::sync::Arc;
 
+use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::siblings::{allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Request,
-    Resource, StreamRef, SyncResource, describe_driver_pools, process_is_exiting,
+    Resource, StreamRef, SyncResource, process_is_exiting,
 };
 
 pub use builder::VirtualMemoryResourceBuilder;
