@@ -24,9 +24,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
-    MemoryKind, PoolUsage, Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource,
-    TrimmableResource, fork, process_is_exiting,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
+    MemoryCaps, MemoryKind, PoolUsage, Property, PropertyWithValue, Request, Resource, StreamRef,
+    SyncResource, TrimmableResource, fork, process_is_exiting,
 };
 
 use crate::PoolMemoryResource;
@@ -187,6 +187,19 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     /// [`PoolMemoryResource::trim_blocking`] does.
     pub fn trim_blocking(&self, keep: u64) -> u64 {
         self.inner.trim_to_blocking(keep)
+    }
+
+    /// Changes the maximum size, or lifts it: [`PoolMemoryResource::set_maximum_size`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_maximum_size(&self, bytes: impl Into<Option<u64>>) -> Result<(), Error> {
+        self.inner.pool.set_maximum_size(bytes)
+    }
+
+    /// The identity of the resource in errors and remedies: [`Error::limit_id`].
+    pub fn limit_id(&self) -> LimitId {
+        self.inner.pool.limit_id()
     }
 
     /// Makes memory that was freed on captured streams available again, as

@@ -3,8 +3,9 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
-    MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource,
+    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
+    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
+    SyncResource,
 };
 
 use crate::pool::{CachePolicy, padded_size};
@@ -168,6 +169,19 @@ impl<U: SyncResource> FixedSizeMemoryResource<U> {
     /// [`PoolMemoryResource::trim_blocking`] does.
     pub fn trim_blocking(&self, keep: u64) -> u64 {
         self.pool.trim_blocking(keep)
+    }
+
+    /// Changes the maximum size, or lifts it: [`PoolMemoryResource::set_maximum_size`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_maximum_size(&self, bytes: impl Into<Option<u64>>) -> Result<(), Error> {
+        self.pool.set_maximum_size(bytes)
+    }
+
+    /// The identity of the resource in errors and remedies: [`Error::limit_id`].
+    pub fn limit_id(&self) -> LimitId {
+        self.pool.limit_id()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_core::siblings::{LimitId, Others, allocate_with};
 use rmm_core::{
@@ -20,7 +21,7 @@ adaptor! {
     ///
     /// Each block counts with its size rounded up to an alignment, 256 bytes unless
     /// [chosen](Self::with_alignment) otherwise, from before upstream allocates it until after
-    /// upstream has freed it, so upstream never has more than the limit allocated. A request that
+    /// upstream has freed it, so no request brings upstream above the limit. A request that
     /// exceeds the limit does not reach upstream and never counts. One that fits counts while
     /// upstream allocates it, even if upstream then fails.
     ///
@@ -59,13 +60,13 @@ adaptor! {
 }
 
 /// # Invariant
-/// `used` is the sum of the padded sizes of live blocks and of requests in flight, and is at most
-/// the limit.
+/// `used` is the sum of the padded sizes of live blocks and of requests in flight, and no request
+/// brings it above the limit.
 struct Limit {
     /// Owned by the thread that may update `used` exclusively.
     first: FirstThreadCell<()>,
     used: Counter,
-    most: u64,
+    most: AtomicU64,
     /// A power of two.
     alignment: usize,
     id: LimitId,
@@ -99,7 +100,39 @@ impl<U> LimitingResourceAdaptor<U> {
     /// The limit in bytes.
     #[doc(alias = "get_allocation_limit")]
     pub fn allocation_limit(&self) -> u64 {
-        self.inner.layer.most
+        self.inner.layer.most()
+    }
+
+    /// Changes the limit. If more is in use than the new one allows, requests fail until enough is
+    /// freed.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::LimitingResourceAdaptor;
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let limited = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 4096);
+    /// let layout = Layout::from_size_align(8192, 256)?;
+    /// let error = limited.allocate_sync(layout).unwrap_err();
+    /// assert_eq!(error.limit_id(), Some(limited.limit_id()));
+    /// limited.set_allocation_limit(8192);
+    /// let block = limited.allocate_sync(layout)?;
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { limited.deallocate_sync(block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_allocation_limit(&self, bytes: u64) {
+        self.inner.layer.most.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The identity of the limit in errors and remedies: [`Error::limit_id`].
+    pub fn limit_id(&self) -> LimitId {
+        self.inner.layer.id
     }
 }
 
@@ -107,7 +140,7 @@ impl fmt::Debug for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { first: _, used, most, alignment, id: _ } = self;
         let mut fields = f.debug_struct("Limit");
-        fields.field("allocated", &used.get()).field("limit", most);
+        fields.field("allocated", &used.get()).field("limit", &most.load(Ordering::Relaxed));
         fields.field("alignment", alignment).finish()
     }
 }
@@ -115,7 +148,12 @@ impl fmt::Debug for Limit {
 impl Limit {
     fn new(most: u64, alignment: usize) -> Self {
         let (first, used) = (FirstThreadCell::default(), Counter::default());
-        Self { first, used, most, alignment, id: LimitId::new() }
+        Self { first, used, most: AtomicU64::new(most), alignment, id: LimitId::new() }
+    }
+
+    #[inline]
+    fn most(&self) -> u64 {
+        self.most.load(Ordering::Relaxed)
     }
 
     /// The bytes that a block counts as.
@@ -127,7 +165,7 @@ impl Limit {
     /// The count with a block, if that fits.
     #[inline]
     fn with(&self, used: u64, padded: u64) -> Option<u64> {
-        used.checked_add(padded).filter(|&sum| sum <= self.most)
+        used.checked_add(padded).filter(|&sum| sum <= self.most())
     }
 
     /// Adds a block to the count if it fits; otherwise returns the current count.
@@ -161,18 +199,19 @@ impl Limit {
 
     #[cold]
     fn refusal(&self, used: u64, layout: Layout, stream: Option<StreamRef<'_>>) -> Error {
-        let left = self.most - used;
+        let most = self.most();
+        let left = most.saturating_sub(used);
         let usage = PoolUsage::new(used, used)
             .with_largest_free(left)
-            .with_limit(self.most)
+            .with_limit(most)
             .with_reason(OomReason::Exhausted);
-        let [in_use, limit, counts] = [used, self.most, self.padded(layout)].map(format_bytes);
+        let [in_use, limit, counts] = [used, most, self.padded(layout)].map(format_bytes);
         let message =
             format!("{in_use} of the limit of {limit} are in use, and this counts as {counts}");
         let error = Error::out_of_memory(NAME).with_layout(layout);
         let error = error.with_usage(usage).with_message(message).with_limit_id(self.id);
-        let lacking = self.padded(layout).saturating_sub(left);
-        let error = error.with_remedies(vec![Remedy::raise_limit(NAME, lacking)]);
+        let lacking = self.padded(layout).saturating_add(used).saturating_sub(most);
+        let error = error.with_remedies(vec![Remedy::raise_limit(NAME, self.id, lacking)]);
         match stream {
             Some(stream) => error.with_stream(stream.id()),
             None => error,
@@ -263,6 +302,6 @@ unsafe impl Layer for Limit {
     }
 
     fn describe(&self, description: &mut Description) {
-        description.bytes("allocated", self.used.get()).bytes("limit", self.most);
+        description.bytes("allocated", self.used.get()).bytes("limit", self.most());
     }
 }

@@ -48,7 +48,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use rmm_core::{
-    AnyResource, Context, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue,
+    AnyResource, Context, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
     MemoryCaps, MemoryKind, PendingBytes, Property, PropertyWithValue, Request, Resource,
     StreamRef, SyncResource, TrimmableResource,
 };
@@ -56,6 +56,7 @@ use rmm_core::{
 use self::core::PoolCore;
 pub(crate) use self::core::padded_size;
 pub use builder::PoolMemoryResourceBuilder;
+use builder::usable_maximum;
 pub(crate) use caches::CachePolicy;
 
 pub(crate) use hash::BuildIdHasher;
@@ -386,7 +387,53 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// The most bytes that the pool may reserve, if a limit was set.
     pub fn maximum_size(&self) -> Option<u64> {
-        Some(self.inner.core.growth.hard_limit).filter(|&limit| limit != u64::MAX)
+        Some(self.inner.core.hard_limit()).filter(|&limit| limit != u64::MAX)
+    }
+
+    /// Changes the [maximum size](PoolMemoryResourceBuilder::maximum_size), or lifts it. Requests
+    /// from now on, and those that are waiting, get memory up to the new one. If more is held
+    /// already, it stays, and what is freed of it serves requests: [`trim`](Self::trim) returns it.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{RemedyAction, SyncResource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = pool.maximum_size(4 << 20).build()?;
+    /// let layout = Layout::from_size_align(6 << 20, 256)?;
+    /// let error = pool.allocate_sync(layout).unwrap_err();
+    /// let remedy = error.remedies()[0];
+    /// let RemedyAction::RaiseLimit { limit, .. } = remedy.action else { unreachable!() };
+    /// if limit == pool.limit_id() {
+    ///     pool.set_maximum_size((4 << 20) + remedy.bytes)?;
+    /// }
+    /// let block = pool.allocate_sync(layout)?;
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { pool.deallocate_sync(block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is no multiple of
+    /// 256, or has no room for a page of upstream.
+    #[doc(alias = "maximum_pool_size")]
+    pub fn set_maximum_size(&self, bytes: impl Into<Option<u64>>) -> Result<(), Error> {
+        let core = &self.inner.core;
+        let usable =
+            |maximum| usable_maximum(core.name, maximum, core.growth.block, core.growth.page);
+        core.set_hard_limit(bytes.into().map_or(Ok(u64::MAX), usable)?);
+        Ok(())
+    }
+
+    /// The identity of the pool in errors and remedies: [`Error::limit_id`].
+    pub fn limit_id(&self) -> LimitId {
+        self.inner.core.siblings.id()
     }
 }
 

@@ -37,6 +37,8 @@ mod fixtures;
 mod fragmentation;
 #[path = "suite/harness.rs"]
 mod harness;
+#[path = "suite/limits.rs"]
+mod limits;
 #[path = "suite/logging.rs"]
 mod logging;
 #[path = "suite/lost_context.rs"]

@@ -134,7 +134,8 @@
 #define RMM_RS_REMEDY_TRIM 2
 
 /**
- * Raise the limit of the resource of this name.
+ * Raise the limit of the resource of this name, whose identity is `limit_id`:
+ * `rmm_rs_pool_set_maximum_size` or `rmm_rs_limiting_set_limit`.
  */
 #define RMM_RS_REMEDY_RAISE_LIMIT 3
 
@@ -490,6 +491,10 @@ typedef struct rmm_rs_remedy {
    * The name of the stream or resource, cut off where it does not fit. Ends with a zero byte.
    */
   char name[48];
+  /**
+   * Whose limit to raise, as `rmm_rs_resource_limit_id` has it; 0 for other actions.
+   */
+  uint64_t limit_id;
 } rmm_rs_remedy;
 
 /**
@@ -561,6 +566,12 @@ extern "C" {
 rmm_rs_status rmm_rs_limiting_new(const struct rmm_rs_resource *upstream,
                                   uint64_t limit,
                                   const struct rmm_rs_resource **out);
+
+/**
+ * Changes the limit of such an adaptor, or of the first one below the resource. If more is in use,
+ * requests fail until enough is freed.
+ */
+rmm_rs_status rmm_rs_limiting_set_limit(const struct rmm_rs_resource *resource, uint64_t limit);
 
 /**
  * Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of
@@ -898,6 +909,12 @@ rmm_rs_status rmm_rs_pool_reserved_bytes(const struct rmm_rs_resource *resource,
 rmm_rs_status rmm_rs_pool_maximum_size(const struct rmm_rs_resource *resource, uint64_t *out);
 
 /**
+ * Changes the most bytes that the pool, or the first one below the resource, may reserve:
+ * `UINT64_MAX` lifts the limit. What it holds beyond stays until it is trimmed.
+ */
+rmm_rs_status rmm_rs_pool_set_maximum_size(const struct rmm_rs_resource *resource, uint64_t bytes);
+
+/**
  * As `rmm_rs_resource_trim`, for the pool alone, or the first one below the resource.
  */
 rmm_rs_status rmm_rs_pool_trim(const struct rmm_rs_resource *resource,
@@ -961,6 +978,13 @@ rmm_rs_status rmm_rs_set_per_device_resource(int32_t device,
  * Source: `rmm::mr::reset_per_device_resource`.
  */
 rmm_rs_status rmm_rs_reset_per_device_resource(int32_t device);
+
+/**
+ * Stores the identity of the limit of the resource, or of the first one below that has one: a
+ * pool, an arena, blocks of a fixed size, or a limiting adaptor. No other of the process has the
+ * same, now or later.
+ */
+rmm_rs_status rmm_rs_resource_limit_id(const struct rmm_rs_resource *resource, uint64_t *out);
 
 /**
  * How many remedies the calling thread's last failure has: 0 if the library knows of none.

@@ -11,6 +11,8 @@ use rmm_adaptors::{
 use rmm_core::AnyResource;
 
 use crate::failure::Failure;
+use crate::find::with_adaptor;
+use crate::guard;
 use crate::resource::{self, Resource, borrow};
 use crate::status::Status;
 use crate::text;
@@ -43,6 +45,22 @@ pub unsafe extern "C" fn rmm_rs_limiting_new(
     let build = |upstream| Ok(AnyResource::new(LimitingResourceAdaptor::new(upstream, limit)));
     // SAFETY: the crate's contract.
     unsafe { over(upstream, out, build) }
+}
+
+/// Changes the limit of such an adaptor, or of the first one below the resource. If more is in use,
+/// requests fail until enough is freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_limiting_set_limit(
+    resource: *const Resource,
+    limit: u64,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
+            adaptor.set_allocation_limit(limit);
+        })
+    })
 }
 
 /// Makes an adaptor that aligns requests of `threshold` bytes and more to `alignment`, a power of

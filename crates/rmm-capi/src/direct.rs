@@ -94,6 +94,12 @@ impl Direct {
         on_pool!(self, |pool| pool.maximum_size().unwrap_or(RMM_RS_UNKNOWN))
     }
 
+    /// [`RMM_RS_UNKNOWN`] lifts the limit.
+    pub(crate) fn set_maximum_size(&self, bytes: u64) -> Option<Result<(), Error>> {
+        let most = Some(bytes).filter(|&bytes| bytes != RMM_RS_UNKNOWN);
+        on_pool!(self, |pool| pool.set_maximum_size(most))
+    }
+
     pub(crate) fn trim(&self, keep: u64) -> Option<u64> {
         on_pool!(self, |pool| pool.trim(keep))
     }

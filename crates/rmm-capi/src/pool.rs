@@ -274,6 +274,20 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
     })
 }
 
+/// Changes the most bytes that the pool, or the first one below the resource, may reserve:
+/// `UINT64_MAX` lifts the limit. What it holds beyond stays until it is trimmed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_pool_set_maximum_size(
+    resource: *const Resource,
+    bytes: u64,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        Ok(asked(resource, |pool| pool.set_maximum_size(bytes))??)
+    })
+}
+
 /// As `rmm_rs_resource_trim`, for the pool alone, or the first one below the resource.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_trim(

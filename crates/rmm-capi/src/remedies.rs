@@ -2,19 +2,23 @@
 
 use std::ffi::c_char;
 
-use rmm_core::{Remedy, RemedyAction};
+use rmm_core::{Introspect, LimitId, Remedy, RemedyAction};
 
 use crate::failure::Failure;
-use crate::guard;
+use crate::library::clear_number;
+use crate::pool::store;
+use crate::resource::{Resource, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
 use crate::text;
+use crate::{find, guard};
 
 /// Synchronize the stream of this name, or the device if the name is empty, and repeat the request.
 pub const RMM_RS_REMEDY_WAIT: u32 = 1;
 /// Trim the suballocator of this name, with a wait: `rmm_rs_resource_trim_blocking`.
 pub const RMM_RS_REMEDY_TRIM: u32 = 2;
-/// Raise the limit of the resource of this name.
+/// Raise the limit of the resource of this name, whose identity is `limit_id`:
+/// `rmm_rs_pool_set_maximum_size` or `rmm_rs_limiting_set_limit`.
 pub const RMM_RS_REMEDY_RAISE_LIMIT: u32 = 3;
 
 /// One thing that would make memory available to a request that failed.
@@ -34,6 +38,8 @@ pub struct RemedyDetail {
     pub price_ns: u64,
     /// The name of the stream or resource, cut off where it does not fit. Ends with a zero byte.
     pub name: [c_char; 48],
+    /// Whose limit to raise, as `rmm_rs_resource_limit_id` has it; 0 for other actions.
+    pub limit_id: u64,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
@@ -45,8 +51,14 @@ fn detail_of(remedy: &Remedy) -> RemedyDetail {
             (RMM_RS_REMEDY_WAIT, stream.map(|stream| stream.to_string()).unwrap_or_default())
         }
         RemedyAction::TrimSibling { resource } => (RMM_RS_REMEDY_TRIM, resource.to_owned()),
-        RemedyAction::RaiseLimit { resource } => (RMM_RS_REMEDY_RAISE_LIMIT, resource.to_owned()),
+        RemedyAction::RaiseLimit { resource, .. } => {
+            (RMM_RS_REMEDY_RAISE_LIMIT, resource.to_owned())
+        }
         _ => (0, remedy.to_string()),
+    };
+    let limit_id = match remedy.action {
+        RemedyAction::RaiseLimit { limit, .. } => limit.get(),
+        _ => 0,
     };
     let mut name = [0; 48];
     // SAFETY: the buffer has as many bytes.
@@ -58,7 +70,28 @@ fn detail_of(remedy: &Remedy) -> RemedyDetail {
         bytes: remedy.bytes,
         price_ns: u64::try_from(remedy.price.as_nanos()).unwrap_or(u64::MAX),
         name,
+        limit_id,
     }
+}
+
+/// Stores the identity of the limit of the resource, or of the first one below that has one: a
+/// pool, an arena, blocks of a fixed size, or a limiting adaptor. No other of the process has the
+/// same, now or later.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_resource_limit_id(
+    resource: *const Resource,
+    out: *mut u64,
+) -> Status {
+    // SAFETY: the crate's contract.
+    unsafe { clear_number(out) };
+    guard::status(|| {
+        // SAFETY: the crate's contract.
+        let resource = unsafe { borrow(resource) }?;
+        let id = resource.any.stack().find_map(Introspect::request_value::<LimitId>);
+        let id = id.ok_or_else(|| find::none(resource, "has a limit"))?;
+        // SAFETY: the crate's contract.
+        unsafe { store(out, id.get()) }
+    })
 }
 
 /// How many remedies the calling thread's last failure has: 0 if the library knows of none.

@@ -250,8 +250,9 @@ impl Error {
         self
     }
 
-    /// Which limit has refused the request: that of a resource here or below.
-    #[doc(hidden)]
+    /// Which limit has refused the request, if one has: that of the resource called or of one
+    /// below. `PoolMemoryResource::limit_id` and `LimitingResourceAdaptor::limit_id` say whose it
+    /// is.
     pub fn limit_id(&self) -> Option<LimitId> {
         self.0.limit
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{PoolUsage, StreamId, format_bytes};
+use crate::{LimitId, PoolUsage, StreamId, format_bytes};
 
 /// One thing that would make memory available to a request that failed:
 /// [`Error::remedies`](crate::Error::remedies).
@@ -18,9 +18,11 @@ use crate::{PoolUsage, StreamId, format_bytes};
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).maximum_size(4 << 20);
-/// let error = pool.build()?.allocate_sync(Layout::from_size_align(6 << 20, 256)?).unwrap_err();
+/// let pool = pool.build()?;
+/// let error = pool.allocate_sync(Layout::from_size_align(6 << 20, 256)?).unwrap_err();
 /// let cheapest = error.remedies()[0];
-/// assert_eq!(cheapest.action, RemedyAction::RaiseLimit { resource: "pool" });
+/// let RemedyAction::RaiseLimit { resource, limit } = cheapest.action else { unreachable!() };
+/// assert_eq!((resource, limit), ("pool", pool.limit_id()));
 /// assert_eq!((cheapest.bytes, cheapest.is_enough), (2 << 20, true));
 /// assert_eq!(cheapest.to_string(), "raise the limit of pool by 2.0 MiB");
 /// # Ok(())
@@ -58,10 +60,13 @@ pub enum RemedyAction {
         /// Its name.
         resource: &'static str,
     },
-    /// Raise the limit of a resource: a pool's maximum size, or that of a limiting adaptor.
+    /// Raise the limit of a resource: a pool's (`set_maximum_size`), or a limiting adaptor's
+    /// (`set_allocation_limit`).
     RaiseLimit {
         /// Its name.
         resource: &'static str,
+        /// Its identity, as its `limit_id` method returns it.
+        limit: LimitId,
     },
 }
 
@@ -93,8 +98,8 @@ impl Remedy {
     }
 
     /// To raise a limit by `bytes` bytes, which is enough if the memory exists.
-    pub fn raise_limit(resource: &'static str, bytes: u64) -> Self {
-        let action = RemedyAction::RaiseLimit { resource };
+    pub fn raise_limit(resource: &'static str, limit: LimitId, bytes: u64) -> Self {
+        let action = RemedyAction::RaiseLimit { resource, limit };
         Self { action, bytes, is_enough: true, price: price_of_moving(bytes) }
     }
 }
@@ -110,7 +115,7 @@ impl fmt::Display for Remedy {
                 write!(f, "wait for the device ({bytes})")
             }
             RemedyAction::TrimSibling { resource } => write!(f, "trim {resource} ({bytes})"),
-            RemedyAction::RaiseLimit { resource } => {
+            RemedyAction::RaiseLimit { resource, .. } => {
                 write!(f, "raise the limit of {resource} by {bytes}")
             }
         }

@@ -103,7 +103,10 @@
     X(rmm_rs_pool_on_pressure)                     \
     X(rmm_rs_pressure_callback_release)            \
     X(rmm_rs_registered_resource_new)              \
-    X(rmm_rs_default_pool_new)
+    X(rmm_rs_default_pool_new)                     \
+    X(rmm_rs_pool_set_maximum_size)                \
+    X(rmm_rs_limiting_set_limit)                   \
+    X(rmm_rs_resource_limit_id)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -93,7 +93,9 @@ table! {
     reservation: rmm_rs_pool_reserve rmm_rs_reservation_remaining rmm_rs_reservation_release;
     pressure: rmm_rs_pool_on_pressure rmm_rs_pressure_callback_release;
     base: rmm_rs_registered_resource_new;
-    pool: rmm_rs_default_pool_new;
+    pool: rmm_rs_default_pool_new rmm_rs_pool_set_maximum_size;
+    adaptors: rmm_rs_limiting_set_limit;
+    remedies: rmm_rs_resource_limit_id;
 }
 
 /// The names of the table's functions, in their order.

@@ -40,6 +40,8 @@ use crate::sizes::Bytes;
 ///     freed.
 /// clear_blocks : bool
 ///     Not in RMM: whether each block is filled with zeros before the caller gets it.
+/// name : str, optional
+///     Not in RMM: what errors, remedies and descriptions call the pool; "pool" by default.
 #[derive(Debug)]
 #[pyclass(
     subclass,
@@ -128,7 +130,7 @@ impl PoolMemoryResource {
     #[new]
     #[pyo3(signature = (
         upstream_mr, initial_pool_size=None, maximum_pool_size=None, *, preset=None, release=None,
-        soft_maximum_size=None, release_after=None, clear_blocks=false
+        soft_maximum_size=None, release_after=None, clear_blocks=false, name=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
     fn py_new(
@@ -141,6 +143,7 @@ impl PoolMemoryResource {
         soft_maximum_size: Option<Bytes>,
         release_after: Option<f64>,
         clear_blocks: bool,
+        name: Option<&str>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let initial = initial_pool_size.map(|size| size.0);
         let (maximum, of_budget) = match maximum_pool_size {
@@ -163,6 +166,9 @@ impl PoolMemoryResource {
         let build = || {
             let mut builder = Pool::builder(upstream).initial_size(initial);
             builder = builder.clear_blocks(clear_blocks);
+            if let Some(name) = name {
+                builder = builder.name(name);
+            }
             if let Some(unused) = release_after {
                 builder = builder.release_after(unused);
             }
@@ -189,6 +195,24 @@ impl PoolMemoryResource {
     fn pool_size(&self, py: Python<'_>) -> PyResult<u64> {
         let engine = self.engine.get()?;
         Ok(py.detach(|| engine.reserved_bytes()))
+    }
+
+    /// Changes the most bytes that the pool may take from its upstream; `None` lifts the limit.
+    /// What it holds beyond stays until it is trimmed. Not in RMM.
+    fn set_maximum_pool_size(
+        &self,
+        py: Python<'_>,
+        maximum_pool_size: Option<Bytes>,
+    ) -> PyResult<()> {
+        let maximum = maximum_pool_size.map(|size| size.0);
+        check_sizes(None, maximum)?;
+        make(py, || self.engine.set_maximum_size(maximum))
+    }
+
+    /// The identity of the pool in the `remedies` of a `MemoryError`. Not in RMM.
+    #[getter]
+    fn limit_id(&self) -> u64 {
+        self.engine.limit_id().get()
     }
 
     /// Returns what `release` and `release_after` do not keep, as far as it is known to be unused:

@@ -15,6 +15,8 @@ use rmm_core::{Error, Remedy as Engine, RemedyAction};
 ///     Of the stream or the resource.
 /// nbytes : int
 ///     What it makes available; for a limit, by how much to raise it.
+/// limit_id : int or None
+///     Whose limit to raise, as the `limit_id` of a pool or a limiting adaptor has it.
 /// is_enough : bool
 ///     Whether that is enough for the request by itself, as far as bytes decide.
 /// price : float
@@ -30,6 +32,8 @@ pub(crate) struct Remedy {
     #[pyo3(get)]
     nbytes: u64,
     #[pyo3(get)]
+    limit_id: Option<u64>,
+    #[pyo3(get)]
     is_enough: bool,
     #[pyo3(get)]
     price: f64,
@@ -41,13 +45,18 @@ impl From<&Engine> for Remedy {
         let (action, name) = match remedy.action {
             RemedyAction::WaitForStream { stream } => ("wait", stream.map(|it| it.to_string())),
             RemedyAction::TrimSibling { resource } => ("trim", Some(resource.to_owned())),
-            RemedyAction::RaiseLimit { resource } => ("raise-limit", Some(resource.to_owned())),
+            RemedyAction::RaiseLimit { resource, .. } => ("raise-limit", Some(resource.to_owned())),
             _ => ("other", None),
+        };
+        let limit_id = match remedy.action {
+            RemedyAction::RaiseLimit { limit, .. } => Some(limit.get()),
+            _ => None,
         };
         Self {
             action,
             name,
             nbytes: remedy.bytes,
+            limit_id,
             is_enough: remedy.is_enough,
             price: remedy.price.as_secs_f64(),
             text: remedy.to_string(),

@@ -1,6 +1,8 @@
 //! Errors, and the details of out-of-memory errors.
 
-pub use rmm_core::{Error, ErrorKind, OomReason, PendingBytes, PoolUsage, Remedy, RemedyAction};
+pub use rmm_core::{
+    Error, ErrorKind, LimitId, OomReason, PendingBytes, PoolUsage, Remedy, RemedyAction,
+};
 pub use rmm_spec::SpecError;
 
 /// A result whose error is [`Error`], unless another is named.

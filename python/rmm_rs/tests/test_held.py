@@ -244,6 +244,26 @@ def test_an_error_says_what_would_help() -> None:
     assert refused(lambda: mr.CudaMemoryResource().allocate(1 << 50)) == []
 
 
+def test_the_limit_that_an_error_names_is_raised() -> None:
+    pool = cuda_pool(maximum_pool_size=4 * MIB, name="kv-cache")
+    limiting = mr.LimitingResourceAdaptor(pool, 2 * MIB)
+    first = refused(lambda: limiting.allocate(6 * MIB))[0]
+    assert (first.name, first.limit_id) == ("limiting", limiting.limit_id)
+    limiting.set_allocation_limit(2 * MIB + first.nbytes)
+    first = refused(lambda: limiting.allocate(6 * MIB))[0]
+    assert (first.name, first.limit_id) == ("kv-cache", pool.limit_id)
+    assert str(first) == "raise the limit of kv-cache by 2.0 MiB"
+    pool.set_maximum_pool_size(4 * MIB + first.nbytes)
+    buffer = rmm_rs.DeviceBuffer(size=6 * MIB, mr=limiting)
+    pool.set_maximum_pool_size("2MiB")
+    assert refused(lambda: pool.allocate(6 * MIB))
+    del buffer
+    pool.set_maximum_pool_size(None)
+    rmm_rs.DeviceBuffer(size=8 * MIB, mr=pool)
+    with pytest.raises(RuntimeError, match="multiple of 256"):
+        pool.set_maximum_pool_size(255)
+
+
 def test_a_callback_frees_what_a_request_lacks() -> None:
     pool = cuda_pool(maximum_pool_size=4 * MIB)
     cached = [rmm_rs.DeviceBuffer(size=3 * MIB, mr=pool)]

@@ -204,7 +204,7 @@ impl PoolCore {
             if for_graph { None } else { self.take_free(&mut state, stream, list, size) };
         // A capture that was not announced is found here at the latest: before the driver is asked
         // for more on the stream's behalf.
-        if free.is_none() && size <= self.growth.hard_limit {
+        if free.is_none() && size <= self.hard_limit().max(state.heap.reserved()) {
             for_graph |= asks_captured(stream)?;
         }
         // Blocks that wait for an event are within reach before the pool grows.

@@ -1,7 +1,8 @@
 //! Options for a pool.
 
 use std::alloc::Layout;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmm_core::siblings::Siblings;
@@ -30,6 +31,7 @@ use crate::sync::fence::Fences;
 #[expect(clippy::struct_excessive_bools, reason = "each is an option, off by default or not")]
 pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
+    name: &'static str,
     initial_size: u64,
     maximum_size: Option<u64>,
     budget: Option<Budget>,
@@ -49,6 +51,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     pub(super) fn new(upstream: U) -> Self {
         Self {
             upstream,
+            name: "pool",
             initial_size: 0,
             maximum_size: None,
             budget: None,
@@ -65,6 +68,32 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         }
     }
 
+    /// What errors, [remedies](rmm_core::Remedy), descriptions and logs call the pool; `pool` by
+    /// default. Pools may share a name. Each different one stays in host memory to the end of the
+    /// process.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).name("kv-cache");
+    /// let pool = pool.maximum_size(4 << 20).build()?;
+    /// let layout = Layout::from_size_align(6 << 20, 256)?;
+    /// let error = pool.allocate_sync(layout).unwrap_err();
+    /// assert_eq!(error.remedies()[0].to_string(), "raise the limit of kv-cache by 2.0 MiB");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(mut self, name: impl AsRef<str>) -> Self {
+        self.name = kept(name.as_ref());
+        self
+    }
+
     /// Bytes to allocate from upstream when the pool is built; 0 by default.
     #[doc(alias = "initial_pool_size")]
     pub fn initial_size(mut self, bytes: u64) -> Self {
@@ -73,7 +102,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     }
 
     /// Hard limit on the bytes allocated from upstream; none by default. Rounded down to whole
-    /// pages of upstream, as [`PoolMemoryResource::maximum_size`] then says.
+    /// pages of upstream, as [`PoolMemoryResource::maximum_size`] then says. It can be
+    /// [changed](PoolMemoryResource::set_maximum_size) later.
     #[doc(alias = "maximum_pool_size")]
     pub fn maximum_size(mut self, bytes: u64) -> Self {
         self.maximum_size = Some(bytes);
@@ -311,7 +341,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     where
         U: 'static,
     {
-        let pool = self.build_of("pool", None, CachePolicy::SizeClasses)?;
+        let name = self.name;
+        let pool = self.build_of(name, None, CachePolicy::SizeClasses)?;
         pool.announce();
         Ok(pool)
     }
@@ -329,6 +360,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     {
         let Self {
             upstream,
+            name: _,
             initial_size,
             maximum_size,
             budget,
@@ -348,17 +380,16 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         check_sizes(name, initial_size, limit, soft_maximum_size, growth)?;
         let page = granularity(&upstream);
         if let Some(maximum) = maximum_size {
-            check_room(name, maximum, block, page)?;
+            usable_maximum(name, maximum, block, page)?;
         }
         let hard = limit.map_or(u64::MAX, |maximum| maximum / page * page);
-        let unset = if preset == PoolPreset::Compact { 0 } else { hard };
-        let soft = soft_maximum_size.unwrap_or(unset).min(hard);
+        let unset = if preset == PoolPreset::Compact { 0 } else { u64::MAX };
+        let soft = soft_maximum_size.unwrap_or(unset);
         let context = Context::current()?;
         let contexts_below = contexts_of(&upstream, context);
         let mut growth = Growth {
             initial_size: 0,
             soft_limit: soft,
-            hard_limit: hard,
             policy: growth,
             preset,
             release,
@@ -375,6 +406,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         let settings = Settings {
             name,
             growth,
+            hard_limit: hard,
             cached,
             fences,
             checks_frees,
@@ -434,12 +466,8 @@ fn check_sizes(
         ("step's", step),
     ];
     for (what, size) in sizes {
-        if let Some(size) = size
-            && size % CUDA_ALLOCATION_ALIGNMENT as u64 != 0
-        {
-            let message =
-                format!("the {what} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}");
-            return Err(Error::invalid_argument(name, message));
+        if let Some(size) = size {
+            check_multiple(name, what, size)?;
         }
     }
     match maximum {
@@ -452,20 +480,43 @@ fn check_sizes(
     }
 }
 
-/// Checks that a maximum size has room for a page of upstream, or for the pages of a block if all
-/// are of one size; or is 0, which means that every request is refused.
+/// # Errors
+/// Invalid argument, if the size is no multiple of 256.
+fn check_multiple(name: &'static str, what: &str, size: u64) -> Result<(), Error> {
+    if size.is_multiple_of(CUDA_ALLOCATION_ALIGNMENT as u64) {
+        return Ok(());
+    }
+    let message = format!("the {what} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}");
+    Err(Error::invalid_argument(name, message))
+}
+
+/// The name, kept for the rest of the process, once for all pools that have it.
+fn kept(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into());
+    names.insert(name);
+    name
+}
+
+/// The whole pages of a maximum size, which has room for a page of upstream, or for the pages of a
+/// block if all are of one size; or is 0, which means that every request is refused.
 ///
 /// # Errors
 /// Invalid argument.
-fn check_room(
+pub(super) fn usable_maximum(
     name: &'static str,
     maximum: u64,
     block: Option<u64>,
     page: u64,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
+    check_multiple(name, "maximum", maximum)?;
     let least = block.unwrap_or(page).checked_next_multiple_of(page).unwrap_or(u64::MAX);
     if maximum == 0 || maximum >= least {
-        return Ok(());
+        return Ok(maximum / page * page);
     }
     let message = format!(
         "the maximum size, {maximum}, has room for nothing: upstream allocates multiples of \

@@ -36,6 +36,8 @@ pub(super) struct PoolCore {
     /// Signalled when a call to upstream has ended.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
+    /// The pool does not grow beyond this; it may hold more if the limit was lowered since.
+    hard_limit: AtomicU64,
     /// The resource's name, for messages.
     pub(super) name: &'static str,
     pub(super) annotator: Annotator,
@@ -72,6 +74,7 @@ pub(super) struct PoolCore {
 pub(super) struct Settings {
     pub(super) name: &'static str,
     pub(super) growth: Growth,
+    pub(super) hard_limit: u64,
     pub(super) cached: CachePolicy,
     pub(super) fences: Fences,
     pub(super) checks_frees: bool,
@@ -87,6 +90,7 @@ impl PoolCore {
         let Settings {
             name,
             growth,
+            hard_limit,
             cached,
             fences,
             checks_frees,
@@ -101,6 +105,7 @@ impl PoolCore {
             state: CachePadded(Mutex::new(PoolState::new())),
             settled: Condvar::new(),
             growth,
+            hard_limit: AtomicU64::new(hard_limit),
             name,
             annotator: Annotator::new(name),
             checks_frees,
@@ -120,6 +125,20 @@ impl PoolCore {
     /// and an allocator has to go on in `Drop`.
     pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
         fork::lock(&self.state.0)
+    }
+
+    /// The pool grows up to here.
+    pub(super) fn hard_limit(&self) -> u64 {
+        self.hard_limit.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_hard_limit(&self, bytes: u64) {
+        self.hard_limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The pool grows up to here rather than make a stream wait.
+    pub(super) fn soft_limit(&self) -> u64 {
+        self.growth.soft_limit.min(self.hard_limit())
     }
 
     /// The size of the block for a layout.

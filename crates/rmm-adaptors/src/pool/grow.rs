@@ -76,7 +76,7 @@ impl Session<'_> {
         request: Request<'_>,
     ) -> Result<NodeId, Option<Error>> {
         let core = self.core;
-        let hard_limit = core.growth.hard_limit;
+        let hard_limit = core.hard_limit();
         if let Some(upstream) = core.extendable(request.upstream)
             && could_extend(core, self, request, |_, _| true)
         {
@@ -118,7 +118,7 @@ impl Session<'_> {
             let peak = self.peak_with(size);
             let (most, limit_of_room) = match keep {
                 Keep::PeakUse => (growth.retain_target_extendable(peak), growth.retain_limit(peak)),
-                Keep::WithinLimit => (growth.hard_limit, growth.hard_limit),
+                Keep::WithinLimit => (limit, limit),
             };
             let may_grow = catch_unwind(AssertUnwindSafe(|| {
                 self.make_room(request, missing, most, limit_of_room);

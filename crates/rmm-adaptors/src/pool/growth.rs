@@ -34,10 +34,8 @@ const MOST: u64 = isize::MAX as u64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
     pub(super) initial_size: u64,
-    /// Up to here the pool grows before it makes a stream wait. Not above the hard limit.
+    /// Up to here the pool grows before it makes a stream wait, if the hard limit is not lower.
     pub(super) soft_limit: u64,
-    /// The pool never grows beyond this.
-    pub(super) hard_limit: u64,
     pub(super) policy: GrowthPolicy,
     pub(super) preset: PoolPreset,
     pub(super) release: ReleasePolicy,
@@ -166,7 +164,6 @@ mod tests {
         Growth {
             initial_size: 0,
             soft_limit: u64::MAX,
-            hard_limit: u64::MAX,
             policy,
             preset: PoolPreset::Throughput,
             release: ReleasePolicy::Off,

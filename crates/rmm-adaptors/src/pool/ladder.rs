@@ -49,7 +49,8 @@ pub(super) fn allocate_slow(
     request: Request<'_>,
 ) -> Result<NodeId, Error> {
     let core = session.core;
-    if request.size > core.growth.hard_limit {
+    // More may be held than the limit, if that was lowered.
+    if request.size > core.hard_limit().max(session.heap.reserved()) {
         let remedies = remedies(session, request, None, false);
         return Err(refuse(core, session, request, None).with_remedies(remedies));
     }
@@ -106,7 +107,7 @@ fn climb_until_settled(
             return Ok(node);
         }
         let error = ladder.upstream_error.take();
-        let limit = core.growth.hard_limit;
+        let limit = core.hard_limit();
         let needed = outlook::least_needed(core, session, request);
         let reserved = session.heap.reserved();
         let fits_but_for_others = reserved.saturating_add(needed) <= limit
@@ -207,7 +208,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Step 4. Asks upstream for memory up to the soft limit. If growth would leave the pool with
     /// much more than the program has ever used, idle upstream blocks go back first.
     fn grow_to_soft_limit(&mut self) -> Option<NodeId> {
-        let soft_limit = self.session.core.growth.soft_limit;
+        let soft_limit = self.session.core.soft_limit();
         if let Some(node) = self.poll_before_growth(soft_limit) {
             return Some(node);
         }
@@ -327,14 +328,15 @@ impl<'l, 'p> Ladder<'l, 'p> {
 
     /// Step 6. Asks upstream for memory up to the hard limit.
     fn grow_to_hard_limit(&mut self) -> Option<NodeId> {
-        let growth = self.session.core.growth;
-        if !self.extends_by_waiting && growth.soft_limit >= growth.hard_limit {
+        let core = self.session.core;
+        let hard_limit = core.hard_limit();
+        if !self.extends_by_waiting && core.soft_limit() >= hard_limit {
             return None;
         }
-        if let Some(node) = self.poll_before_growth(growth.hard_limit) {
+        if let Some(node) = self.poll_before_growth(hard_limit) {
             return Some(node);
         }
-        let grown = self.session.grow(self.request, growth.hard_limit);
+        let grown = self.session.grow(self.request, hard_limit);
         self.served(grown)
     }
 

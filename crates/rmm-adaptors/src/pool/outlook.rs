@@ -33,9 +33,10 @@ pub(super) fn could_extend(
     }
     let page = core.growth.page;
     let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
-    state.heap.least_missing(request.size, page, usable).is_some_and(|missing| {
-        core.growth.extension(held, missing, core.growth.hard_limit).is_some()
-    })
+    state
+        .heap
+        .least_missing(request.size, page, usable)
+        .is_some_and(|missing| core.growth.extension(held, missing, core.hard_limit()).is_some())
 }
 
 /// Whether the block could span memory that is added and memory that other streams freed, but only
@@ -78,5 +79,5 @@ pub(super) fn could_grow_without_idle(
 ) -> bool {
     let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
     let needed = least_needed(core, state, request);
-    core.growth.chunk_size(held, needed, core.growth.hard_limit).is_some()
+    core.growth.chunk_size(held, needed, core.hard_limit()).is_some()
 }

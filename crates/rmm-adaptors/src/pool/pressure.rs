@@ -38,10 +38,9 @@ pub(super) fn call(callback: &Callback, pressure: &Pressure<'_>) -> bool {
 impl<'a> Pressure<'a> {
     /// The pressure of a request that is about to fail with this error.
     pub(super) fn on(session: &Session<'_>, request: Request<'_>, error: &'a Error) -> Self {
-        let growth = &session.core.growth;
         let needed = least_needed(session.core, session, request);
         let held = session.heap.reserved() + session.pending;
-        let beyond_limit = held.saturating_add(needed).saturating_sub(growth.hard_limit);
+        let beyond_limit = held.saturating_add(needed).saturating_sub(session.core.hard_limit());
         let missing = if beyond_limit > 0 { beyond_limit.min(needed) } else { needed };
         let stream = request.stream.map(rmm_core::StreamRef::id);
         Pressure { requested: request.size, missing, stream, error }

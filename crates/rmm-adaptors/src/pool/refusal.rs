@@ -38,7 +38,7 @@ pub(super) fn refuse(
     request: Request<'_>,
     upstream: Option<Error>,
 ) -> Error {
-    let limit = Some(core.growth.hard_limit).filter(|&limit| limit != u64::MAX);
+    let limit = Some(core.hard_limit()).filter(|&limit| limit != u64::MAX);
     let refused_upstream = upstream.is_some();
     let limited_by = match &upstream {
         Some(error) => error.limit_id(),
@@ -69,9 +69,9 @@ fn shortage(
     let Request { size, .. } = request;
     let heap = &state.heap;
     let free = heap.reserved() - heap.live();
-    let room = core.growth.hard_limit.saturating_sub(heap.reserved() + state.pending);
+    let room = core.hard_limit().saturating_sub(heap.reserved() + state.pending);
     let could_return = heap.idle_bytes() > 0 && could_grow_without_idle(core, state, request);
-    if size > core.growth.hard_limit {
+    if size > core.hard_limit().max(heap.reserved()) {
         OomReason::Exhausted
     } else if heap.has_free_run(size) || could_return && !refused_upstream {
         OomReason::Pending

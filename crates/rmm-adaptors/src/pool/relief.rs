@@ -109,7 +109,7 @@ impl Session<'_> {
     fn take_or_grow(&mut self, request: Request<'_>) -> Result<NodeId, Option<Error>> {
         match self.take_free_or_coalesced(request.list, request.size) {
             Some(node) => Ok(node),
-            None => self.grow(request, self.core.growth.hard_limit),
+            None => self.grow(request, self.core.hard_limit()),
         }
     }
 }

@@ -24,9 +24,9 @@ pub(super) fn remedies(
     let waits = pending.iter().map(|held| Remedy::wait(held.stream, held.bytes, request.size));
     let mut remedies: Vec<Remedy> = waits.collect();
     let held = session.heap.reserved() + session.pending;
-    let lacking = held.saturating_add(needed).saturating_sub(core.growth.hard_limit);
+    let lacking = held.saturating_add(needed).saturating_sub(core.hard_limit());
     if lacking > 0 {
-        remedies.push(Remedy::raise_limit(core.name, lacking));
+        remedies.push(Remedy::raise_limit(core.name, core.siblings.id(), lacking));
     }
     // The limit of a resource below.
     let below = refused.into_iter().flat_map(Error::remedies).copied();

@@ -35,7 +35,7 @@ fn the_cheapest_remedy_that_is_enough_comes_first() {
         remedies,
         [
             (wait(&large), mib(6), true),
-            (RemedyAction::RaiseLimit { resource: "pool" }, mib(5), true),
+            (RemedyAction::RaiseLimit { resource: "pool", limit: pool.limit_id() }, mib(5), true),
             (wait(&small), mib(2), false),
         ]
     );
@@ -75,11 +75,12 @@ fn the_limit_of_a_resource_below_is_a_remedy() {
     let machine = lazy_machine();
     let _entered = machine.enter();
     let limited = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(8));
+    let limit = limited.limit_id();
     let pool = PoolMemoryResource::builder(limited).build().unwrap();
     let block = pool.allocate_sync(layout(6 * MIB)).unwrap();
     let error = pool.allocate_sync(layout(4 * MIB)).unwrap_err();
     let remedy = error.remedies()[0];
-    assert_eq!(remedy.action, RemedyAction::RaiseLimit { resource: "limiting" });
+    assert_eq!(remedy.action, RemedyAction::RaiseLimit { resource: "limiting", limit });
     assert_eq!(remedy.bytes, mib(2));
     free_sync(&pool, block, 6 * MIB);
 }

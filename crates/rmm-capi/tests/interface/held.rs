@@ -305,6 +305,7 @@ fn empty_remedy() -> RemedyDetail {
         bytes: 0,
         price_ns: 0,
         name: [0; 48],
+        limit_id: 0,
     }
 }
 
@@ -333,11 +334,54 @@ fn a_failure_says_what_would_have_helped() {
     );
     assert_eq!(c!(CStr::from_ptr(first.name.as_ptr())), c"pool");
     assert!(first.price_ns > 0);
+    let mut id = 0;
+    assert_eq!(c!(rmm_rs_resource_limit_id(top.0, &raw mut id)), RMM_RS_OK);
+    assert_eq!((first.limit_id, id > 0), (id, true));
     let mut old = RemedyDetail { size: 16, ..empty_remedy() };
     assert_eq!(c!(rmm_rs_last_error_remedy(0, &raw mut old)), RMM_RS_OK);
     assert_eq!((old.action, old.is_enough, old.bytes), (RMM_RS_REMEDY_RAISE_LIMIT, 1, 0));
     assert_eq!(remedy(1).err(), Some(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(rmm_rs_last_error_remedy_count(), 0, "that failure has none");
+}
+
+#[test]
+fn limits_are_changed_while_resources_are_in_use() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool =
+        pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 4 << 20, ..options() });
+    let limiting = made(|out| c!(rmm_rs_limiting_new(pool.0, 2 << 20, out))).expect("an adaptor");
+    let top = made(|out| c!(rmm_rs_statistics_new(limiting.0, out))).expect("an adaptor");
+    let ids = [&top, &pool].map(|resource| {
+        let mut id = 0;
+        assert_eq!(c!(rmm_rs_resource_limit_id(resource.0, &raw mut id)), RMM_RS_OK);
+        id
+    });
+    for expected in ids {
+        assert_eq!(allocate(&top, LEGACY, 6 << 20), Err(RMM_RS_OUT_OF_MEMORY));
+        assert_eq!(remedy(0).expect("a remedy").limit_id, expected);
+        if expected == ids[0] {
+            assert_eq!(c!(rmm_rs_limiting_set_limit(top.0, 8 << 20)), RMM_RS_OK);
+        } else {
+            assert_eq!(c!(rmm_rs_pool_set_maximum_size(top.0, 8 << 20)), RMM_RS_OK);
+        }
+    }
+    let block = allocate(&top, LEGACY, 6 << 20).expect("both limits allow it");
+    assert_eq!(c!(rmm_rs_pool_set_maximum_size(top.0, 255)), RMM_RS_INVALID_ARGUMENT);
+    assert_eq!(c!(rmm_rs_pool_set_maximum_size(top.0, 2 << 20)), RMM_RS_OK, "less than is held");
+    assert_eq!(free(&top, LEGACY, block, 6 << 20), RMM_RS_OK);
+    let mut most = 0;
+    assert_eq!(c!(rmm_rs_pool_set_maximum_size(top.0, u64::MAX)), RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_pool_maximum_size(top.0, &raw mut most)), RMM_RS_OK);
+    assert_eq!(most, u64::MAX);
+    let plain = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("a resource");
+    for status in [
+        c!(rmm_rs_limiting_set_limit(plain.0, 1)),
+        c!(rmm_rs_pool_set_maximum_size(plain.0, 256)),
+        c!(rmm_rs_resource_limit_id(plain.0, &raw mut most)),
+    ] {
+        assert_ne!(status, RMM_RS_OK);
+    }
 }
 
 #[test]
