@@ -66,8 +66,9 @@ pub use statistics::ArenaStatistics;
 /// taken once, contiguous, and the small blocks of each stream next to each other.
 ///
 /// It is a handle: clones share one state, which returns the memory to upstream when the last clone
-/// is dropped. Any thread may use it. It serves the device that was current when it was built.
-/// Sizes are rounded up to 256 bytes; any alignment is honoured.
+/// is dropped. Any thread may use it. It serves the device that was current when it was built, and
+/// default streams of other devices as a [`PoolMemoryResource`] does. Sizes are rounded up to 256
+/// bytes; any alignment is honoured.
 ///
 /// A small block costs O(1) in the number of blocks, and time in the number of the stream's
 /// superblocks, of which SIMD instructions compare many at once. Metadata lives on the host: 16 KiB
@@ -84,14 +85,12 @@ pub use statistics::ArenaStatistics;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(64 << 20).build()?;
-/// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
-/// let layout = Layout::from_size_align(1000, 256)?;
-/// let first = arena.allocate(&stream, layout)?;
-/// let second = arena.allocate(&stream, layout)?;
-/// assert_eq!(second.0 - first.0, 1024); // in one superblock
-/// let elsewhere = arena.allocate(&other, layout)?;
-/// assert!(elsewhere.0.abs_diff(first.0) >= 1 << 20); // in another stream's
+/// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(64 <<
+/// 20).build()?; let (stream, other) = (CudaStream::new()?, CudaStream::new()?); let layout =
+/// Layout::from_size_align(1000, 256)?; let first = arena.allocate(&stream, layout)?; let second =
+/// arena.allocate(&stream, layout)?; assert_eq!(second.0 - first.0, 1024); // in one superblock let
+/// elsewhere = arena.allocate(&other, layout)?; assert!(elsewhere.0.abs_diff(first.0) >= 1 << 20);
+/// // in another stream's
 /// # for (stream, pointer) in [(&stream, first), (&stream, second), (&other, elsewhere)] {
 /// #     // SAFETY: allocated above with this layout on this stream.
 /// #     unsafe { arena.deallocate(stream, pointer, layout) };
@@ -150,10 +149,10 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     ///
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
-    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
-    /// let report = arena.report();
-    /// assert_eq!((report.largest_free, report.superblocks()), (4 << 20, 0));
-    /// assert!(report.to_string().ends_with("fragmentation: 0.0 %"));
+    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 <<
+    /// 20).build()?; let report = arena.report(); assert_eq!((report.largest_free,
+    /// report.superblocks()), (4 << 20, 0)); assert!(report.to_string().ends_with("fragmentation:
+    /// 0.0 %"));
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     #[doc(alias = "dump_memory_log")]
@@ -174,8 +173,8 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     ///
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
-    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
-    /// assert_eq!((arena.trim(0), arena.arena_size()), (4 << 20, 0));
+    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 <<
+    /// 20).build()?; assert_eq!((arena.trim(0), arena.arena_size()), (4 << 20, 0));
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     #[doc(alias = "defragment")]

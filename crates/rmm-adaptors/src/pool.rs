@@ -97,8 +97,11 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// dropped the pool waits for the device and returns its memory to upstream, except for upstream
 /// blocks that hold a block which was never freed, or whose last use cannot be waited for. It
 /// serves the device that was current when it was built: a stream of another device is refused, and
-/// a free on one waits for that stream. The handle of a default stream means that of the pool's
-/// device, whichever device is current: call a pool with one only while its device is.
+/// a free on one waits for that stream. The handle of a default stream means that of the current
+/// device. If that is not the pool's, an allocation gets memory that no work uses, and a free waits
+/// on the host for the current device. Which device that is, the pool asks the driver at each call
+/// with a default stream if the process sees several; a program that makes several contexts of one
+/// device calls a pool with a default stream only while the pool's context is current.
 ///
 /// **Streams.** No call with a stream of this library, a default stream, or a stream of another
 /// library whose end is [known](rmm_core::StreamLifetime::UntilDropped) makes a driver call as long
@@ -149,14 +152,12 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
-/// let stream = CudaStream::new()?;
-/// let layout = Layout::from_size_align(1000, 256)?;
-/// let first = pool.allocate(&stream, layout)?;
-/// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
-/// unsafe { pool.deallocate(&stream, first, layout) };
-/// let second = pool.allocate(&stream, layout)?;
-/// assert_eq!(first, second); // immediately: stream order separates the two uses
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 <<
+/// 20).build()?; let stream = CudaStream::new()?; let layout = Layout::from_size_align(1000, 256)?;
+/// let first = pool.allocate(&stream, layout)?; // SAFETY: allocated above with this layout; its
+/// only stream is the one it is freed on. unsafe { pool.deallocate(&stream, first, layout) }; let
+/// second = pool.allocate(&stream, layout)?; assert_eq!(first, second); // immediately: stream
+/// order separates the two uses
 /// # // SAFETY: as above.
 /// # unsafe { pool.deallocate(&stream, second, layout) };
 /// assert_eq!(pool.statistics().upstream_allocations, 1);

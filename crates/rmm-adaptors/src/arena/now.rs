@@ -20,7 +20,7 @@ impl Arenas {
         stream: StreamRef<'_>,
         f: impl FnMut(&Arena) -> Option<T>,
     ) -> Option<T> {
-        if !Suballocator::seals_late(stream) {
+        if !Suballocator::seals_late(stream) || !self.base.is_identified(stream) {
             return None;
         }
         let find = || match self.of_stream.try_read() {

@@ -64,6 +64,7 @@ impl Arenas {
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
         self.base.check_memory()?;
+        let stream = stream.and_then(|stream| self.base.in_context(stream));
         // Graphs are served by the global arena, which knows which memory no work uses.
         let small = if Suballocator::is_captured(stream)? { None } else { Small::of(layout) };
         let (Some(stream), Some(small)) = (stream, small) else {
@@ -155,7 +156,7 @@ impl Arenas {
         }
         self.base.annotator().freed(pointer, layout, stream);
         if is_small {
-            if let Some(stream) = stream
+            if let Some(stream) = stream.and_then(|stream| self.base.in_context(stream))
                 && self.with_arena(stream, |arena| self.free(arena, stream, pointer)) == Some(true)
             {
                 return;

@@ -69,7 +69,7 @@ impl PoolCore {
     ) -> Result<DevicePtr, Error> {
         fork::check()?;
         // The handle may name another stream than at the last call.
-        let stream = stream.map(|stream| self.identified(stream)).transpose()?;
+        let stream = self.identified(stream)?;
         let class = self.class(layout);
         if missed == Take::NotHere
             && let (Some(class), Some(stream)) = (class, stream)

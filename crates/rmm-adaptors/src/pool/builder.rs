@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rmm_core::siblings::Siblings;
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Context, Device, Error, Introspect, MemoryKind, RelaxedCapture,
-    SyncResource,
+    StreamId, SyncResource,
 };
 use rmm_resources::Budget;
 
@@ -403,6 +403,8 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks_frees = check_frees;
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;
+        let of_handles = if streams_outlive { 0 } else { StreamId::OF_HANDLE };
+        let of_defaults = if Device::count()? > 1 { StreamId::OF_DEFAULT } else { 0 };
         let settings = Settings {
             name,
             growth,
@@ -411,6 +413,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             fences,
             checks_frees,
             streams_outlive,
+            unclear_ids: of_handles | of_defaults,
             clears,
             context,
             contexts_below,

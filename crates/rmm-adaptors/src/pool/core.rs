@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
 use rmm_core::siblings::Siblings;
 use rmm_core::{
-    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect,
+    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect, StreamId,
     StreamRef, SyncResource, fork,
 };
 use rmm_sys::watch;
@@ -43,6 +43,10 @@ pub(super) struct PoolCore {
     pub(super) annotator: Annotator,
     /// Whether a freed block is looked up in the heap before it is cached.
     pub(super) checks_frees: bool,
+    /// The bits of a stream's id that ask for a question to the driver at each call: which stream
+    /// the handle names. None of a handle of unknown lifetime if all streams outlive the pool; that
+    /// of default streams if the process has several contexts to choose from.
+    unclear_ids: u64,
     /// Whether the program has promised that all streams outlive the pool.
     ///
     /// # Invariant
@@ -79,6 +83,7 @@ pub(super) struct Settings {
     pub(super) fences: Fences,
     pub(super) checks_frees: bool,
     pub(super) streams_outlive: bool,
+    pub(super) unclear_ids: u64,
     pub(super) clears: bool,
     pub(super) context: Context,
     pub(super) contexts_below: Box<[Context]>,
@@ -95,6 +100,7 @@ impl PoolCore {
             fences,
             checks_frees,
             streams_outlive,
+            unclear_ids,
             clears,
             context,
             contexts_below,
@@ -109,6 +115,7 @@ impl PoolCore {
             name,
             annotator: Annotator::new(name),
             checks_frees,
+            unclear_ids,
             streams_outlive,
             clears,
             release_is_due: AtomicBool::new(false),
@@ -245,20 +252,39 @@ impl PoolCore {
         upstream.as_extendable().filter(|_| self.growth.block.is_none())
     }
 
-    /// The stream under the identity by which memory freed on it is kept. One driver call if the
-    /// handle may name another stream than at the last call.
+    /// The stream under the identity by which memory freed on it is kept; `None` for
+    /// [none](Self::in_context) of this context's. A driver call or two if the handle may name
+    /// another stream than at the last call.
     ///
     /// # Errors
     /// If the driver does not know the stream.
     #[inline]
-    pub(super) fn identified<'s>(&self, stream: StreamRef<'s>) -> Result<StreamRef<'s>, Error> {
-        if self.is_identified(stream) { Ok(stream) } else { stream.identified() }
+    pub(super) fn identified<'s>(
+        &self,
+        stream: Option<StreamRef<'s>>,
+    ) -> Result<Option<StreamRef<'s>>, Error> {
+        match stream {
+            Some(stream) if !self.is_identified(stream) => {
+                self.in_context(stream).map(StreamRef::identified).transpose()
+            }
+            stream => Ok(stream),
+        }
     }
 
     /// Whether the stream's identity is known without a driver call.
     #[inline]
     pub(super) fn is_identified(&self, stream: StreamRef<'_>) -> bool {
-        !stream.id().needs_identification() || self.streams_outlive
+        stream.id().get() & self.unclear_ids == 0
+    }
+
+    /// The stream, unless it is a default stream while another context than the pool's is current:
+    /// then the handle means a stream of that context, in whose order the pool can do nothing.
+    #[inline]
+    pub(super) fn in_context<'s>(&self, stream: StreamRef<'s>) -> Option<StreamRef<'s>> {
+        let is_unclear = stream.id().get() & self.unclear_ids & StreamId::OF_DEFAULT != 0;
+        let is_own = |current| current == self.context;
+        let is_another = is_unclear && !Context::current().is_ok_and(is_own);
+        if is_another { None } else { Some(stream) }
     }
 
     /// The counters so far.

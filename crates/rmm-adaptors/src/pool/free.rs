@@ -44,9 +44,13 @@ impl PoolCore {
             return;
         }
         // The handle may name another stream than at the last call.
-        let identified = stream.map(|stream| self.identified(stream)).transpose();
-        if let (Err(_), Some(stream)) = (&identified, stream) {
-            return self.deallocate_unidentified(stream, pointer, layout);
+        let identified = self.identified(stream);
+        match (&identified, stream) {
+            (Err(_), Some(stream)) => {
+                return self.deallocate_unidentified(stream, pointer, layout);
+            }
+            (Ok(None), Some(stream)) => return self.deallocate_elsewhere(stream, pointer, layout),
+            _ => {}
         }
         let stream = identified.unwrap_or(stream);
         if !self.is_calm() && self.withholds(stream, pointer, layout) {
@@ -90,6 +94,31 @@ impl PoolCore {
         let mut state = self.lock();
         let quarantine = state.quarantine_list();
         self.take_back(&mut state, pointer, quarantine, self.class(layout));
+    }
+
+    /// Takes memory back on a default stream of another context.
+    #[cold]
+    fn deallocate_elsewhere(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if !self.is_calm() && self.withholds(Some(stream), pointer, layout) {
+            return;
+        }
+        self.annotator.freed(pointer, layout, Some(stream));
+        self.take_back_after_uses(stream, pointer, self.class(layout));
+    }
+
+    /// Takes memory back on a stream of another context, on which this pool's events cannot be
+    /// recorded, or one that the driver does not know. If the wait fails the block stays allocated:
+    /// its last use cannot be waited for.
+    #[cold]
+    fn take_back_after_uses(
+        &self,
+        stream: StreamRef<'_>,
+        pointer: DevicePtr,
+        class: Option<Class>,
+    ) {
+        if wait_for_uses(stream).is_ok() {
+            self.take_back(&mut self.lock(), pointer, ListId::ANY_STREAM, class);
+        }
     }
 
     /// Withholds a block that no stream may reuse, and says whether it is one: a block freed on a
@@ -149,12 +178,14 @@ impl PoolCore {
         if fork::is_child() {
             return;
         }
-        if let Ok(stream) = stream.map(|stream| self.identified(stream)).transpose() {
-            self.deallocate_block(stream, pointer, None);
-        } else {
-            let mut state = self.lock();
-            let quarantine = state.quarantine_list();
-            self.take_back(&mut state, pointer, quarantine, None);
+        match (self.identified(stream), stream) {
+            (Ok(None), Some(stream)) => self.take_back_after_uses(stream, pointer, None),
+            (Ok(stream), _) => self.deallocate_block(stream, pointer, None),
+            (Err(_), _) => {
+                let mut state = self.lock();
+                let quarantine = state.quarantine_list();
+                self.take_back(&mut state, pointer, quarantine, None);
+            }
         }
     }
 
@@ -172,14 +203,8 @@ impl PoolCore {
             return;
         };
         let Ok(list) = self.list_of(&mut state, stream) else {
-            // A stream of another device, on which this pool's events cannot be recorded, or one
-            // that the driver does not know. If the wait fails the block stays allocated: its last
-            // use cannot be waited for.
             drop(state);
-            if wait_for_uses(stream).is_ok() {
-                self.take_back(&mut self.lock(), pointer, ListId::ANY_STREAM, class);
-            }
-            return;
+            return self.take_back_after_uses(stream, pointer, class);
         };
         if let Some(class) = class
             && state.timeline.is_cached(list)

@@ -176,8 +176,7 @@ impl<U: SyncResource> Reservation<U> {
             core.check_memory()?;
         }
         // A stream of another device cannot use the memory.
-        if let Some(stream) = stream {
-            let stream = core.identified(stream)?;
+        if let Some(stream) = core.identified(stream)? {
             core.list_of(&mut core.lock(), stream)?;
         }
         let mut rest = self.rest();

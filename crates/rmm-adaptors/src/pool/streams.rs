@@ -22,8 +22,7 @@ impl PoolCore {
     /// it retires.
     ///
     /// # Errors
-    /// For a stream of another context, and for a default stream that is new to the pool while
-    /// another context is current: its handle then means another stream.
+    /// For a stream of another context.
     #[inline]
     pub(super) fn list_of(
         &self,

@@ -93,6 +93,18 @@ impl Suballocator {
         )
     }
 
+    /// The stream, unless it is the default stream of another context than the memory's.
+    #[inline]
+    pub(crate) fn in_context<'s>(&self, stream: StreamRef<'s>) -> Option<StreamRef<'s>> {
+        self.core.in_context(stream)
+    }
+
+    /// Whether it is known without a driver call in whose order a block is freed on the stream.
+    #[inline]
+    pub(crate) fn is_identified(&self, stream: StreamRef<'_>) -> bool {
+        self.core.is_identified(stream)
+    }
+
     /// Gives a stream a slot in the timeline for as long as it owns pieces.
     ///
     /// # Errors
@@ -206,7 +218,7 @@ impl Suballocator {
         alignment: u64,
         purpose: Use,
     ) -> Result<Option<DevicePtr>, Error> {
-        let stream = stream.map(|stream| self.core.identified(stream)).transpose()?;
+        let stream = self.core.identified(stream)?;
         let mut state = self.core.lock();
         let list = match stream {
             Some(stream) => self.core.list_of(&mut state, stream)?,

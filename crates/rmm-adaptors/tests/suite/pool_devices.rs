@@ -1,9 +1,12 @@
 //! Tests of the pool with several devices: calls for another device fail, and nothing depends on
 //! which device is current.
 
-use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{CudaStream, Device, DeviceGuard, ErrorKind, Resource, StreamRef};
-use rmm_resources::CudaAsyncMemoryResource;
+use rmm_adaptors::{
+    ArenaMemoryResource, BinningMemoryResource, FallbackMemoryResource, FixedSizeMemoryResource,
+    PoolMemoryResource, PoolPreset,
+};
+use rmm_core::{AnyResource, CudaStream, Device, DeviceGuard, ErrorKind, Resource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 
 use crate::fixtures::pool_on;
 use crate::support::{MIB, free, layout, mib, stream, write};
@@ -44,11 +47,86 @@ fn a_stream_of_another_device_fails() {
     let (machine, _entered, pool, []) = pool_on(two_devices(), |builder| builder);
     let _second = second_device();
     let foreign = stream();
-    for stream in [foreign.as_stream_ref(), StreamRef::legacy(), StreamRef::per_thread()] {
-        let error = pool.allocate(stream, layout(MIB)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{stream:?}");
-    }
+    let error = pool.allocate(&foreign, layout(MIB)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(machine.memory_in_use(1), 0);
+}
+
+/// How many suballocators there are.
+const SUBALLOCATORS: usize = 6;
+
+/// Suballocators of the current device.
+fn suballocators() -> [(&'static str, AnyResource); SUBALLOCATORS] {
+    let upstream = CudaMemoryResource::new;
+    let pool = || PoolMemoryResource::builder(upstream()).maximum_size(mib(8)).build().unwrap();
+    let blocks = |bytes| {
+        let builder = FixedSizeMemoryResource::builder(upstream()).block_size(bytes).blocks(2);
+        builder.build().unwrap()
+    };
+    let bins = BinningMemoryResource::builder_of(pool()).bin_of(4096, blocks(4096)).unwrap();
+    let arena = ArenaMemoryResource::builder(upstream()).arena_size(mib(8)).build().unwrap();
+    let compact = PoolMemoryResource::builder(upstream()).preset(PoolPreset::Compact);
+    let reserved = FallbackMemoryResource::new(pool().reserve(mib(3)).unwrap(), pool());
+    [
+        ("pool", AnyResource::new(pool())),
+        ("compact pool", AnyResource::new(compact.maximum_size(mib(8)).build().unwrap())),
+        ("fixed size", AnyResource::new(blocks(mib(2)))),
+        ("binning", AnyResource::new(bins.build())),
+        ("arena", AnyResource::new(arena)),
+        ("reservation", AnyResource::new(reserved)),
+    ]
+}
+
+/// Allocates a block, without a wait if that is possible; writes to it on the stream, and frees it.
+fn use_block(machine: &Machine, resource: &AnyResource, on: &CudaStream, bytes: usize, tag: u64) {
+    let now = resource.try_allocate_now(on, layout(bytes));
+    let block = now.unwrap_or_else(|| resource.allocate(on, layout(bytes)).expect("it is served"));
+    write(machine, on, block, tag);
+    // SAFETY: allocated above with this layout; its only stream is this one.
+    if !unsafe { resource.try_deallocate_now(on, block, layout(bytes)) } {
+        free(resource, on, block, bytes);
+    }
+}
+
+#[test]
+fn a_default_stream_of_another_device_is_served_in_its_order() {
+    for number in 0..SUBALLOCATORS {
+        for is_legacy in [true, false] {
+            for bytes in [1000, 100_000, 2 * MIB] {
+                for uses_before in 0..3 {
+                    let machine = two_devices();
+                    let _entered = machine.enter();
+                    let first_device = Device::new(0).and_then(Device::make_current).unwrap();
+                    let (name, resource) = suballocators().into_iter().nth(number).unwrap();
+                    let what = format!("{name}, legacy {is_legacy}, {bytes} bytes, {uses_before}");
+                    let first = current_context();
+                    let default = || {
+                        if is_legacy { CudaStream::legacy() } else { CudaStream::per_thread() }
+                    };
+                    // Whether the stream is known, and the thread has a cached block.
+                    for tag in 0..uses_before {
+                        use_block(&machine, &resource, &default(), bytes, tag);
+                    }
+                    {
+                        let _second = second_device();
+                        allow_use_of(first);
+                        for tag in 10..13 {
+                            use_block(&machine, &resource, &default(), bytes, tag);
+                        }
+                    }
+                    for tag in 20..23 {
+                        use_block(&machine, &resource, &default(), bytes, tag);
+                    }
+                    machine.run_all();
+                    let violations = machine.violations();
+                    assert!(violations.is_empty(), "{what}: {violations:?}");
+                    drop(resource);
+                    drop(first_device);
+                    assert_eq!(machine.memory_in_use(1), 0, "{what}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

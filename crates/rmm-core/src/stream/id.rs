@@ -27,12 +27,9 @@ use std::sync::{Mutex, MutexGuard};
 pub struct StreamId(NonZeroU64);
 
 /// The legacy default stream's id.
-const LEGACY: StreamId = StreamId(NonZeroU64::MIN);
+const LEGACY: StreamId = StreamId(NonZeroU64::MIN.saturating_add(StreamId::OF_DEFAULT));
 
-/// Set in the id of a handle whose stream may change between calls.
-const OF_HANDLE: u64 = 1 << 63;
-
-/// The next id. No process makes 2^63 streams, so it does not reach [`OF_HANDLE`].
+/// The next id. No process makes 2^62 streams, so it does not reach the bits for kinds of streams.
 static NEXT: AtomicU64 = AtomicU64::new(2);
 
 /// The names of the streams that have one. Lock order: leaf.
@@ -44,10 +41,18 @@ fn names() -> MutexGuard<'static, BTreeMap<StreamId, String>> {
 
 thread_local! {
     /// The id of this thread's own default stream.
-    static OF_THREAD: StreamId = StreamId::next();
+    static OF_THREAD: StreamId = StreamId::next_of_thread();
 }
 
 impl StreamId {
+    /// Set in the id of a handle whose stream may change between calls.
+    #[doc(hidden)]
+    pub const OF_HANDLE: u64 = 1 << 63;
+
+    /// Set in the id of a default stream, whose handle means another stream in each context.
+    #[doc(hidden)]
+    pub const OF_DEFAULT: u64 = 1 << 62;
+
     /// The legacy default stream's id.
     pub(super) const fn legacy() -> Self {
         LEGACY
@@ -61,7 +66,12 @@ impl StreamId {
 
     /// An id that no other handle has, for a handle whose stream may change between calls.
     pub(super) fn next_of_handle() -> Self {
-        Self(Self::next().0 | OF_HANDLE)
+        Self(Self::next().0 | Self::OF_HANDLE)
+    }
+
+    /// An id that no other thread has, for its own default stream.
+    fn next_of_thread() -> Self {
+        Self(Self::next().0 | Self::OF_DEFAULT)
     }
 
     /// The id with this number, which [`get`](Self::get) returned.
@@ -73,7 +83,7 @@ impl StreamId {
     pub(super) fn of_this_thread() -> Self {
         // The thread-local is gone while the thread ends: work that is still enqueued gets a new
         // id, under which no block was ever freed.
-        OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| Self::next())
+        OF_THREAD.try_with(|id| *id).unwrap_or_else(|_| Self::next_of_thread())
     }
 
     pub(super) fn set_name(self, name: String) {
@@ -110,7 +120,7 @@ impl StreamId {
     /// ```
     #[inline]
     pub const fn needs_identification(self) -> bool {
-        self.0.get() & OF_HANDLE != 0
+        self.0.get() & Self::OF_HANDLE != 0
     }
 }
 
@@ -119,7 +129,7 @@ impl fmt::Display for StreamId {
         if *self == LEGACY {
             return f.write_str("legacy");
         }
-        write!(f, "#{}", self.get() & !OF_HANDLE)?;
+        write!(f, "#{}", self.get() & !(Self::OF_HANDLE | Self::OF_DEFAULT))?;
         match self.name() {
             Some(name) => write!(f, " {name:?}"),
             None => Ok(()),
