@@ -4,13 +4,27 @@ use std::alloc::Layout;
 use std::sync::LazyLock;
 
 use dashmap::DashMap;
-use rmm_core::sys::{CuResult, CuStream, Driver};
-use rmm_core::{AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Resource, SyncResource};
+use rmm_core::sys::{CuDevicePtr, CuResult, CuStream, Driver};
+use rmm_core::{AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, Resource, SyncResource};
 
+use crate::next::next;
 use crate::{devices, report, streams};
 
-/// Bytes of each allocation, by its address.
-static LIVE: LazyLock<DashMap<DevicePtr, (devices::Number, usize)>> = LazyLock::new(DashMap::new);
+/// A block that the program has.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    of: devices::Number,
+    /// Bytes of the resource's block.
+    bytes: usize,
+    /// How many of them come before the program's address.
+    before: usize,
+}
+
+/// Each block by the program's address.
+static LIVE: LazyLock<DashMap<DevicePtr, Block>> = LazyLock::new(DashMap::new);
+
+/// So many bytes come before a block at the start of upstream's memory.
+const OFFSET: usize = CUDA_ALLOCATION_ALIGNMENT;
 
 /// What became of a call.
 pub(crate) enum Served {
@@ -31,18 +45,25 @@ pub(crate) fn allocate(
     bytes: usize,
     to: impl FnOnce(DevicePtr),
 ) -> Served {
-    let (Some(layout), Some(device)) = (layout(bytes), devices::current(driver)) else {
+    let (Some(_), Some(device)) = (layout(bytes), devices::current(driver)) else {
         return Served::No;
     };
-    let allocated = match stream {
-        Some(stream) if streams::is_capturing(driver, stream) => return Served::No,
-        Some(stream) => streams::with(stream, |stream| device.resource.allocate(stream, layout))
-            .and_then(|allocated| allocated),
-        None => device.resource.allocate_sync(layout),
-    };
+    if stream.is_some_and(|stream| streams::is_capturing(driver, stream)) {
+        return Served::No;
+    }
+    let block_of = |before| allocate_block(&device, stream, bytes, before);
+    let mut allocated = block_of(0);
+    if let Ok((pointer, block)) = allocated
+        && device.divides
+        && starts_memory(pointer)
+        && free_block(driver, stream, pointer, block) == CuResult::SUCCESS
+    {
+        // Where there is no room for more, the program gets what it asks for all the same.
+        allocated = block_of(OFFSET).or_else(|_| block_of(0));
+    }
     match allocated {
-        Ok(pointer) => {
-            LIVE.insert(pointer, (device.number, bytes));
+        Ok((pointer, block)) => {
+            LIVE.insert(pointer, block);
             report::count_served();
             to(pointer);
             Served::Yes(CuResult::SUCCESS)
@@ -52,22 +73,66 @@ pub(crate) fn allocate(
     }
 }
 
+/// Allocates a block of the device's resource, and the program's address in it.
+fn allocate_block(
+    device: &devices::Device,
+    stream: Option<CuStream>,
+    bytes: usize,
+    before: usize,
+) -> Result<(DevicePtr, Block), Error> {
+    let bytes = bytes.saturating_add(before);
+    let layout = layout(bytes).ok_or_else(|| Error::out_of_memory("preload"))?;
+    let pointer = match stream {
+        Some(stream) => streams::with(stream, |stream| device.resource.allocate(stream, layout))
+            .and_then(|allocated| allocated),
+        None => device.resource.allocate_sync(layout),
+    }?;
+    Ok((DevicePtr(pointer.0 + before as u64), Block { of: device.number, bytes, before }))
+}
+
+/// Whether an address is the first of what the driver has allocated. A library that has the
+/// driver's own functions, such as the CUDA runtime, may free there what the program allocated
+/// here: the driver then frees the whole chunk of a pool. Any other address it refuses.
+fn starts_memory(pointer: DevicePtr) -> bool {
+    type Function = unsafe extern "C" fn(*mut CuDevicePtr, *mut usize, CuDevicePtr) -> CuResult;
+    static FUNCTION: LazyLock<Option<Function>> = LazyLock::new(|| {
+        // SAFETY: this is the function's type in every version of the driver.
+        unsafe { next(c"cuMemGetAddressRange_v2") }
+    });
+    let Some(range_of) = *FUNCTION else { return true };
+    let (mut base, mut bytes) = (DevicePtr::NULL, 0);
+    // SAFETY: both may be written to.
+    let code = unsafe { range_of(&raw mut base, &raw mut bytes, pointer) };
+    code != CuResult::SUCCESS || base == pointer
+}
+
 /// Frees an address of ours, in the order of a stream or after all work.
 pub(crate) fn free(driver: &Driver, stream: Option<CuStream>, pointer: DevicePtr) -> Served {
-    let Some((_, (number, bytes))) = LIVE.remove(&pointer) else { return Served::No };
-    let (Some(layout), Some(device)) = (layout(bytes), devices::with_number(number)) else {
-        // The device was reset, and the memory with it.
-        return Served::Yes(CuResult::SUCCESS);
-    };
-    let code = match stream {
-        Some(stream) => free_in_order(&device.resource, stream, pointer, layout),
-        None => free_after_all(driver, &device.resource, pointer, layout),
-    };
+    let Some((_, block)) = LIVE.remove(&pointer) else { return Served::No };
+    let code = free_block(driver, stream, pointer, block);
     if code != CuResult::SUCCESS {
         // The program may try again.
-        LIVE.insert(pointer, (number, bytes));
+        LIVE.insert(pointer, block);
     }
     Served::Yes(code)
+}
+
+/// Frees a block that is in the table no more.
+fn free_block(
+    driver: &Driver,
+    stream: Option<CuStream>,
+    pointer: DevicePtr,
+    block: Block,
+) -> CuResult {
+    let (Some(layout), Some(device)) = (layout(block.bytes), devices::with_number(block.of)) else {
+        // The device was reset, and the memory with it.
+        return CuResult::SUCCESS;
+    };
+    let pointer = DevicePtr(pointer.0 - block.before as u64);
+    match stream {
+        Some(stream) => free_in_order(&device.resource, stream, pointer, layout),
+        None => free_after_all(driver, &device.resource, pointer, layout),
+    }
 }
 
 fn free_in_order(
@@ -105,5 +170,5 @@ fn free_after_all(
 
 /// Forgets the allocations of a device that is reset.
 pub(crate) fn forget(number: devices::Number) {
-    LIVE.retain(|_, (of, _)| *of != number);
+    LIVE.retain(|_, block| block.of != number);
 }

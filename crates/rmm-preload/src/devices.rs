@@ -21,6 +21,8 @@ pub(crate) type Number = u64;
 pub(crate) struct Device {
     pub(crate) number: Number,
     pub(crate) resource: AnyResource,
+    /// Whether the resource divides the memory that it has of the driver.
+    pub(crate) divides: bool,
     handle: CuDevice,
     /// Its primary context, which is retained.
     context: CuContext,
@@ -133,7 +135,8 @@ fn find_or_make(driver: &Driver, context: CuContext) -> Option<Arc<Device>> {
     };
     report::register();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let device = Arc::new(Device { number, resource, handle, context });
+    let divides = resource.stack().any(|part| part.as_trimmable().is_some());
+    let device = Arc::new(Device { number, resource, divides, handle, context });
     devices.push(Arc::clone(&device));
     Some(device)
 }

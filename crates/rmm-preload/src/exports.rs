@@ -3,12 +3,13 @@
 //! Each keeps the driver's contract: what is said of its arguments there holds here.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::sys::{CuCaptureMode, CuDevice, CuDevicePtr, CuGraph, CuResult, CuStream, Driver};
 
 use crate::allocations::{self, Served};
+use crate::next::next;
 use crate::{devices, report, streams};
 
 thread_local! {
@@ -39,6 +40,11 @@ fn guarded(serve: impl FnOnce() -> Served) -> Served {
     catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Served::No)
 }
 
+/// Runs `serve`, which writes to `place`, unless the place is null: the driver refuses that.
+fn served_at(place: *mut CuDevicePtr, serve: impl FnOnce() -> Served) -> Served {
+    if place.is_null() { Served::No } else { guarded(serve) }
+}
+
 /// Runs `note`, which changes what this library knows and nothing else.
 fn note(note: impl FnOnce()) {
     guarded(|| {
@@ -59,9 +65,9 @@ unsafe fn allocate_async(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStre
         Ok(driver) => driver,
         Err(code) => return code,
     };
-    let served = guarded(|| {
+    let served = served_at(pointer, || {
         allocations::allocate(driver, Some(stream), bytes, |address| {
-            // SAFETY: the program passes a place for the address.
+            // SAFETY: the program passes a place for the address, which is not null.
             unsafe { pointer.write(address) };
         })
     });
@@ -120,9 +126,9 @@ exports! {
             Ok(driver) => driver,
             Err(code) => return code,
         };
-        let served = guarded(|| {
+        let served = served_at(pointer, || {
             allocations::allocate(driver, None, bytes, |address| {
-                // SAFETY: the program passes a place for the address.
+                // SAFETY: the program passes a place for the address, which is not null.
                 unsafe { pointer.write(address) };
             })
         });
@@ -251,17 +257,4 @@ unsafe fn end_capture(stream: CuStream, graph: *mut CuGraph) -> CuResult {
     let code = unsafe { driver.cuStreamEndCapture(stream, graph) };
     note(|| streams::capture_ends(stream));
     code
-}
-
-/// The function of this name in the libraries behind this one, of which the driver's is one.
-///
-/// # Safety
-/// `F` is the function's type.
-unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "it is a function's type") };
-    let name: *const c_char = name.as_ptr();
-    // SAFETY: the name ends with a zero.
-    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
-    // SAFETY: a function's address is a value of its type, as the caller says of `F`.
-    (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
 }

@@ -37,6 +37,9 @@
 //! - For programs of the **CUDA runtime** (PyTorch, `CuPy`, everything linked to `libcudart`): they
 //!   ask the driver for its functions by `cuGetProcAddress`, and never see the ones here.
 //! - For programs that open `libcuda.so.1` by that name, as NVIDIA's `cuda-core` does.
+//! - For memory that crosses between the two: a library that has the driver's own functions cannot
+//!   free what the program allocated here. The driver refuses the address, and nothing else is
+//!   lost: no block begins where a chunk of the pool does, unless there is room for that alone.
 //! - `cuMemGetInfo_v2` counts all that the pool holds as used, and `cuMemGetAddressRange_v2`
 //!   returns the pool's own block.
 //! - **A program with an order bug**, which uses memory after it has freed it, shows that sooner on
@@ -45,5 +48,6 @@
 mod allocations;
 mod devices;
 mod exports;
+mod next;
 mod report;
 mod streams;

@@ -46,7 +46,7 @@ fn compile(name: &str, folder: &Path) -> Option<PathBuf> {
     let source = programs.join(name).with_extension("c");
     let mut compiler = Command::new("cc");
     compiler.args(["-Wno-builtin-declaration-mismatch", "-o"]).arg(&program).arg(source);
-    let status = compiler.arg("-L").arg(folder).arg("-lcuda").status().ok()?;
+    let status = compiler.arg("-L").arg(folder).args(["-lcuda", "-ldl"]).status().ok()?;
     assert!(status.success(), "the program in C compiles");
     Some(program)
 }
@@ -107,6 +107,27 @@ fn a_stream_that_ends_leaves_its_memory_in_order() {
     for (printed, violations) in run_on_schedules(&program, folder.path(), spec) {
         assert_eq!(printed, "10 handles came back\n");
         assert_eq!(violations, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_the_driver_s_own_functions_free_takes_no_chunk_away() {
+    let folder = folder_with_driver();
+    let Some(program) = compile("mixed", folder.path()) else { return };
+    for spec in [
+        "pool(cuda)",
+        "pool(cuda, initial=64MiB)",
+        "arena(cuda, size=64MiB)",
+        "statistics(pool(cuda))",
+    ] {
+        let variables = [("LD_PRELOAD", preload()), ("RMM_RESOURCE", spec.into())];
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_path()));
+        let (printed, errors) = run(&program, folder.path(), &variables);
+        assert_eq!(printed, "done\n", "{spec}");
+        assert!(
+            errors.contains("rmm-preload: 18 allocations served, 2 passed on"),
+            "{spec}: {errors}"
+        );
     }
 }
 
