@@ -103,8 +103,8 @@ impl Annotator {
 
     /// Reports that the program knows, by other means than a call of the driver, that all work
     /// which is enqueued on a stream so far is complete: by a flag that a host function has set, or
-    /// by a byte that a copy has written to pinned memory. To a checker, the host has then synchronized
-    /// with the stream. It does not wait, and has no effect on what a resource reuses.
+    /// by a byte that a copy has written to pinned memory. To a checker, the host has then
+    /// synchronized with the stream. It does not wait, and has no effect on what a resource reuses.
     ///
     /// ```
     /// use rmm_core::{Annotator, CudaStream, copy};

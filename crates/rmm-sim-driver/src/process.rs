@@ -131,6 +131,9 @@ fn initialising(call: impl FnOnce() -> CuResult) -> CuResult {
     code
 }
 
+/// Upper bound on the leaks that are reported with their call sites.
+const LEAKS_WITH_LINES: usize = 100;
+
 extern "C" fn end() {
     let Some(machine) = MACHINE.get() else { return };
     if is_forked() {
@@ -143,8 +146,10 @@ extern "C" fn end() {
     machine.run_all();
     let leaks: Vec<Leak> =
         std::mem::take(&mut *lost()).into_iter().chain(machine.leaks()).collect();
-    for leak in &leaks {
-        report::say("leak", &leak.what);
+    for (index, leak) in leaks.iter().enumerate() {
+        // To find the lines of a call takes some milliseconds.
+        let text = if index < LEAKS_WITH_LINES { leak.to_string() } else { leak.what.clone() };
+        report::say("leak", &text);
     }
     report::end(machine.calls(), machine.violations().len(), leaks.len());
 }

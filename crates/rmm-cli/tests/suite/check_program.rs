@@ -72,6 +72,46 @@ fn the_fixed_program_in_c_is_clean() {
 }
 
 #[test]
+fn every_leak_names_the_line_that_made_the_object() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder, "leaks") else { return };
+    let output = checked(&[], &[&program]);
+    let found = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{found}");
+    let leaks: Vec<&str> = found.split("not released: ").skip(1).collect();
+    assert_eq!(leaks.len(), 13, "{found}");
+    for leak in leaks {
+        assert!(leak.contains("it was made at\n") && leak.contains("leaks.c:"), "{leak}");
+    }
+    let output = checked(&["--no-call-sites"], &[&program]);
+    assert!(!text(&output.stdout).contains("it was made at"));
+}
+
+#[test]
+fn the_device_reports_to_standard_error_if_asked_to() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder, "pipeline") else { return };
+    std::os::unix::fs::symlink(library(), folder.path("libcuda.so.1")).expect("a link");
+    let run = |mode: &str, report: Option<&str>| {
+        let mut command = Command::new(&program);
+        command.arg(mode).env("LD_LIBRARY_PATH", folder.path(".")).env_remove("RMM_SIM_REPORT");
+        command.envs(report.map(|report| ("RMM_SIM_REPORT", report)));
+        let output = command.output().expect("it starts");
+        text(&output.stderr).to_owned()
+    };
+    let errors = run("", Some("-"));
+    assert!(errors.contains("rmm-sim-driver: violation: race: 4096 bytes"), "{errors}");
+    assert!(errors.contains("driver calls, 1 violations, 1 leaks\n"), "{errors}");
+    let errors = run("fixed", Some("-"));
+    let count = errors.strip_prefix("rmm-sim-driver: ");
+    let count =
+        count.and_then(|count| count.strip_suffix(" driver calls, 0 violations, 0 leaks\n"));
+    let count = count.and_then(|count| count.parse::<u32>().ok());
+    assert!(count.is_some_and(|calls| calls > 10), "{errors}");
+    assert_eq!(run("", None), "");
+}
+
+#[test]
 fn a_double_free_is_found() {
     let folder = Folder::new();
     let Some(program) = compiled(&folder, "pipeline") else { return };
@@ -107,6 +147,10 @@ fn a_kernel_of_a_program_in_python_is_checked() {
     let found = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{found}");
     assert!(found.contains("race: 4096 bytes at d0+0x0: fill writes it"), "{found}");
+    // The first line below each access is one of the program's.
+    let sites = found.lines().skip_while(|line| !line.contains("access was made at"));
+    let sites: Vec<&str> = sites.filter(|line| line.starts_with("      ")).collect();
+    assert!(!sites.is_empty() && sites.iter().all(|line| line.contains("pipeline.py:")), "{found}");
     let html = fs::read_to_string(&page).expect("the report is written");
     assert!(html.contains("the program has errors") && html.contains("race: 4096 bytes"), "{html}");
     let output = checked(&options, &["python3", &script, "fixed"]);

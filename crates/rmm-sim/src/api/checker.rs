@@ -144,7 +144,8 @@ impl Checker {
             if let Some(same) = found.iter_mut().find(|finding| finding.report == report) {
                 same.schedules.push(schedule);
             } else {
-                let has_sites = machine.violations().is_empty() || self.machine.has_backtraces();
+                let has_accesses = !machine.violations().is_empty() || !machine.leaks().is_empty();
+                let has_sites = !has_accesses || self.machine.has_backtraces();
                 let sited = if has_sites { None } else { self.with_call_sites(schedule, &program) };
                 let shown = sited.unwrap_or_else(|| report.clone());
                 found.push(Finding { report, shown, schedules: vec![schedule] });
@@ -218,7 +219,7 @@ impl Checker {
                 if let Some(at) = leaks.iter().position(|leak| Some(leak.kind) == excused) {
                     leaks.remove(at);
                 }
-                wrong.extend(leaks.iter().map(|leak| format!("  not released: {}", leak.what)));
+                wrong.extend(leaks.iter().map(|leak| format!("  not released: {leak}")));
                 if leaks.iter().any(|leak| leak.kind == LeakKind::Allocation) {
                     wrong.push(String::from(
                         "  (a device's current resource is not dropped: reset it at the end of the program)",

@@ -8,6 +8,7 @@ use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::model::graph::Executable;
 use crate::model::handle::{self, HandleKind};
+use crate::model::trace::LeakKind;
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
@@ -60,6 +61,7 @@ driver_calls! {
         let graphs = &mut session.captures.graphs;
         graphs.by_key.insert(key, captured);
         let slot = graphs.slots.insert(key);
+        session.note_origin(LeakKind::Graph, key);
         graph.put(CuGraph::from_raw(handle::encode(session.machine_id(), HandleKind::Graph, slot)))
     }
 
@@ -87,6 +89,7 @@ driver_calls! {
         let graphs = &mut session.captures.graphs;
         graphs.executables.insert(key, Executable { works, last: VectorClock::default() });
         let slot = graphs.executable_slots.insert(key);
+        session.note_origin(LeakKind::Graph, key);
         executable.put(CuGraphExec::from_raw(handle::encode(session.machine_id(), HandleKind::Executable, slot)))
     }
 

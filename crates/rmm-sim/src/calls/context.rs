@@ -8,6 +8,7 @@ use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult};
 use crate::calls::call::driver_calls;
 use crate::engine::current;
 use crate::model::context::Scope;
+use crate::model::trace::LeakKind;
 use crate::model::vector_clock::VectorClock;
 use crate::model::work::Work;
 
@@ -62,6 +63,7 @@ driver_calls! {
         check_flags(flags)?;
         let device = session.device(device.0)?;
         let created = session.create_context(device, flags)?;
+        session.note_origin(LeakKind::Context, created as u64);
         session.context_stack().push(created);
         current::set_last_context(session.machine);
         context.put(session.context_handle(created))

@@ -10,6 +10,7 @@ use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::model::event::Event;
 use crate::model::handle::{self, HandleKind};
+use crate::model::trace::LeakKind;
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
@@ -63,6 +64,7 @@ driver_calls! {
         let key = session.next_key();
         session.events.insert(key, Event::new(owner, flags & EVENT_DISABLE_TIMING == 0));
         let slot = session.event_slots.insert(key);
+        session.note_origin(LeakKind::Event, key);
         event.put(CuEvent::from_raw(handle::encode(session.machine_id(), HandleKind::Event, slot)))
     }
 

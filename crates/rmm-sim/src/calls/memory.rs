@@ -14,6 +14,7 @@ use crate::engine::machine;
 use crate::engine::session::Session;
 use crate::engine::state::State;
 use crate::model::memory::{Allocation, AllocationKind, Side};
+use crate::model::trace::LeakKind;
 use crate::model::work::Work;
 
 impl Session<'_> {
@@ -124,6 +125,7 @@ driver_calls! {
             return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
         }
         session.allocations.insert(start, bytes, AllocationKind::Registered, device);
+        session.note_origin(LeakKind::Allocation, start as u64);
         session.allocations.set_context(start, context);
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::model::handle::{self, HandleKind};
 use crate::model::pool::{Medium, Pool, Sharing};
+use crate::model::trace::LeakKind;
 
 impl Session<'_> {
     /// The device and the kind of memory of pools at a location.
@@ -117,6 +118,7 @@ driver_calls! {
             made.sharing = Sharing::Exported;
         }
         session.pools.insert(key, made);
+        session.note_origin(LeakKind::Pool, key);
         let slot = session.pool_slots.insert(key);
         pool.put(CuMemPool::from_raw(handle::encode(session.machine_id(), HandleKind::Pool, slot)))
     }

@@ -16,6 +16,7 @@ use crate::model::handle::{self, HandleKind};
 use crate::model::memory::AllocationKind;
 use crate::model::pool::{Medium, Pool, Sharing};
 use crate::model::pool_name::{NAME, Name};
+use crate::model::trace::LeakKind;
 
 impl Session<'_> {
     /// # Errors
@@ -91,6 +92,7 @@ driver_calls! {
         let mut made = Pool::new(device, Medium::Device, 0, false);
         made.sharing = Sharing::Imported(name.pool);
         session.pools.insert(key, made);
+        session.note_origin(LeakKind::Pool, key);
         let slot = session.pool_slots.insert(key);
         result.put(CuMemPool::from_raw(handle::encode(session.machine_id(), HandleKind::Pool, slot)))
     }

@@ -12,6 +12,7 @@ use crate::calls::call::driver_calls;
 use crate::model::handle::{self, HandleKind};
 use crate::model::memory::Side;
 use crate::model::streams::{GREATEST_PRIORITY, StreamKind};
+use crate::model::trace::LeakKind;
 use crate::model::work::{HostData, Work};
 
 /// `CU_EVENT_WAIT_EXTERNAL`: the wait becomes a node of the graph that is being captured.
@@ -28,6 +29,7 @@ driver_calls! {
         };
         let id = session.create_stream(context, kind, priority.clamp(GREATEST_PRIORITY, 0))?;
         let slot = session.stream_slots.insert(id);
+        session.note_origin(LeakKind::Stream, id);
         stream.put(CuStream::from_raw(handle::encode(session.machine_id(), HandleKind::Stream, slot)))
     }
 

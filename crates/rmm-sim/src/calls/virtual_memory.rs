@@ -14,6 +14,7 @@ use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::engine::state::State;
 use crate::model::handle::{self, HandleKind};
+use crate::model::trace::LeakKind;
 use crate::model::virtual_memory::{GRANULARITY, Physical};
 
 fn is_granular(bytes: usize) -> bool {
@@ -102,6 +103,7 @@ impl Session<'_> {
         let key = self.next_key();
         let physical = Physical { device, start, bytes, references: 1, mappings: 0 };
         self.virtual_memory.physical.insert(key, physical);
+        self.note_origin(LeakKind::PhysicalMemory, key);
         let slot = self.virtual_memory.slots.insert(key);
         Ok(self.physical_handle(slot))
     }
@@ -140,6 +142,7 @@ driver_calls! {
         session.open_addresses()?;
         let start = session.virtual_memory.reserve(bytes, alignment, address(hint));
         let start = start.ok_or(CuResult::OUT_OF_MEMORY)?;
+        session.note_origin(LeakKind::AddressRange, start as u64);
         session.trace_address(start);
         result.put(pointer(start))
     }
@@ -219,6 +222,7 @@ driver_calls! {
         }
         state.check_mapped(&range);
         state.virtual_memory.map(range.start, key);
+        session.note_origin(LeakKind::Mapping, range.start as u64);
         session.trace_address(range.start);
         Ok(())
     }

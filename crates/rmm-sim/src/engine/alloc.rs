@@ -9,6 +9,7 @@ use crate::model::context::Scope;
 use crate::model::device::ALIGNMENT;
 use crate::model::memory::{Allocation, AllocationKind};
 use crate::model::pool::{Medium, Pool};
+use crate::model::trace::LeakKind;
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::work::Work;
 
@@ -123,6 +124,7 @@ impl Session<'_> {
         }
         let start = self.take_from_device(device, bytes)?;
         self.allocations.insert(start, bytes, AllocationKind::Device, device);
+        self.note_origin(LeakKind::Allocation, start as u64);
         self.check_allocated(start, bytes, None);
         self.trace_address(start);
         Ok(start)
@@ -165,6 +167,7 @@ impl Session<'_> {
         let start = self.host.allocate(bytes)?;
         self.prefetches.clear(&(start..start + bytes));
         self.allocations.insert(start, bytes, kind, device);
+        self.note_origin(LeakKind::Allocation, start as u64);
         self.check_allocated(start, bytes, None);
         self.trace_address(start);
         Ok(start)
@@ -218,6 +221,7 @@ impl Session<'_> {
             self.prefetches.clear(&(start..start + bytes));
         }
         self.allocations.insert(start, bytes, AllocationKind::Pool(key, medium), device);
+        self.note_origin(LeakKind::Allocation, start as u64);
         let end = self.streams.end_of(stream);
         self.check_allocated(start, bytes, Some(end));
         self.trace_address(start);

@@ -13,6 +13,7 @@ use crate::model::memory::{Allocation, AllocationKind, Place};
 use crate::model::operation::Operation;
 use crate::model::pool::Pool;
 use crate::model::pool_name::Name;
+use crate::model::trace::LeakKind;
 use crate::model::violation::{Violation, ViolationKind};
 use crate::model::work::Work;
 
@@ -63,6 +64,7 @@ impl Session<'_> {
         let address = address.ok_or(CuResult::OUT_OF_MEMORY)?;
         let kind = AllocationKind::Imported { pool, source: start, id };
         self.allocations.insert(address, source.bytes, kind, source.device);
+        self.note_origin(LeakKind::Allocation, address as u64);
         self.trace_address(address);
         Ok(address)
     }

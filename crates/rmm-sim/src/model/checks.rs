@@ -1,13 +1,14 @@
 //! The state of the checks of a machine, and the violations found.
 #![forbid(unsafe_code)]
 
-use std::backtrace::Backtrace;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::model::call_site::CallSite;
 use crate::model::memory_names::MemoryNames;
+use crate::model::origins::Origins;
 use crate::model::shadow::Shadow;
 use crate::model::suballocations::Suballocations;
 use crate::model::suspended::Suspended;
@@ -41,6 +42,8 @@ pub(crate) struct Checks {
     pub(crate) memory_names: MemoryNames,
     /// What an allocator copies, unmaps and maps: its own accesses respect no bounds.
     pub(crate) suspended: Suspended,
+    /// Where objects were made, if reports have call stacks.
+    pub(crate) origins: Origins,
     /// The last frees of whole allocations.
     freed: VecDeque<(Range<usize>, Arc<Access>)>,
     violations: Vec<Violation>,
@@ -74,6 +77,7 @@ impl Checks {
             suballocations: Suballocations::default(),
             memory_names: MemoryNames::default(),
             suspended: Suspended::default(),
+            origins: Origins::default(),
             freed: VecDeque::new(),
             violations: Vec::new(),
         }
@@ -104,8 +108,9 @@ impl Checks {
         self.report(Violation::new(ViolationKind::DevicePanicked).with_detail(at));
     }
 
-    pub(crate) fn backtrace(&self) -> Option<Arc<Backtrace>> {
-        self.settings.backtraces.then(|| Arc::new(Backtrace::force_capture()))
+    /// Where the current call was made, if reports have call stacks.
+    pub(crate) fn call_site(&self) -> Option<CallSite> {
+        self.settings.backtraces.then(CallSite::here)
     }
 
     /// Records that memory was freed or unmapped, which ends its name.

@@ -138,6 +138,7 @@ mod tests {
             also,
             memory_name: None,
             backtrace: None,
+            python: None,
         })
     }
 

@@ -1,7 +1,11 @@
 //! The trace of calls and work, and leaks.
 #![forbid(unsafe_code)]
 
+use std::fmt;
+
 use rmm_sys::CuResult;
+
+use crate::model::call_site::CallSite;
 
 /// An event of a run. Addresses are relative to the machine, so equal runs have equal traces.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +34,7 @@ pub enum TraceEntry {
 }
 
 /// The kind of an object that was not released.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LeakKind {
     /// Memory of any kind, or a registration of host memory.
@@ -63,4 +67,16 @@ pub struct Leak {
     pub what: String,
     /// Its bytes, for memory; 0 otherwise.
     pub bytes: usize,
+    /// Where it was made, if reports have call stacks.
+    pub(crate) made_at: Option<CallSite>,
+}
+
+/// The description and, if the machine [keeps backtraces](crate::MachineBuilder::backtraces), the
+/// call that made the object.
+impl fmt::Display for Leak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        let site = self.made_at.as_ref();
+        site.map_or(Ok(()), |site| write!(f, "\n    it was made at{}", site.frames()))
+    }
 }

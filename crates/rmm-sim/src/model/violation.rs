@@ -113,6 +113,8 @@ pub struct Access {
     /// The stack of the driver call that enqueued it, if the machine [keeps
     /// backtraces](crate::MachineBuilder::backtraces).
     pub backtrace: Option<Arc<Backtrace>>,
+    /// The Python lines of that call, as the interpreter writes them.
+    pub(crate) python: Option<Arc<str>>,
 }
 
 impl Access {
@@ -293,11 +295,9 @@ impl fmt::Display for Violation {
         }
         for (name, access) in [("first", &self.first), ("second", &self.second)] {
             if let Some(backtrace) = access.as_ref().and_then(|access| access.backtrace.as_ref()) {
-                write!(
-                    f,
-                    "\n    the {name} access was made at{}",
-                    call_site::frames_of(backtrace)
-                )?;
+                let python = access.as_ref().and_then(|access| access.python.as_deref());
+                let frames = call_site::frames_of(backtrace, python);
+                write!(f, "\n    the {name} access was made at{frames}")?;
             }
         }
         Ok(())

@@ -40,6 +40,8 @@ impl State {
         stream: Option<u64>,
         (position, also): (u64, Vec<Point>),
     ) -> Access {
+        let (backtrace, python) =
+            self.checks.call_site().map(|site| (site.backtrace, site.python)).unzip();
         Access {
             operation,
             what,
@@ -48,7 +50,8 @@ impl State {
             position,
             also,
             memory_name: None,
-            backtrace: self.checks.backtrace(),
+            backtrace,
+            python: python.flatten(),
         }
     }
 
