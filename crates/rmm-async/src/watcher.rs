@@ -7,6 +7,7 @@
 //! host function  --> discarded -+     complete or failed: wake the task, or drop the buffers
 //! ```
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -84,6 +85,11 @@ static WATCHER: Mutex<Watcher> = Mutex::new(Watcher {
     has_thread: false,
     is_busy: false,
 });
+thread_local! {
+    /// Whether this is the thread.
+    static IS_WATCHER: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The watcher is not idle any more.
 static WORK: Condvar = Condvar::new();
 /// The thread has ended a round.
@@ -149,7 +155,8 @@ pub(crate) fn discard(waker: Waker) {
 ///
 /// Each is freed when the work that uses it is complete, by a thread of this crate, which then
 /// refers to no event of a dropped future either. To be called before a device is reset, or where a
-/// test counts leaks.
+/// test counts leaks. In a destructor, or a waker, that this thread runs it returns at once, with
+/// some not freed yet.
 ///
 /// ```
 /// use rmm_async::{completed, wait_for_abandoned};
@@ -167,8 +174,8 @@ pub(crate) fn discard(waker: Waker) {
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 pub fn wait_for_abandoned() {
-    // The thread, and what it frees, are the parent's.
-    if fork::is_child() {
+    // In a child, the thread and what it frees are the parent's.
+    if fork::is_child() || IS_WATCHER.get() {
         return;
     }
     let has_some = |watcher: &mut Watcher| {
@@ -201,6 +208,7 @@ fn next_round() -> Round {
 
 /// The thread. It lives until the process exits.
 fn watch() {
+    IS_WATCHER.set(true);
     loop {
         let round = next_round();
         if process_is_exiting() {

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_async::{completed, download, upload, wait_for_abandoned};
@@ -53,6 +54,35 @@ fn dropping_a_copy_does_not_wait_for_it() {
     wait_for_abandoned();
     drop((vector, own));
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
+}
+
+/// What a future keeps, whose end waits for that of all others.
+struct Waits(Sender<()>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        wait_for_abandoned();
+        // The test may have failed.
+        let _sent = self.0.send(());
+    }
+}
+
+#[test]
+fn a_destructor_that_waits_for_all_others_ends() {
+    let machine = crate::harness::lazy();
+    let _entered = machine.enter();
+    let _all = machine.enter_all_threads();
+    let own = stream();
+    let (sender, ends) = channel();
+    let gate = crate::harness::Gate::new(&machine, &own);
+    for _ in 0..2 {
+        drop(completed(&own).expect("an event").keep(Waits(sender.clone())));
+    }
+    gate.open();
+    for _ in 0..2 {
+        ends.recv_timeout(Duration::from_secs(60)).expect("it does not wait for itself");
+    }
+    wait_for_abandoned();
 }
 
 #[test]
