@@ -23,6 +23,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
     MemoryCaps, MemoryKind, PoolUsage, Property, PropertyWithValue, Request, Resource, StreamRef,
@@ -308,8 +309,9 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.handle(self).upstream(self.upstream()).properties_from(self.upstream());
-        request.value(|| self.inner.pool.context()).value(|| self.statistics());
-        request.trimmable(&*self.inner);
+        // Whose default streams it serves, and what has refused if it is full.
+        request.value(|| self.inner.pool.context()).value(|| self.limit_id());
+        request.value(|| self.statistics()).value(|| MayBeWaitedFor).trimmable(&*self.inner);
         request.describe(|description| {
             let statistics = self.statistics();
             description

@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::sync::Arc;
 
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, Introspect, MemoryCaps, MemoryKind,
     Property, Request, Resource, StreamRef, SyncResource,
@@ -235,7 +236,7 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).upstream(&self.inner.upstream);
+        request.handle(self).upstream(&self.inner.upstream).value(|| MayBeWaitedFor);
         let upstream: &dyn SyncResource = &self.inner.upstream;
         let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
         request.common_properties(std::iter::once(upstream).chain(bins));

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::{
     AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue,
     MemoryKind, Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
@@ -152,7 +153,7 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
         }
         // A free may be part of a `Drop`, which must not unwind.
         let _ended = catch_unwind(AssertUnwindSafe(|| {
-            (self.functions.deallocate)(stream, pointer, layout);
+            in_program(|| (self.functions.deallocate)(stream, pointer, layout));
         }));
     }
 }
@@ -210,7 +211,7 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
+        request.handle(self).value(|| MayBeWaitedFor);
         request.properties(self).has_all::<S>();
         if let Some(kind) = self.kind {
             request.properties(&Known(kind)).has_value::<MemoryKind>();
@@ -225,7 +226,8 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
             return Ok(DevicePtr::NULL);
         }
         fork::check()?;
-        let pointer = (self.functions.allocate)(stream, layout)?;
+        let allocate = || (self.functions.allocate)(stream, layout);
+        let pointer = allocate_in_program(Some(stream), allocate)?;
         if pointer == DevicePtr::NULL {
             return Err(Error::out_of_memory(NAME).with_layout(layout).with_stream(stream.id()));
         }

@@ -4,6 +4,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::num::NonZeroU32;
 
+use rmm_core::siblings::in_program;
 use rmm_core::{Description, DevicePtr, Error, ErrorKind, StreamId, StreamRef};
 
 use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
@@ -160,7 +161,8 @@ impl Retry {
         let mut attempt = NonZeroU32::MIN;
         while self.kinds.contains(&error.kind()) && attempt.get() <= self.max_retries {
             let stream = upstream.stream().map(StreamRef::id);
-            if !(self.callback)(&FailedAllocation { layout, stream, attempt, error: &error }) {
+            let failed = FailedAllocation { layout, stream, attempt, error: &error };
+            if !in_program(|| (self.callback)(&failed)) {
                 break;
             }
             error = match upstream.allocate(layout) {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryKind,
     Property, Request, Resource, StreamRef, SyncResource, fork,
@@ -123,7 +124,11 @@ impl Owned {
         layout: Layout,
         why: Error,
     ) -> Result<DevicePtr, Error> {
-        let pointer = second.allocate(layout).map_err(|error| error.with_source(why))?;
+        let pointer = second.allocate(layout).map_err(|error| {
+            // If either is out of the device's memory, any suballocator may help.
+            let limit = why.limit_id().filter(|_| error.limit_id().is_some());
+            error.with_limit_id(limit).with_source(why)
+        })?;
         let size = layout.size() as u64;
         fork::lock(&self.pointers).insert(pointer);
         self.blocks.fetch_add(1, Ordering::Relaxed);
@@ -268,6 +273,7 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         let Inner { first, second, .. } = &*self.inner;
         request.handle(self).upstream(first).other_upstream("fallback", second);
+        request.value(|| MayBeWaitedFor);
         request.common_properties([first as &dyn SyncResource, second as &dyn SyncResource]);
         request.describe(|description| {
             description

@@ -251,6 +251,7 @@ macro_rules! adaptor {
 
             fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
                 let upstream = &self.inner.upstream;
+                request.value(|| rmm_core::siblings::MayBeWaitedFor);
                 request.handle(self).upstream(upstream).properties_from(upstream).describe(
                     |description| $crate::layer::Layer::describe(&self.inner.layer, description),
                 );

@@ -194,7 +194,7 @@ impl Limit {
         stream: Option<StreamRef<'_>>,
     ) -> Result<(), Error> {
         let reserve = || self.reserve(padded).map_err(|used| self.refusal(used, layout, stream));
-        allocate_with(stream, padded, reserve, || Others::of_limit(self.id))
+        allocate_with(stream, padded, reserve, || Some(Others::of_limit(self.id)))
     }
 
     #[cold]

@@ -9,6 +9,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::io;
 
+use rmm_core::siblings::in_program;
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
 use crate::layer::{Layer, Upstream, adaptor};
@@ -102,7 +103,7 @@ impl Log {
     fn line(&self, action: Action, pointer: DevicePtr, layout: Layout, upstream: impl Upstream) {
         let stream = upstream.stream().map(StreamRef::as_raw);
         let line = Line::new(action, pointer, layout.size(), stream);
-        self.0.write(line.as_bytes());
+        in_program(|| self.0.write(line.as_bytes()));
     }
 }
 

@@ -47,6 +47,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, Context, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
     MemoryCaps, MemoryKind, PendingBytes, Property, PropertyWithValue, Request, Resource,
@@ -296,8 +297,10 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// or to the device by another way. Then the request is tried again.
     ///
     /// Callbacks run on the thread of the request, the oldest first, each at most once for a
-    /// request, and with no lock held: they may call the pool. A request that fails within a
-    /// callback calls none. Where the pool is the upstream of another suballocator, callbacks of
+    /// request, and with no lock held: they may call the pool, and wait for threads that do. One
+    /// that puts the pool to sleep makes the request fail. A request that fails within a callback
+    /// calls none. Under an adaptor with code of the program (`adaptor!`, callbacks) they run after
+    /// that code has returned. Where the pool is the upstream of another suballocator, callbacks of
     /// the one that the program called count.
     ///
     /// ```
@@ -507,7 +510,8 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
         // Whose default streams it serves, and what has refused if the pool is full.
         request
             .value(|| self.context())
-            .value(|| self.inner.core.siblings.id())
+            .value(|| self.limit_id())
+            .value(|| MayBeWaitedFor)
             .value(|| self.statistics())
             .value(|| self.blocks())
             .trimmable(&*self.inner);

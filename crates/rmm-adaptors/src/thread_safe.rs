@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 
+use rmm_core::siblings::{allocate_in_program, in_library, in_program};
 use rmm_core::{Description, DevicePtr, Error};
 
 use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
@@ -14,7 +15,8 @@ adaptor! {
     /// Every resource is thread-safe without this adaptor. It is for a resource that is slower
     /// under concurrent calls than under serialized ones, such as a foreign allocator behind a
     /// [`CallbackMemoryResource`](crate::CallbackMemoryResource). Upstream is called while the lock
-    /// is held, so it must not call this resource. While only one thread calls, the lock costs next
+    /// is held, so it must not call this resource, nor wait for a thread that does. Other pools are
+    /// asked for memory only after it is released. While only one thread calls, the lock costs next
     /// to nothing.
     ///
     /// ```
@@ -51,13 +53,15 @@ unsafe impl Layer for Serialized {
 
     #[inline]
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        self.0.with(|()| upstream.allocate(layout))
+        let allocate = || in_library(|| upstream.allocate(layout));
+        allocate_in_program(upstream.stream(), || self.0.with(|()| allocate()))
     }
 
     #[inline]
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        self.0.with(|()| unsafe { upstream.deallocate(pointer, layout) });
+        let free = || in_library(|| unsafe { upstream.deallocate(pointer, layout) });
+        in_program(|| self.0.with(|()| free()));
     }
 
     #[inline]

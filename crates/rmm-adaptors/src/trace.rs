@@ -16,6 +16,8 @@ const WAIT: &str = "rmm::wait";
 mod on {
     use std::cell::Cell;
 
+    use rmm_core::siblings::{in_library, in_program};
+
     use super::{GROW, WAIT};
 
     thread_local! {
@@ -30,15 +32,22 @@ mod on {
         grow: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         let is_granted = tracing::field::Empty;
-        let span = tracing::debug_span!(target: GROW, "grow", resource, bytes, is_granted);
-        let grown = span.in_scope(grow);
-        span.record("is_granted", grown.is_ok());
-        grown
+        in_program(|| {
+            let span = tracing::debug_span!(target: GROW, "grow", resource, bytes, is_granted);
+            let grown = span.in_scope(|| in_library(grow));
+            span.record("is_granted", grown.is_ok());
+            // It may end within, too.
+            drop(span);
+            grown
+        })
     }
 
     /// Waits for the device, within a span.
     pub(crate) fn waiting<T>(resource: &'static str, wait: impl FnOnce() -> T) -> T {
-        tracing::debug_span!(target: WAIT, "wait for the device", resource).in_scope(wait)
+        in_program(|| {
+            let span = tracing::debug_span!(target: WAIT, "wait for the device", resource);
+            span.in_scope(|| in_library(wait))
+        })
     }
 
     /// Counts a wait of one stream for another, to be reported by [`tell_waits`].

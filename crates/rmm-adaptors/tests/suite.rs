@@ -17,6 +17,8 @@ mod avoidable_failures;
 mod avoidable_siblings;
 #[path = "suite/binning.rs"]
 mod binning;
+#[path = "suite/callbacks.rs"]
+mod callbacks;
 #[path = "suite/created_context.rs"]
 mod created_context;
 #[path = "suite/default_pool.rs"]
@@ -105,6 +107,10 @@ mod refusals;
 mod release;
 #[path = "suite/reservation.rs"]
 mod reservation;
+#[path = "suite/shared_adaptors.rs"]
+mod shared_adaptors;
+#[path = "suite/sibling_groups.rs"]
+mod sibling_groups;
 #[path = "suite/siblings.rs"]
 mod siblings;
 #[path = "suite/soak.rs"]
@@ -117,3 +123,5 @@ mod support;
 mod tag_kernels;
 #[path = "suite/trim.rs"]
 mod trim;
+#[path = "suite/watchdog.rs"]
+mod watchdog;

@@ -7,6 +7,7 @@ use std::alloc::Layout;
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::sys::CuResult;
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Request,
@@ -198,16 +199,27 @@ impl Foreign {
         self.0.callbacks.flags & RMM_RS_CALLBACKS_STREAM_ORDERED != 0
     }
 
-    /// Allocates with one of the functions.
+    /// Allocates with one of the functions, which may be called again if what it calls itself is
+    /// out of memory.
     fn allocated(
         &self,
+        stream: Option<StreamRef<'_>>,
         layout: Layout,
-        allocate: impl FnOnce(&Callbacks, *mut *mut c_void) -> Option<i32>,
-        free: impl FnOnce(&Self, DevicePtr),
+        allocate: impl Fn(&Callbacks, *mut *mut c_void) -> Option<i32>,
+        free: impl Fn(&Self, DevicePtr),
     ) -> Result<DevicePtr, Error> {
         if layout.size() == 0 {
             return Ok(DevicePtr::NULL);
         }
+        allocate_in_program(stream, || self.allocated_once(layout, &allocate, &free))
+    }
+
+    fn allocated_once(
+        &self,
+        layout: Layout,
+        allocate: impl Fn(&Callbacks, *mut *mut c_void) -> Option<i32>,
+        free: impl Fn(&Self, DevicePtr),
+    ) -> Result<DevicePtr, Error> {
         let mut pointer = std::ptr::null_mut();
         let noted = guard::noted();
         let Some(status) = allocate(&self.0.callbacks, &raw mut pointer) else {
@@ -259,7 +271,7 @@ unsafe impl SyncResource for Foreign {
         };
         // SAFETY: it was just allocated, and no caller has it.
         let free = |this: &Self, pointer| unsafe { this.deallocate_sync(pointer, layout) };
-        self.allocated(layout, allocate, free)
+        self.allocated(None, layout, allocate, free)
     }
 
     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
@@ -272,7 +284,9 @@ unsafe impl SyncResource for Foreign {
             // A free may be part of a `Drop`, which must not unwind.
             guard::value((), || {
                 // SAFETY: the caller's contract is the same. What could not be freed leaks.
-                let _status = unsafe { function(table.context, to_c(pointer), size, alignment) };
+                let _status = in_program(|| unsafe {
+                    function(table.context, to_c(pointer), size, alignment)
+                });
             });
         }
     }
@@ -282,7 +296,7 @@ unsafe impl SyncResource for Foreign {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
+        request.handle(self).value(|| MayBeWaitedFor);
         if self.0.callbacks.properties & RMM_RS_DEVICE_ACCESSIBLE != 0 {
             request.properties(&Marked).has::<DeviceAccessible>();
         }
@@ -304,7 +318,8 @@ unsafe impl StreamOrdered for Foreign {
         };
         // SAFETY: it was just allocated, and no caller has it.
         let free = |this: &Self, pointer| unsafe { this.deallocate(stream, pointer, layout) };
-        self.allocated(layout, allocate, free).map_err(|error| error.with_stream(stream.id()))
+        let allocated = self.allocated(Some(stream), layout, allocate, free);
+        allocated.map_err(|error| error.with_stream(stream.id()))
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
@@ -317,8 +332,9 @@ unsafe impl StreamOrdered for Foreign {
             let handle = stream.as_raw().as_raw();
             guard::value((), || {
                 // SAFETY: the caller's contract is the same. What could not be freed leaks.
-                let _status =
-                    unsafe { function(table.context, handle, to_c(pointer), size, alignment) };
+                let _status = in_program(|| unsafe {
+                    function(table.context, handle, to_c(pointer), size, alignment)
+                });
             });
         }
     }

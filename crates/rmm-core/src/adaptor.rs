@@ -14,6 +14,10 @@
 /// and returns the block that `below.allocate(layout)` returned, or an error. `freed(&self,
 /// layout)` may follow: it runs before each block is freed.
 ///
+/// `allocate` may hold a lock while it calls `below`: nothing below asks other pools for memory
+/// meanwhile. If it is the outermost adaptor of a request, and what is below is out of memory, the
+/// others are asked once it has returned, and it runs again for the same request.
+///
 /// Freeing, properties, equality (that of the upstreams: each frees the other's memory) and
 /// introspection come from the macro, so they cannot disagree with `allocate`, and no `unsafe` is
 /// needed.
@@ -234,7 +238,7 @@ macro_rules! adaptor {
                 layout: ::std::alloc::Layout,
             ) {
                 if layout.size() > 0 && !$crate::fork::is_child() {
-                    self.__freed(layout);
+                    $crate::siblings::in_program(|| self.__freed(layout));
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {
                         $crate::SyncResource::deallocate_sync(self.__upstream(), pointer, layout)
@@ -248,6 +252,7 @@ macro_rules! adaptor {
 
             fn provide<'a>(&'a self, request: &mut $crate::Request<'a>) {
                 request.upstream(self.__upstream()).properties_from(self.__upstream());
+                request.value(|| $crate::siblings::MayBeWaitedFor);
             }
         }
 
@@ -273,7 +278,7 @@ macro_rules! adaptor {
                 layout: ::std::alloc::Layout,
             ) {
                 if layout.size() > 0 && !$crate::fork::is_child() {
-                    self.__freed(layout);
+                    $crate::siblings::in_program(|| self.__freed(layout));
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {
                         $crate::Resource::do_deallocate(self.__upstream(), stream, pointer, layout)

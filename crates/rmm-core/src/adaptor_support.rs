@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
+use crate::siblings::{allocate_in_program, in_library};
 use crate::{DevicePtr, Error, Resource, StreamRef, SyncResource, fork};
 
 /// The calls of an upstream, synchronous or on a stream.
@@ -101,7 +102,7 @@ impl<'b, C: Calls> Upstream<'b, C> {
     /// As [`SyncResource::allocate_sync`].
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<Block<'b, C>, Error> {
-        let pointer = self.calls.allocate(layout)?;
+        let pointer = in_library(|| self.calls.allocate(layout))?;
         Ok(Block { calls: self.calls, pointer, layout, brand: PhantomData })
     }
 
@@ -153,7 +154,7 @@ impl<C: Calls> Drop for Block<'_, C> {
     fn drop(&mut self) {
         // SAFETY: the field's invariant. `run` and `adapt_now` do not drop the blocks that they
         // hand out, and no other code has the right to use the memory.
-        unsafe { self.calls.deallocate(self.pointer, self.layout) }
+        in_library(|| unsafe { self.calls.deallocate(self.pointer, self.layout) });
     }
 }
 
@@ -165,7 +166,8 @@ impl<C: Calls> fmt::Debug for Block<'_, C> {
     }
 }
 
-/// Runs an adaptor's `allocate` for a synchronous call.
+/// Runs an adaptor's `allocate` for a synchronous call. Runs it again if what is below is out of
+/// memory, and others have returned some: they are asked with no lock of the adaptor held.
 ///
 /// # Errors
 /// Those of `allocate`; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it
@@ -174,7 +176,7 @@ pub fn adapt_sync<'u, U: SyncResource>(
     name: &'static str,
     upstream: &'u U,
     layout: Layout,
-    allocate: impl for<'b> FnOnce(
+    allocate: impl for<'b> Fn(
         Upstream<'b, SyncCalls<'u, U>>,
     ) -> Result<Block<'b, SyncCalls<'u, U>>, Error>,
 ) -> Result<DevicePtr, Error> {
@@ -191,7 +193,7 @@ pub fn adapt<'u, U: Resource>(
     upstream: &'u U,
     stream: StreamRef<'u>,
     layout: Layout,
-    allocate: impl for<'b> FnOnce(
+    allocate: impl for<'b> Fn(
         Upstream<'b, StreamCalls<'u, U>>,
     ) -> Result<Block<'b, StreamCalls<'u, U>>, Error>,
 ) -> Result<DevicePtr, Error> {
@@ -226,18 +228,20 @@ fn run<C: Calls>(
     name: &'static str,
     calls: &C,
     layout: Layout,
-    allocate: impl for<'b> FnOnce(Upstream<'b, C>) -> Result<Block<'b, C>, Error>,
+    allocate: impl for<'b> Fn(Upstream<'b, C>) -> Result<Block<'b, C>, Error>,
 ) -> Result<DevicePtr, Error> {
     if layout.size() == 0 {
         return Ok(DevicePtr::NULL);
     }
     fork::check()?;
-    let block = allocate(Upstream { calls, brand: PhantomData })?;
-    if block.layout != layout {
-        let message = "the adaptor returned a block of another layout than was asked for";
-        return Err(Error::invalid_argument(name, message).with_layout(layout));
-    }
-    // The caller owns the memory from here on.
-    let block = ManuallyDrop::new(block);
-    Ok(block.pointer)
+    allocate_in_program(calls.stream(), || {
+        let block = allocate(Upstream { calls, brand: PhantomData })?;
+        if block.layout != layout {
+            let message = "the adaptor returned a block of another layout than was asked for";
+            return Err(Error::invalid_argument(name, message).with_layout(layout));
+        }
+        // The caller owns the memory from here on.
+        let block = ManuallyDrop::new(block);
+        Ok(block.pointer)
+    })
 }

@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct LimitId(u64);
 
 impl LimitId {
+    /// That of a refusal which no other suballocator could keep from happening: none draws on it.
+    #[doc(hidden)]
+    pub const UNSHARED: Self = Self(0);
+
     /// Another one.
     #[doc(hidden)]
     pub fn new() -> Self {

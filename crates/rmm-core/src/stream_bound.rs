@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 
+use crate::siblings::MayBeWaitedFor;
 use crate::{
     CudaStream, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
     MemoryKind, MemoryResource, Property, PropertyWithValue, Request, Resource, StreamContext,
@@ -100,6 +101,7 @@ unsafe impl<R: Resource> SyncResource for StreamBound<R> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.upstream(&self.resource).properties_from(&self.resource);
+        request.value(|| MayBeWaitedFor);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 
+use crate::siblings::MayBeWaitedFor;
 use crate::{
     DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
     Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource, process_is_exiting,
@@ -67,6 +68,7 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.upstream(&self.resource).properties_from(&self.resource);
+        request.value(|| MayBeWaitedFor);
     }
 }
 

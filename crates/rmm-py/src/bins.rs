@@ -12,6 +12,7 @@ use std::alloc::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect as _, PoolUsage,
     Request, Resource, StreamRef, SyncResource, TrimmableResource,
@@ -137,6 +138,7 @@ unsafe impl SyncResource for Bins {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.handle(self).upstream(&self.upstream).trimmable(self);
+        request.value(|| MayBeWaitedFor);
         request.properties(self).has::<DeviceAccessible>();
     }
 }

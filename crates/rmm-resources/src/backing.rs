@@ -6,6 +6,7 @@ mod cuda_of_device;
 use std::alloc::Layout;
 use std::fmt;
 
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     Description, Device, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request,
     Resource, StreamRef, SyncResource,
@@ -156,7 +157,7 @@ unsafe impl SyncResource for BackingMemoryResource {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
+        request.handle(self).value(|| MayBeWaitedFor);
         request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
         request.describe(|description: &mut Description| {
             description.text("memory", self.backing().to_string());

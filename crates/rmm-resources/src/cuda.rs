@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 
 use rmm_core::driver_pools::describe_driver_pools;
-use rmm_core::siblings::{allocate_with, of_current_device};
+use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request, Resource, StreamRef,
     SyncResource, check, driver_for_drop,
@@ -105,7 +105,7 @@ unsafe impl SyncResource for CudaMemoryResource {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).describe(describe_driver_pools);
+        request.handle(self).value(|| MayBeWaitedFor).describe(describe_driver_pools);
         request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }
 }

@@ -267,7 +267,7 @@ impl DriverPool {
         check_alignment(resource, layout)?;
         let driver = calls_for(Some(stream))?;
         let allocate = || self.ask_driver(&driver, stream, layout);
-        let others = || self.place.get().map(|place| place.others(None));
+        let others = || self.place.get().map(|place| place.others(None).that_may_be_waited_for());
         allocate_with(Some(stream), layout.size() as u64, allocate, others)
     }
 

@@ -10,10 +10,11 @@ macro_rules! name_and_properties {
         }
 
         fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
-            request.handle(self)$(
-                .trimmable(&*self.$trimmable)
-                .describe(|description| self.$trimmable.describe(description))
-            )?;
+            request.handle(self).value(|| rmm_core::siblings::MayBeWaitedFor);
+            $(
+                request.trimmable(&*self.$trimmable);
+                request.describe(|description| self.$trimmable.describe(description));
+            )?
             request.properties(self)$(.has::<$property>())+$(.has_value::<$value>())?;
         }
     };

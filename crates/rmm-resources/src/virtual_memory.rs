@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::driver_pools::describe_driver_pools;
-use rmm_core::siblings::{allocate_with, of_current_device};
+use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Request,
     Resource, StreamRef, SyncResource, process_is_exiting,
@@ -97,7 +97,7 @@ impl VirtualMemoryResource {
         check_alignment(NAME, layout)?;
         let allocate =
             || self.space.allocate(placement, layout).map_err(|error| error.with_layout(layout));
-        let others = || of_current_device(MemoryKind::Device);
+        let others = || of_device(self.space.device(), MemoryKind::Device);
         allocate_with(None, layout.size() as u64, allocate, others)
     }
 }
@@ -150,7 +150,7 @@ unsafe impl SyncResource for VirtualMemoryResource {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).describe(describe_driver_pools);
+        request.handle(self).value(|| MayBeWaitedFor).describe(describe_driver_pools);
         request.extendable(self);
         request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }

@@ -14,7 +14,7 @@ use rmm_resources::Budget;
 
 use super::PoolMemoryResource;
 use super::caches::CachePolicy;
-use super::core::{PoolCore, Settings};
+use super::core::{PoolCore, Settings, UpstreamCode};
 use super::extents::granularity;
 use super::growth::Growth;
 use super::idle_time::{Clock, IdleTime, ManualClock};
@@ -346,7 +346,9 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         pool.announce();
         Ok(pool)
     }
+}
 
+impl<U: SyncResource + 'static> PoolMemoryResourceBuilder<U> {
     /// Builds a pool of this name that others do not know yet, in which all blocks are of `block`
     /// bytes if that is set.
     pub(crate) fn build_of(
@@ -354,10 +356,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         name: &'static str,
         block: Option<u64>,
         cached: CachePolicy,
-    ) -> Result<PoolMemoryResource<U>, Error>
-    where
-        U: 'static,
-    {
+    ) -> Result<PoolMemoryResource<U>, Error> {
         let Self {
             upstream,
             name: _,
@@ -370,7 +369,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             release,
             release_after,
             clock,
-            check_frees,
+            check_frees: checks_frees,
             symmetric_fences,
             streams_outlive,
             clears,
@@ -401,7 +400,6 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         let initial_size = growth.initial_size;
         let cached = cached_with(preset, cached, upstream.as_extendable().is_some());
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
-        let checks_frees = check_frees;
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;
         let of_handles = if streams_outlive { 0 } else { StreamId::OF_HANDLE };
         let of_defaults = if Device::count()? > 1 { StreamId::OF_DEFAULT } else { 0 };
@@ -418,6 +416,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             context,
             contexts_below,
             siblings,
+            upstream_code: UpstreamCode::of(&upstream),
         };
         let core = Arc::new_cyclic(|this| PoolCore::new(settings, this.clone()));
         {

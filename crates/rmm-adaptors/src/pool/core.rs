@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
-use rmm_core::siblings::Siblings;
+use rmm_core::siblings::{Awaited, LimitId, Siblings, may_be_waited_for};
 use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect, StreamId,
     StreamRef, SyncResource, fork,
@@ -26,6 +26,21 @@ use super::statistics::PoolStatistics;
 use crate::sync::cache_padded::CachePadded;
 use crate::sync::fence::Fences;
 
+/// Whose code a call to upstream runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum UpstreamCode {
+    /// Code that [may be waited for](rmm_core::siblings::MayBeWaitedFor).
+    Library,
+    /// A resource that the program implements itself is among the upstreams.
+    Program,
+}
+
+impl UpstreamCode {
+    pub(super) fn of(upstream: &(dyn SyncResource + 'static)) -> Self {
+        if may_be_waited_for(upstream) { Self::Library } else { Self::Program }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct PoolCore {
     /// Lock order: a cache is a leaf. Take no other lock while inside one.
@@ -33,7 +48,7 @@ pub(super) struct PoolCore {
     /// On its own cache line: the lock word changes on every call that misses the caches, and the
     /// fields beside it are read on every call.
     state: CachePadded<Mutex<PoolState>>,
-    /// Signalled when a call to upstream has ended.
+    /// Signalled when a call to upstream has ended, or runs code of the program.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
     /// The pool does not grow beyond this; it may hold more if the limit was lowered since.
@@ -69,6 +84,7 @@ pub(super) struct PoolCore {
     pub(super) pressure: Arc<PressureCallbacks>,
     /// The other suballocators that draw on the same memory.
     pub(super) siblings: Siblings,
+    pub(super) upstream_code: UpstreamCode,
     /// The pool itself, for the streams that it watches.
     pub(super) this: Weak<Self>,
 }
@@ -88,6 +104,7 @@ pub(super) struct Settings {
     pub(super) context: Context,
     pub(super) contexts_below: Box<[Context]>,
     pub(super) siblings: Siblings,
+    pub(super) upstream_code: UpstreamCode,
 }
 
 impl PoolCore {
@@ -105,6 +122,7 @@ impl PoolCore {
             context,
             contexts_below,
             siblings,
+            upstream_code,
         } = settings;
         Self {
             caches: Caches::new(cached, fences),
@@ -124,6 +142,7 @@ impl PoolCore {
             calm: AtomicU64::new(watch::ends(watch::word())),
             pressure: Arc::default(),
             siblings,
+            upstream_code,
             this,
         }
     }
@@ -161,7 +180,8 @@ impl PoolCore {
             Some(block) if size <= block => Ok(block),
             Some(block) => {
                 let message = format!("{size} bytes, as aligned, are more than a block's {block}");
-                Err(refused().with_source(Error::invalid_argument(self.name, message)))
+                let error = Error::invalid_argument(self.name, message);
+                Err(refused().with_limit_id(LimitId::UNSHARED).with_source(error))
             }
         }
     }
@@ -292,6 +312,17 @@ impl PoolCore {
         let state = self.lock();
         let whole_free_bytes = state.heap.whole_free_bytes();
         PoolStatistics { whole_free_bytes, ..state.statistics(&self.caches) }
+    }
+}
+
+impl Awaited for PoolCore {
+    fn pause(&self) {
+        self.lock().in_program += 1;
+        self.settled.notify_all();
+    }
+
+    fn resume(&self) {
+        self.lock().in_program -= 1;
     }
 }
 

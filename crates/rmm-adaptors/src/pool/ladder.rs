@@ -21,7 +21,7 @@
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use rmm_core::siblings::{Asking, Effort as AskEffort};
+use rmm_core::siblings::{Asking, Effort as AskEffort, Unasked};
 use rmm_core::{CudaStream, Error, RelaxedCapture, StreamRef};
 
 use super::heap::{ListId, NodeId};
@@ -76,6 +76,12 @@ fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Resu
     // What a callback allocates itself may ask siblings, too.
     drop(asking);
     if !may_ask {
+        if let Err(error) = &outcome
+            && error.is_out_of_memory()
+            && Unasked::is_wanted()
+        {
+            session.leave_unasked(request, error);
+        }
         return outcome;
     }
     for callback in session.core.pressure.callbacks() {
@@ -83,8 +89,9 @@ fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Resu
             break;
         };
         let pressure = Pressure::on(session, request, error);
-        let freed = session.unlocked(|| pressure::call(&*callback, &pressure));
+        let freed = session.outside(|| pressure::call(&*callback, &pressure));
         if freed.unwrap_or_else(|panic| resume_unwind(panic)) {
+            session.phase.check_awake(session.core.name)?;
             let _asking = Asking::begin();
             outcome = climb_until_settled(session, request, may_ask);
         }
@@ -116,14 +123,14 @@ fn climb_until_settled(
         // was of no use to them.
         let is_first = retries == 0 && session.has_called();
         let has_changed = session.settled_of_others() != settled || is_first;
-        // If upstream was not even asked, other threads' calls decide. If it refused, they are no
-        // reason to ask for ever.
-        if error.is_some() || !fits_but_for_others {
-            retries += 1;
-            if retries > MAX_RETRIES || !(session.others_call() || has_changed) {
-                let remedies = remedies(session, request, error.as_ref(), may_ask);
-                return Err(refuse(core, session, request, error).with_remedies(remedies));
-            }
+        // If upstream was not even asked, other threads' calls decide, unless they run code of the
+        // program. If it refused, they are no reason to ask for ever.
+        let others_decide = error.is_none() && fits_but_for_others && session.others_call();
+        retries += u32::from(!others_decide);
+        if retries > MAX_RETRIES || !(session.others_call() || has_changed) {
+            let names_siblings = may_ask || Unasked::is_wanted();
+            let remedies = remedies(session, request, error.as_ref(), names_siblings);
+            return Err(refuse(core, session, request, error).with_remedies(remedies));
         }
         session.wait_for_others(settled);
     }

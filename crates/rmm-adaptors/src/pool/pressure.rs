@@ -5,6 +5,7 @@
 use std::cell::Cell;
 
 use rmm_core::Error;
+use rmm_core::siblings::in_program;
 
 use super::outlook::least_needed;
 use super::pressure_callbacks::Callback;
@@ -32,7 +33,7 @@ pub(super) fn call(callback: &Callback, pressure: &Pressure<'_>) -> bool {
         return false;
     }
     let _running = Running;
-    callback(pressure)
+    in_program(|| callback(pressure))
 }
 
 impl<'a> Pressure<'a> {

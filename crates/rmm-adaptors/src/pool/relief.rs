@@ -8,11 +8,12 @@
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 
-use rmm_core::siblings::{Effort, LimitId, Others};
+use rmm_core::siblings::{Effort, LimitId, OnFailure, Others, Unasked};
 use rmm_core::{Device, Error};
 
 use super::heap::NodeId;
 use super::outlook::least_needed;
+use super::pressure::{self, Pressure};
 use super::session::{Request, Session};
 
 /// Whose refusal other resources could help with.
@@ -84,6 +85,27 @@ impl Session<'_> {
             ControlFlow::Break(outcome) => outcome,
             ControlFlow::Continue(()) => Err(last),
         }
+    }
+
+    /// Leaves what this request would ask for to an adaptor above, which asks once its own locks
+    /// are released.
+    #[cold]
+    pub(super) fn leave_unasked(&mut self, request: Request<'_>, error: &Error) {
+        let core = self.core;
+        let scarce = error.limit_id().map_or(Scarce::Memory, Scarce::Within);
+        let others = core.siblings.others(scarce.limit());
+        let helps = !others.is_empty() && self.could_help(request, &others, scarce);
+        let Pressure { requested, missing, stream, .. } = Pressure::on(self, request, error);
+        let bytes = least_needed(core, self, request);
+        let callbacks = core.pressure.callbacks().into_iter().map(|callback| -> OnFailure {
+            Box::new(move |error| {
+                pressure::call(&*callback, &Pressure { requested, missing, stream, error })
+            })
+        });
+        let others = helps.then_some(others);
+        let unasked = Unasked { others, bytes, callbacks: callbacks.collect() };
+        // What it replaces may be the last to hold a callback.
+        self.unlocked(|| unasked.leave()).unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     /// Whether all that others hold, with what is free below, could be enough: a request for more

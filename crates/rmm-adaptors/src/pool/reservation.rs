@@ -13,6 +13,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rmm_core::siblings::{LimitId, MayBeWaitedFor};
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, HasMemoryKind, HasProperty,
     HasPropertyValue, MemoryCaps, MemoryKind, OomReason, PoolUsage, Property, PropertyWithValue,
@@ -199,7 +200,9 @@ impl<U: SyncResource> Reservation<U> {
 fn refused(rest: &Rest, layout: Layout, stream: Option<StreamRef<'_>>) -> Error {
     let usage = PoolUsage::new(rest.bytes, 0).with_largest_free(rest.bytes);
     let usage = usage.with_limit(rest.bytes).with_reason(OomReason::Exhausted);
-    let error = Error::out_of_memory(NAME).with_layout(layout).with_usage(usage);
+    // No block ever comes back here.
+    let error = Error::out_of_memory(NAME).with_limit_id(LimitId::UNSHARED);
+    let error = error.with_layout(layout).with_usage(usage);
     match stream {
         Some(stream) => error.with_stream(stream.id()),
         None => error,
@@ -259,7 +262,7 @@ unsafe impl<U: SyncResource> SyncResource for Reservation<U> {
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         let pool = &self.inner.pool;
         request.handle(self).upstream(pool).properties_from(pool);
-        request.value(|| pool.context()).describe(|description| {
+        request.value(|| pool.context()).value(|| MayBeWaitedFor).describe(|description| {
             description.bytes("remaining", self.remaining());
         });
     }

@@ -4,18 +4,20 @@
 //! lock's guard, and [`ask_upstream`](Session::ask_upstream),
 //! [`return_to_upstream`](Session::return_to_upstream) and the waits are the only ways to let go of
 //! it: what other threads have to know meanwhile is counted there, and counted out again also if
-//! upstream panics.
+//! upstream panics. Code of the program, which may run in such a call, is not waited for: it may
+//! wait for a request of this pool.
 
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
+use rmm_core::siblings::{Awaited, awaited, in_program};
 use rmm_core::{Device, Error, StreamRef, SyncResource, fork};
 
-use super::core::PoolCore;
+use super::core::{PoolCore, UpstreamCode};
 use super::heap::ListId;
 use super::state::{Panic, PoolState};
 use crate::trace;
@@ -69,9 +71,22 @@ impl<'p> Session<'p> {
     pub(super) fn unlocked<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Panic> {
         self.away += 1;
         self.state = None;
-        let outcome = catch_unwind(AssertUnwindSafe(work));
+        let core: Arc<dyn Awaited> = self.core.this.upgrade().expect("it is borrowed here");
+        let outcome = catch_unwind(AssertUnwindSafe(|| awaited(core, work)));
         self.state = Some(self.core.lock());
         self.come_back();
+        outcome
+    }
+
+    /// Runs `code` with the lock released. Nothing of the request is under way: the pool may fall
+    /// asleep meanwhile.
+    ///
+    /// # Errors
+    /// What it panicked with.
+    pub(super) fn outside<T>(&mut self, code: impl FnOnce() -> T) -> Result<T, Panic> {
+        self.state = None;
+        let outcome = catch_unwind(AssertUnwindSafe(code));
+        self.state = Some(self.core.lock());
         outcome
     }
 
@@ -84,10 +99,19 @@ impl<'p> Session<'p> {
 
     /// Waits on this thread until no other session is in the middle of its work. None begins any,
     /// since the pool is not awake.
-    pub(super) fn wait_until_alone(&mut self) {
+    ///
+    /// # Errors
+    /// Not ready if one runs code of the program: that may wait for this thread, or be its own.
+    pub(super) fn wait_until_alone(&mut self) -> Result<(), Error> {
         while self.away > 0 {
+            if self.in_program > 0 {
+                let why = "a call of the pool is in progress, within a callback or an adaptor of \
+                           the program: call this after it";
+                return Err(Error::not_ready(self.core.name, why));
+            }
             self.wait_once();
         }
+        Ok(())
     }
 
     /// Waits for the signal that a call to upstream has ended.
@@ -108,7 +132,7 @@ impl<'p> Session<'p> {
         call: impl FnOnce() -> T,
     ) -> Result<T, Panic> {
         self.pending += bytes;
-        let outcome = self.unlocked(call);
+        let outcome = self.call_upstream(call);
         self.pending -= bytes;
         self.note_end_of_call();
         outcome
@@ -120,10 +144,17 @@ impl<'p> Session<'p> {
     /// What upstream panicked with.
     pub(super) fn return_to_upstream<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Panic> {
         self.returning += 1;
-        let outcome = self.unlocked(call);
+        let outcome = self.call_upstream(call);
         self.returning -= 1;
         self.note_end_of_call();
         outcome
+    }
+
+    fn call_upstream<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Panic> {
+        match self.core.upstream_code {
+            UpstreamCode::Library => self.unlocked(call),
+            UpstreamCode::Program => self.unlocked(|| in_program(call)),
+        }
     }
 
     fn note_end_of_call(&mut self) {
@@ -143,7 +174,7 @@ impl<'p> Session<'p> {
     }
 
     /// Waits on this thread until a call to upstream of another session has ended since `settled`
-    /// of them had, if one is in progress.
+    /// of them had, if one is in progress, and none runs code of the program.
     pub(super) fn wait_for_others(&mut self, settled: u64) {
         self.away += 1;
         while self.settled_of_others() == settled && self.others_call() {

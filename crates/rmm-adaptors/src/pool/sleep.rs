@@ -82,9 +82,10 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if work is pending, or the pool is
-    /// not awake; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the upstream
-    /// cannot keep addresses, if a stream may be under capture, or while memory is [reserved for
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if work is pending, the pool is not
+    /// awake, or a request of it is inside a callback or an adaptor of the program;
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the upstream cannot keep
+    /// addresses, if a stream may be under capture, or while memory is [reserved for
     /// graphs](Self::release_graph_memory);
     /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is too little host
     /// memory; else the driver's. After an error the pool is awake and its blocks hold what they
@@ -170,7 +171,7 @@ impl<'s, 'p> Change<'s, 'p> {
         session.phase = Phase::Changing;
         let memory = SleepingMemory::new(session.upstream_ranges());
         let change = Self { session, memory: Some(memory) };
-        change.session.wait_until_alone();
+        change.session.wait_until_alone()?;
         // Those threads may have got more.
         if let Some(memory) = &change.memory {
             memory.set(change.session.upstream_ranges());
@@ -336,7 +337,7 @@ impl PoolCore {
             }
         };
         let woken = session.unlocked(|| {
-            self.resume(extendable, &asleep.pieces)?;
+            self.map_again(extendable, &asleep.pieces)?;
             if let Some(contents) = &mut asleep.contents {
                 let mut report = |copied, total| report(CopyProgress { copied, total });
                 // SAFETY: the ranges are live blocks of the pool, whose memory was mapped just now;
@@ -376,7 +377,7 @@ impl PoolCore {
 
     /// Maps memory at all blocks. If there is too little, siblings are asked, and then the
     /// program's callbacks, each of which another attempt follows.
-    fn resume(&self, extendable: &dyn ExtendableResource, pieces: &Pieces) -> Result<(), Error> {
+    fn map_again(&self, extendable: &dyn ExtendableResource, pieces: &Pieces) -> Result<(), Error> {
         let needed = bytes_of(pieces);
         // If the driver cannot say, it may be enough.
         let free = Device::memory_info().map_or(u64::MAX, |memory| memory.free);

@@ -117,6 +117,8 @@ pub(super) struct PoolState {
     pub(super) settled: u64,
     /// Sessions that have released the lock and will take it again.
     pub(super) away: u32,
+    /// Those of them that run code of the program, for which no thread waits.
+    pub(super) in_program: u32,
     pub(super) phase: Phase,
     pub(super) statistics: PoolStatistics,
     pub(super) exchanges: Exchanges,
@@ -147,6 +149,7 @@ impl PoolState {
             returning: 0,
             settled: 0,
             away: 0,
+            in_program: 0,
             phase: Phase::Awake,
             statistics: PoolStatistics::default(),
             release_trigger: ReleaseTrigger::default(),
@@ -156,9 +159,9 @@ impl PoolState {
         }
     }
 
-    /// Whether calls to upstream are in progress.
+    /// Whether calls to upstream are in progress that may be waited for.
     pub(super) fn others_call(&self) -> bool {
-        self.pending > 0 || self.returning > 0
+        (self.pending > 0 || self.returning > 0) && self.in_program == 0
     }
 
     /// Adds memory from upstream as an idle block. Returns its segment.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
+use rmm_core::siblings::in_program;
 use rmm_core::{DevicePtr, fork};
 
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
@@ -172,7 +173,8 @@ impl Tracking {
     #[cold]
     pub(super) fn report(&self, finding: &TrackingFinding<'_>) {
         // A free may be part of a `Drop`, which must not unwind.
-        let _panicked = catch_unwind(AssertUnwindSafe(|| (self.on_finding)(finding)));
+        let _panicked =
+            catch_unwind(AssertUnwindSafe(|| in_program(|| (self.on_finding)(finding))));
     }
 
     pub(super) fn bytes(&self) -> u64 {

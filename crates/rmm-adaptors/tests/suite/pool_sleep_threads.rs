@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use rmm_adaptors::{Contents, PoolMemoryResource};
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{Device, DevicePtr, Error, ExtendableResource, Request, Resource, SyncResource};
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::Schedule;
@@ -102,7 +103,7 @@ unsafe impl SyncResource for Gate {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.extendable(self);
+        request.value(|| MayBeWaitedFor).extendable(self);
     }
 }
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use rmm_adaptors::{GrowthPolicy, LimitingResourceAdaptor, PoolMemoryResource};
-use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
+use rmm_core::siblings::MayBeWaitedFor;
+use rmm_core::{CudaStream, DevicePtr, Error, Request, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::fixtures::{pool, pool_on};
@@ -164,6 +165,10 @@ unsafe impl SyncResource for FullForTwo {
 
     fn name(&self) -> &'static str {
         "full for two"
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.value(|| MayBeWaitedFor);
     }
 }
 

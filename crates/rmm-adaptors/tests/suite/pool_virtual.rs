@@ -10,6 +10,7 @@ use std::thread;
 
 use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset};
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     CudaStream, Device, DevicePtr, Error, ExtendableResource, Request, Resource, SyncResource,
 };
@@ -334,7 +335,7 @@ unsafe impl SyncResource for SlowToLeave {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.extendable(self);
+        request.value(|| MayBeWaitedFor).extendable(self);
     }
 }
 

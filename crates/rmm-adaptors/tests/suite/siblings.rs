@@ -17,28 +17,33 @@ use rmm_sys::CuResult;
 
 use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream};
 
-fn machine(memory_mib: usize) -> Machine {
+pub(crate) fn machine(memory_mib: usize) -> Machine {
     Machine::builder().memory(memory_mib * MIB).schedule(Schedule::Lazy).build()
 }
 
-fn pool() -> Pool {
+pub(crate) fn pool() -> Pool {
     Pool::builder(CudaMemoryResource::new()).build().expect("a pool")
 }
 
-fn pages() -> PoolMemoryResource<VirtualMemoryResource> {
+pub(crate) fn pages() -> PoolMemoryResource<VirtualMemoryResource> {
     let upstream = VirtualMemoryResource::new().expect("pages");
     PoolMemoryResource::builder(upstream).build().expect("a pool")
 }
 
 /// Makes the resource hold so much idle memory.
-fn hold(resource: &impl Resource, on: &CudaStream, bytes: usize) {
+pub(crate) fn hold(resource: &impl Resource, on: &CudaStream, bytes: usize) {
     let block = resource.allocate(on, layout(bytes)).expect("there is room");
     free(resource, on, block, bytes);
     on.synchronize().expect("it runs");
 }
 
 /// Makes the resource hold so much memory that the stream may still use.
-fn hold_pending(machine: &Machine, resource: &impl Resource, on: &CudaStream, bytes: usize) {
+pub(crate) fn hold_pending(
+    machine: &Machine,
+    resource: &impl Resource,
+    on: &CudaStream,
+    bytes: usize,
+) {
     let block = resource.allocate(on, layout(bytes)).expect("there is room");
     keep_busy(machine, on);
     free(resource, on, block, bytes);
@@ -80,7 +85,7 @@ pub(crate) const ASKERS: [(&str, Make); 8] = [
     ("cuda-async", || AnyResource::new(CudaAsyncMemoryResource::new().expect("a pool"))),
 ];
 
-fn arena(bytes: u64, most: u64) -> ArenaMemoryResource<CudaMemoryResource> {
+pub(crate) fn arena(bytes: u64, most: u64) -> ArenaMemoryResource<CudaMemoryResource> {
     let arena = ArenaMemoryResource::builder(CudaMemoryResource::new());
     arena.arena_size(bytes).maximum_size(most).build().expect("an arena")
 }

@@ -154,8 +154,12 @@ impl VirtualMemoryResourceBuilder {
             let location = location_of(other)?;
             access.push(CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE });
         }
-        let kind =
-            PhysicalKind { location, rdma: self.rdma.resolve(device)?, shareable: self.shareable };
+        let kind = PhysicalKind {
+            device,
+            location,
+            rdma: self.rdma.resolve(device)?,
+            shareable: self.shareable,
+        };
         if self.shareable {
             let needed = CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
             require(name, device, needed, "cannot export virtual memory as file descriptors")?;

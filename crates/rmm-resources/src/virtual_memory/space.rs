@@ -6,7 +6,7 @@ use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rmm_core::{DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop, fork};
+use rmm_core::{Device, DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop, fork};
 use rmm_sys::{
     CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuMemLocation, Driver,
 };
@@ -35,6 +35,7 @@ pub struct VirtualMemoryStatistics {
 /// The physical memory that a resource makes.
 #[derive(Clone, Copy)]
 pub(super) struct PhysicalKind {
+    pub(super) device: Device,
     pub(super) location: CuMemLocation,
     /// Whether RDMA can access it.
     pub(super) rdma: bool,
@@ -134,6 +135,11 @@ impl Space {
             blocks: state.blocks,
             suspended_bytes: state.suspended.values().map(Suspended::bytes).sum(),
         }
+    }
+
+    /// The device whose memory it is.
+    pub(super) fn device(&self) -> Device {
+        self.kind.device
     }
 
     /// The size of a block for this layout; `None` if it exceeds the device's memory.
@@ -326,13 +332,16 @@ impl Drop for Space {
 mod tests {
     use rmm_sys::{CuMemHandleType, CuMemLocation, CuMemLocationType};
 
-    use super::PhysicalKind;
+    use super::{Device, PhysicalKind};
 
     #[test]
     fn options_reach_the_driver() {
+        let machine = rmm_sim::Machine::new();
+        let _entered = machine.enter();
+        let device = Device::new(0).expect("there is one");
         let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: 3 };
         for (rdma, shareable) in [(false, false), (true, false), (false, true), (true, true)] {
-            let asked = PhysicalKind { location, rdma, shareable }.properties();
+            let asked = PhysicalKind { device, location, rdma, shareable }.properties();
             assert_eq!(asked.location.id, 3);
             assert_eq!(asked.gpu_direct_rdma_capable == 1, rdma);
             let handles = asked.requested_handle_types;

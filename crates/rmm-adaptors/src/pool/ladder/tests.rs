@@ -5,8 +5,9 @@ use std::alloc::Layout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, ThreadId};
 
+use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::sys::{CuCaptureMode, CuResult};
-use rmm_core::{CudaStream, DevicePtr, Error, SyncResource, current_driver};
+use rmm_core::{CudaStream, DevicePtr, Error, Request, SyncResource, current_driver};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 
@@ -109,6 +110,10 @@ unsafe impl SyncResource for InTurns {
 
     fn name(&self) -> &'static str {
         "in turns"
+    }
+
+    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+        request.value(|| MayBeWaitedFor);
     }
 }
 

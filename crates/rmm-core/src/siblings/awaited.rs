@@ -1,0 +1,123 @@
+//! What threads wait for, and code of the program inside it, for which no thread waits.
+//!
+//! A thread waits until another thread's call to upstream has ended, or until its [turn] is over.
+//! Such a call may run code of the program: a callback, an adaptor's hook, a writer of a log. That
+//! code may need what the waiting thread is about to do, by a lock or a join, so the waiting thread
+//! goes on as soon as it begins:
+//!
+//! ```text
+//!   begin(call)            in_program            in_library            end
+//!   |--- waited for -------|     not waited for  |-- waited for --|    |
+//! ```
+//!
+//! [turn]: super::Turn
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Something of one thread that other threads wait for.
+pub trait Awaited: Send + Sync {
+    /// The thread enters code of the program: threads that wait go on.
+    fn pause(&self);
+
+    /// The thread has left that code.
+    fn resume(&self);
+}
+
+/// What a resource [provides](crate::Request::value) that enters code of the program, and waits for
+/// locks that such code may hold, by [`in_program`] alone. A call of another one counts as code of
+/// the program.
+#[derive(Clone, Copy, Debug)]
+pub struct MayBeWaitedFor;
+
+thread_local! {
+    /// What other threads wait for, the outermost first.
+    static AWAITED: RefCell<Vec<Arc<dyn Awaited>>> = const { RefCell::new(Vec::new()) };
+    /// How many there are.
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+    /// How many of them are paused: the first ones.
+    static PAUSED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Other threads may wait for a call or a turn of this thread, until this is dropped.
+pub(super) struct Awaiting {
+    /// `None` at the end of the thread.
+    awaited: Option<Arc<dyn Awaited>>,
+    /// The list is the thread's.
+    thread_bound: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for Awaiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Awaiting").finish_non_exhaustive()
+    }
+}
+
+impl Awaiting {
+    pub(super) fn begin(awaited: Arc<dyn Awaited>) -> Self {
+        let entered = AWAITED.try_with(|all| all.borrow_mut().push(Arc::clone(&awaited)));
+        let awaited = entered.is_ok().then_some(awaited);
+        COUNT.set(COUNT.get() + usize::from(awaited.is_some()));
+        Self { awaited, thread_bound: PhantomData }
+    }
+}
+
+impl Drop for Awaiting {
+    fn drop(&mut self) {
+        let Some(own) = &self.awaited else { return };
+        let removed = AWAITED.try_with(|all| {
+            let mut all = all.borrow_mut();
+            all.iter().rposition(|it| Arc::ptr_eq(it, own)).map(|place| all.remove(place))
+        });
+        COUNT.set(COUNT.get() - 1);
+        drop(removed);
+    }
+}
+
+/// Makes a call that other threads may wait for.
+pub fn awaited<T>(by: Arc<dyn Awaited>, call: impl FnOnce() -> T) -> T {
+    let _awaiting = Awaiting::begin(by);
+    call()
+}
+
+/// Pauses the first so many, or resumes the others.
+fn pause_first(count: usize) {
+    let before = PAUSED.replace(count);
+    // At the end of the thread nothing is in the list.
+    let _ended = AWAITED.try_with(|all| {
+        let all = all.borrow();
+        all.get(before..count).unwrap_or_default().iter().for_each(|it| it.pause());
+        all.get(count..before).unwrap_or_default().iter().for_each(|it| it.resume());
+    });
+}
+
+/// Restores how many are paused, also if the code in between panics.
+struct Restore(usize);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        pause_first(self.0);
+    }
+}
+
+/// Runs code of the program, or waits for a lock that such code may hold: no thread waits for this
+/// one meanwhile.
+#[inline]
+pub fn in_program<T>(code: impl FnOnce() -> T) -> T {
+    if COUNT.get() == PAUSED.get() { code() } else { switched(COUNT.get(), code) }
+}
+
+/// Makes a call of this library within code of the program.
+#[inline]
+pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
+    if PAUSED.get() == 0 { call() } else { switched(0, call) }
+}
+
+#[cold]
+fn switched<T>(paused: usize, code: impl FnOnce() -> T) -> T {
+    let _restore = Restore(PAUSED.get());
+    pause_first(paused);
+    code()
+}

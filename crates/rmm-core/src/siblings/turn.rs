@@ -1,0 +1,176 @@
+//! Turns: one thread of a group asks at a time.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+
+use super::awaited::{Awaited, Awaiting, in_program};
+use super::{Group, Other, Others};
+use crate::{PoolUsage, TrimmableResource, fork};
+
+/// What a request may ask others for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// Memory that is known to be unused.
+    Idle,
+    /// Memory that is unused once the device has completed its work.
+    Wait,
+}
+
+/// Whose turn it is.
+#[derive(Debug, Default)]
+struct State {
+    is_taken: bool,
+    /// The thread that has it runs code of the program.
+    is_paused: bool,
+}
+
+/// The turns of a group. Lock order: a leaf.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Turns {
+    /// Waits until no other thread has the turn, and takes it. `false` if the thread that has it
+    /// runs code of the program, which may wait for this thread.
+    fn take(&self) -> bool {
+        fork::check_wait();
+        let is_waited_for = |state: &mut State| state.is_taken && !state.is_paused;
+        let state = self.changed.wait_while(fork::lock(&self.state), is_waited_for);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let is_free = !state.is_taken;
+        state.is_taken = true;
+        is_free
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut fork::lock(&self.state));
+        self.changed.notify_all();
+    }
+}
+
+impl Awaited for Group {
+    fn pause(&self) {
+        self.turns.change(|state| state.is_paused = true);
+    }
+
+    fn resume(&self) {
+        self.turns.change(|state| state.is_paused = false);
+    }
+}
+
+/// The turn of one group.
+struct Taken {
+    group: Arc<Group>,
+    /// Dropped before the turn is given away.
+    awaiting: Option<Awaiting>,
+}
+
+impl Taken {
+    fn take(group: &Arc<Group>) -> Option<Self> {
+        group.turns.take().then(|| Self {
+            group: Arc::clone(group),
+            awaiting: Some(Awaiting::begin(Arc::clone(group) as _)),
+        })
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.awaiting = None;
+        self.group.turns.change(|state| *state = State::default());
+    }
+}
+
+/// The right to ask. No lock of a resource may be held while it is taken or used. If another thread
+/// has it and runs code of the program, this one asks at the same time.
+#[must_use = "others may ask once it is dropped"]
+pub struct Turn<'o> {
+    others: &'o Others,
+    _taken: Vec<Taken>,
+}
+
+impl fmt::Debug for Turn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").field("others", self.others).finish()
+    }
+}
+
+impl Others {
+    /// Waits until no other thread of these groups asks.
+    pub fn take_turn(&self) -> Turn<'_> {
+        // In the order of their addresses, so that no two threads wait for each other.
+        Turn { others: self, _taken: self.groups.iter().filter_map(Taken::take).collect() }
+    }
+}
+
+impl Turn<'_> {
+    /// Asks one after another for `needed` bytes in all, and then each for all that it has, and
+    /// calls `attempt` whenever memory was returned, until that breaks. Each call of a resource
+    /// runs in `unlocked`, which releases the caller's own lock meanwhile.
+    pub fn ask<C, T>(
+        &self,
+        effort: Effort,
+        needed: u64,
+        caller: &mut C,
+        unlocked: impl Fn(&mut C, &mut dyn FnMut() -> u64) -> u64,
+        mut attempt: impl FnMut(&mut C) -> ControlFlow<T>,
+    ) -> ControlFlow<T> {
+        let mut missing = needed;
+        if effort == Effort::Idle {
+            for other in &self.others.resources {
+                let given = unlocked(caller, &mut || {
+                    other.give(|usage| usage.reserved.saturating_sub(missing))
+                });
+                missing = missing.saturating_sub(given);
+                if missing == 0 {
+                    break;
+                }
+            }
+            if missing < needed {
+                attempt(caller)?;
+            }
+        }
+        let mut has_waited = false;
+        for other in &self.others.resources {
+            let given = unlocked(caller, &mut || match effort {
+                Effort::Idle => other.give(|_| 0),
+                Effort::Wait => other.give_after_wait(),
+            });
+            if given > 0 {
+                attempt(caller)?;
+            }
+            has_waited = effort == Effort::Wait && given == 0;
+        }
+        // A wait lets the driver release memory by itself, too.
+        if has_waited {
+            attempt(caller)?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Other {
+    /// Returns memory that is unused down to `keep`, if the resource still exists.
+    fn give(&self, keep: impl Fn(&PoolUsage) -> u64) -> u64 {
+        self.call(|resource| {
+            let usage = resource.usage();
+            if usage.free_bytes() == 0 { 0 } else { resource.trim_to(keep(&usage)) }
+        })
+    }
+
+    fn give_after_wait(&self) -> u64 {
+        self.call(
+            |resource| {
+                if resource.usage().free_bytes() == 0 { 0 } else { resource.trim_to_blocking(0) }
+            },
+        )
+    }
+
+    fn call(&self, call: impl FnOnce(&dyn TrimmableResource) -> u64) -> u64 {
+        let Some(resource) = Weak::upgrade(&self.resource) else { return 0 };
+        if self.may_be_waited_for { call(&*resource) } else { in_program(|| call(&*resource)) }
+    }
+}
