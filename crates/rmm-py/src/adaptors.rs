@@ -49,13 +49,13 @@ impl LimitingResourceAdaptor {
 
     /// Changes the limit. If more is in use, requests fail until enough is freed. Not in RMM.
     fn set_allocation_limit(&self, allocation_limit: u64) {
-        self.engine.set_allocation_limit(allocation_limit);
+        self.engine.peek().set_allocation_limit(allocation_limit);
     }
 
     /// The identity of the limit in the `remedies` of a `MemoryError`. Not in RMM.
     #[getter]
     fn limit_id(&self) -> u64 {
-        self.engine.limit_id().get()
+        self.engine.peek().limit_id().get()
     }
 }
 

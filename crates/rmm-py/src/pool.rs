@@ -206,13 +206,14 @@ impl PoolMemoryResource {
     ) -> PyResult<()> {
         let maximum = maximum_pool_size.map(|size| size.0);
         check_sizes(None, maximum)?;
-        make(py, || self.engine.set_maximum_size(maximum))
+        let engine = self.engine.get()?;
+        make(py, || engine.set_maximum_size(maximum))
     }
 
     /// The identity of the pool in the `remedies` of a `MemoryError`. Not in RMM.
     #[getter]
     fn limit_id(&self) -> u64 {
-        self.engine.limit_id().get()
+        self.engine.peek().limit_id().get()
     }
 
     /// Returns what `release` and `release_after` do not keep, as far as it is known to be unused:
