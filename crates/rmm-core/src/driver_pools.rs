@@ -44,14 +44,11 @@ impl DriverPools {
         Some((driver, pools))
     }
 
-    /// The bytes of all pools by an attribute. 0 for a pool of which the driver cannot say.
-    fn bytes(self, attribute: CuMemPoolAttribute) -> u64 {
-        let Some((driver, pools)) = self.find() else { return 0 };
-        pools.into_iter().map(|pool| bytes_of(driver, pool, attribute)).sum()
-    }
-
+    /// The bytes that all pools hold. A pool of which the driver cannot say counts as empty.
     fn reserved(self) -> u64 {
-        self.bytes(CuMemPoolAttribute::RESERVED_MEM_CURRENT)
+        let Some((driver, pools)) = self.find() else { return 0 };
+        let reserved = CuMemPoolAttribute::RESERVED_MEM_CURRENT;
+        pools.into_iter().map(|pool| bytes_of(driver, pool, reserved)).sum()
     }
 
     /// Waits on this thread for all work of the device that this process can wait for: that of the
@@ -100,7 +97,10 @@ impl TrimmableResource for DriverPools {
     }
 
     fn usage(&self) -> PoolUsage {
-        PoolUsage::new(self.reserved(), self.bytes(CuMemPoolAttribute::USED_MEM_CURRENT))
+        let Some((driver, pools)) = self.find() else { return PoolUsage::new(0, 0) };
+        let bytes = |attribute| pools.iter().map(|&pool| bytes_of(driver, pool, attribute)).sum();
+        let reserved = bytes(CuMemPoolAttribute::RESERVED_MEM_CURRENT);
+        PoolUsage::new(reserved, bytes(CuMemPoolAttribute::USED_MEM_CURRENT))
     }
 
     fn trim_to(&self, keep: u64) -> u64 {
