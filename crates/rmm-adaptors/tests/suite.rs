@@ -101,8 +101,6 @@ mod pool_wake;
 mod pressure;
 #[path = "suite/programs.rs"]
 mod programs;
-#[path = "suite/refusals.rs"]
-mod refusals;
 #[path = "suite/release.rs"]
 mod release;
 #[path = "suite/reservation.rs"]

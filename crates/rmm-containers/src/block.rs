@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::mem::ManuallyDrop;
 
+use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::sys::CuResult;
 use rmm_core::{
     Annotator, AnyResource, Context, CudaStream, DevicePtr, Error, Introspect as _, Resource as _,
@@ -186,10 +187,14 @@ impl Drop for Block {
             let entered = (!process_is_exiting()).then(|| self.tracker.context().enter());
             let is_ordered = match &entered {
                 None => false,
-                // The context was reset, which ended all work in it. Base resources recognize that
-                // by the stream, if it belongs to that context too, and do not free an address that
-                // may belong to another allocation by now; suballocators recognize it themselves.
-                Some(Err(error)) if error.is_context_lost() && !is_gone(error) => {
+                // The context was reset, which ended all work in it, and all waits for work of
+                // other contexts. Base resources recognize that by the stream, if it belongs to
+                // that context too, and do not free an address that may belong to another
+                // allocation by now; suballocators recognize it themselves.
+                Some(Err(error)) if error.code() == Some(CuResult::CONTEXT_IS_DESTROYED) => {
+                    if wait_for_known_contexts().is_err() {
+                        return;
+                    }
                     if self.stream().own_context() == Some(self.tracker.context()) {
                         self.free();
                     }

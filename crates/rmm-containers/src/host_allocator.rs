@@ -2,9 +2,12 @@
 
 use std::alloc::Layout;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource};
+use rmm_core::known_contexts::context_of_memory;
+use rmm_core::{
+    Context, DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource, process_is_exiting,
+};
 
 /// An allocator for host collections over a host-accessible resource: pinned or managed memory for
 /// a vector that the host and devices read.
@@ -15,6 +18,12 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 ///
 /// Device work that uses the memory must be complete before the collection accesses, moves or frees
 /// it.
+///
+/// Memory of the driver belongs to the context that was current when the allocator, or a clone of
+/// it, allocated first, and so does all that it allocates later. If that context ends, because its
+/// device was reset, the memory is gone: a collection must not access it any more, dropping one
+/// frees nothing, since another allocation may be at its address, and the allocator allocates
+/// nothing any more.
 ///
 /// With the feature `allocator-api2` it implements the trait of version 0.2 of that crate, which
 /// `hashbrown` and `bumpalo` use; with `allocator-api2-04`, also that of version 0.4.
@@ -79,19 +88,26 @@ use rmm_core::{DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource
 pub struct HostAllocator<R> {
     /// Shared rather than cloned: memory from one clone of the allocator is freed by another, and a
     /// clone of `R` need not be the same resource.
-    resource: Arc<R>,
+    shared: Arc<Shared<R>>,
+}
+
+#[derive(Debug)]
+struct Shared<R> {
+    resource: R,
+    /// The context that all memory ends with, once there is some that does.
+    context: OnceLock<Context>,
 }
 
 impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
     /// An allocator over `resource`, which may be a reference or a shared handle.
     pub fn new(resource: R) -> Self {
-        Self { resource: Arc::new(resource) }
+        Self { shared: Arc::new(Shared { resource, context: OnceLock::new() }) }
     }
 
     /// The resource.
     #[doc(alias = "upstream_resource")]
     pub fn resource(&self) -> &R {
-        &self.resource
+        &self.shared.resource
     }
 }
 
@@ -99,24 +115,29 @@ impl<R: SyncResource> HasResource for HostAllocator<R> {
     type Resource = R;
 
     fn memory_resource(&self) -> &R {
-        &self.resource
+        &self.shared.resource
     }
 }
 
 impl<R> Clone for HostAllocator<R> {
     fn clone(&self) -> Self {
-        Self { resource: Arc::clone(&self.resource) }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
+    /// The context that the memory ends with, once there is some that does.
+    pub(crate) fn context(&self) -> Option<Context> {
+        self.shared.context.get().copied()
+    }
+
     /// Memory of the resource; `None` if it has none.
     fn take(&self, layout: Layout) -> Option<NonNull<[u8]>> {
         let pointer = if layout.size() == 0 {
             // Resources return null for empty layouts; an allocator returns a dangling pointer.
             NonNull::new(ptr::without_provenance_mut(layout.align()))
         } else {
-            let pointer = self.resource.allocate_sync(layout).ok()?;
+            let pointer = self.allocate_in_context(layout)?;
             // A host-accessible address fits a `usize`.
             let address = usize::try_from(pointer.0).ok()?;
             NonNull::new(ptr::with_exposed_provenance_mut(address))
@@ -124,7 +145,24 @@ impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
         Some(NonNull::slice_from_raw_parts(pointer?, layout.size()))
     }
 
-    /// Frees memory.
+    /// Allocates in the one context that all memory ends with.
+    fn allocate_in_context(&self, layout: Layout) -> Option<DevicePtr> {
+        let Shared { resource, context } = &*self.shared;
+        let _entered = context.get().map(|its| its.enter()).transpose().ok()?;
+        let pointer = resource.allocate_sync(layout).ok()?;
+        if context.get().is_none()
+            && let Some(its) = context_of_memory(resource)
+            && *context.get_or_init(|| its) != its
+        {
+            // Another thread was first, in another context.
+            // SAFETY: allocated just now with this layout, and not used.
+            unsafe { resource.deallocate_sync(pointer, layout) };
+            return self.allocate_in_context(layout);
+        }
+        Some(pointer)
+    }
+
+    /// Frees memory, unless it has ended with its context.
     ///
     /// # Safety
     /// The memory came from [`take`](Self::take) of this allocator or a clone, with this layout,
@@ -134,9 +172,14 @@ impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
             return;
         }
         let pointer = DevicePtr(pointer.as_ptr().expose_provenance() as u64);
+        // If the driver cannot say, it stays allocated. As the process exits, resources free
+        // nothing either.
+        if !process_is_exiting() && self.context().is_some_and(|its| !its.is_there()) {
+            return;
+        }
         // SAFETY: by the caller's contract, the memory came from this resource with this layout and
         // is not used any more.
-        unsafe { self.resource.deallocate_sync(pointer, layout) };
+        unsafe { self.shared.resource.deallocate_sync(pointer, layout) };
     }
 }
 

@@ -163,6 +163,7 @@ where
     fn grow(&mut self, more: usize) -> Result<&mut AllocatedVec<T, HostAllocator<R>>, Error> {
         let len = self.len().checked_add(more).ok_or_else(|| too_many(more))?;
         let layout = Layout::array::<T>(len).map_err(|_| too_many(len))?;
+        let _entered = self.context().enter()?;
         self.tracker.wait_on_host(Access::Write)?;
         let reserved = self.elements.try_reserve_exact(more);
         reserved.map_err(|_| Error::out_of_memory(self.resource().name()).with_layout(layout))?;
@@ -315,9 +316,10 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
         }
         // An error does not mean that the work is complete. Memory that a device may still use is
         // leaked, and with it the handle to its resource, whose drop could free the memory too.
-        if self.tracker.wait_on_host(Access::Write).is_ok() && !self.tracker.context_has_ended() {
+        if self.tracker.wait_on_host(Access::Write).is_ok() {
             let memory = device_address(&self.elements);
             let bytes = self.elements.capacity() * size_of::<T>();
+            // Memory that has ended with its context is not freed by the allocator.
             // SAFETY: dropped here only, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.elements) };
             if self.tracker.name().is_some() {

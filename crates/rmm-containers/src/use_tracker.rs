@@ -37,7 +37,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamRef, fork, process_is_exiting};
+use rmm_core::{Context, CudaEvent, CudaStream, Error, StreamRef, fork};
 
 pub(crate) use pending::{Access, UseKind};
 use pending::{PendingUse, PendingUses};
@@ -128,12 +128,6 @@ impl UseTracker {
 
     pub(crate) fn set_name(&mut self, name: Box<str>) {
         self.name = Some(name);
-    }
-
-    /// Whether the context was reset. Pinned and managed memory ended with it, and its address may
-    /// belong to another allocation by now.
-    pub(crate) fn context_has_ended(&self) -> bool {
-        !process_is_exiting() && self.context.check().is_err_and(|error| error.is_context_lost())
     }
 
     /// The owning stream, if the memory has one.

@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 
 use rmm_sys::{CuContext, CuResult, CuStream, Driver, watch};
 
-use crate::Error;
 use crate::driver::{
     ask_again, check, context_of_thread, driver_for_drop, driver_in_context, loaded_driver, refused,
 };
+use crate::{Error, known_contexts};
 
 /// A CUDA context, to which streams, events and memory belong.
 ///
@@ -53,7 +53,20 @@ impl Context {
     #[doc(alias = "cuCtxGetCurrent")]
     pub fn current() -> Result<Self, Error> {
         let (driver, handle) = driver_in_context()?;
-        Ok(Self { handle, id: id_of(driver, handle)? })
+        let context = Self { handle, id: id_of(driver, handle)? };
+        known_contexts::note(context);
+        Ok(context)
+    }
+
+    /// The calling thread's current context, if it has one: makes none.
+    #[doc(hidden)]
+    pub fn of_thread() -> Option<Self> {
+        let driver = loaded_driver().ok()?;
+        let mut handle = CuContext::NULL;
+        // SAFETY: `handle` may be written to.
+        let code = unsafe { driver.cuCtxGetCurrent(&raw mut handle) };
+        let id = (code.is_success() && !handle.is_null()).then(|| ask_id(driver, handle).ok());
+        id.flatten().map(|id| Self { handle, id })
     }
 
     /// Makes the context current on this thread until the guard is dropped, which restores the
@@ -128,10 +141,26 @@ impl Context {
         id_of(loaded_driver()?, CuContext::NULL).map(|_its_own| ())
     }
 
+    /// Whether the context is known to exist, for a `Drop` of memory that ends with it. A query
+    /// that fails is retried once. `true` without a driver, which has nothing to free then.
+    #[doc(hidden)]
+    pub fn is_there(self) -> bool {
+        ask_again(|| self.check()).map_or_else(|error| error.is_driver_unavailable(), |()| true)
+    }
+
     /// Whether the context has ended, for a `Drop`: a query that fails for another reason is
     /// retried once, and does not count as the end.
     pub(crate) fn has_ended(self) -> bool {
         ask_again(|| self.check()).is_err_and(|error| error.is_context_lost())
+    }
+
+    /// Whether the context exists: as [`check`](Self::check), of which allocators learn nothing.
+    pub(crate) fn exists(self, driver: &Driver) -> Result<bool, Error> {
+        match ask_id(driver, self.handle) {
+            Ok(id) => Ok(id == self.id),
+            Err(CuResult::CONTEXT_IS_DESTROYED | CuResult::INVALID_CONTEXT) => Ok(false),
+            Err(code) => Err(refused("cuCtxGetId", code)),
+        }
     }
 
     /// The context of the stream with this handle, whichever is current.
@@ -143,7 +172,9 @@ impl Context {
         // SAFETY: the stream exists, by the caller's contract, and `handle` may be written to.
         let code = unsafe { driver.cuStreamGetCtx(stream, &raw mut handle) };
         check("cuStreamGetCtx", code)?;
-        Ok(Self { handle, id: id_of(driver, handle)? })
+        let context = Self { handle, id: id_of(driver, handle)? };
+        known_contexts::note(context);
+        Ok(context)
     }
 
     /// The driver's handle.

@@ -72,6 +72,8 @@ mod event;
 mod exit;
 #[doc(hidden)]
 pub mod fork;
+#[doc(hidden)]
+pub mod known_contexts;
 mod limit_id;
 mod memory_kind;
 mod memory_resource;

@@ -9,11 +9,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::driver_pools::describe_driver_pools;
+use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Request,
     Resource, StreamRef, SyncResource, process_is_exiting,
 };
+use rmm_sys::CuResult;
 
 pub use builder::VirtualMemoryResourceBuilder;
 pub use space::VirtualMemoryStatistics;
@@ -40,7 +42,8 @@ use crate::traits::clone_to_any;
 /// invalidates a capture. Freeing unmaps the block, which does not wait for the device:
 /// [`deallocate_sync`](SyncResource::deallocate_sync) requires that all uses have completed, and
 /// [`deallocate`](Resource::deallocate) synchronizes with the stream first; if that fails, because
-/// it is being captured or its work has failed, the memory stays allocated.
+/// it is being captured or its work has failed, the memory stays allocated. If the stream has ended
+/// with its context, a free waits for all other contexts that this library knows.
 ///
 /// It is a handle: clones share the address range, and are equal. Dropping the last clone frees the
 /// range; a block that was not freed stays mapped. Any thread may use it.
@@ -168,9 +171,7 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
     }
 
     fn outlives_context(&self) -> bool {
-        // With a second device, the end of one context does not mean that the other's work has
-        // ended.
-        self.space.is_of_one_device()
+        true
     }
 
     fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error> {
@@ -206,10 +207,11 @@ unsafe impl Resource for VirtualMemoryResource {
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // Work ends with its context, and mapped memory does not.
+        // The stream's work ended with its context, and mapped memory did not. Work of another
+        // context, for which the stream waited, may go on.
         let has_ended = || {
-            self.outlives_context()
-                && stream.check_context().is_err_and(|error| error.is_context_lost())
+            let lost = stream.check_context().err().and_then(|error| error.code());
+            lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_known_contexts().is_ok()
         };
         if layout.size() > 0 && (is_done(stream) || !process_is_exiting() && has_ended()) {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the

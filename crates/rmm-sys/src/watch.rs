@@ -7,12 +7,15 @@
 //! bits  0..32  announcements that live now (streams may be under capture)
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// One end of a context, in the word's upper half.
 const END: u64 = 1 << 32;
 
 static WORD: AtomicU64 = AtomicU64::new(0);
+
+/// How often the end or the loss of a context was noticed.
+static ENDS: AtomicU64 = AtomicU64::new(0);
 
 /// The current word.
 #[inline]
@@ -34,6 +37,15 @@ pub fn announcements(word: u64) -> u64 {
     word & (END - 1)
 }
 
+/// How often the end or the loss of a context was noticed: what of the [ends](ends) of the word is
+/// no sleep.
+#[inline]
+pub fn ends_of_contexts() -> u64 {
+    // A caller that saw the word of an end sees that end.
+    fence(Ordering::Acquire);
+    ENDS.load(Ordering::Relaxed)
+}
+
 /// Adds an announcement.
 pub fn announce() {
     WORD.fetch_add(1, Ordering::Relaxed);
@@ -47,7 +59,9 @@ pub fn withdraw() {
 /// Records that a context may have ended.
 #[cold]
 pub fn note_end_of_context() {
-    WORD.fetch_add(END, Ordering::Relaxed);
+    ENDS.fetch_add(1, Ordering::Relaxed);
+    // Release: see `ends_of_contexts`.
+    WORD.fetch_add(END, Ordering::Release);
 }
 
 /// Records that memory which others may suballocate has fallen asleep.

@@ -12,14 +12,17 @@
 //!
 //! After the end of its context a pool returns nothing: the memory went with the context, and other
 //! allocations may be at its addresses. The exception is virtual memory, which belongs to no
-//! context.
+//! context. The waits of the pool's streams for work of other contexts ended with the streams, so
+//! it goes back after a wait for all contexts.
 //!
 //! A wait that fails proves nothing, whatever the error is: the driver refuses it while a stream is
 //! under capture, and a call that fails once may do so for a reason unrelated to the device.
 
 use std::collections::HashSet;
 
-use rmm_core::{Device, RelaxedCapture, SyncResource, ask_again, process_is_exiting};
+use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::{Device, Error, RelaxedCapture, SyncResource, ask_again, process_is_exiting};
+use rmm_sys::CuResult;
 
 use super::core::PoolCore;
 use super::heap::{Block, ListId};
@@ -38,8 +41,13 @@ impl PoolCore {
         let unknown = match &entered {
             Ok(_context) => self.wait_for_frees(),
             // All work of the context has ended with it. So has its memory, unless it is of a kind
-            // that outlives the context.
-            Err(error) if error.is_context_lost() && self.lock().outlives_context => HashSet::new(),
+            // that outlives the context, which work of other contexts may use.
+            Err(error) if self.is_left_without_context(error) => {
+                if wait_for_known_contexts().is_err() {
+                    return;
+                }
+                HashSet::new()
+            }
             // Without its context nothing can be found out about the pool's streams: all memory
             // stays allocated.
             Err(_) => return,
@@ -48,6 +56,11 @@ impl PoolCore {
         let chunks = self.lock().blocks_to_return(&unknown);
         // A panic of upstream was reported when it began, and must not leave a `Drop`.
         let _reported = give_back_all(chunks, upstream);
+    }
+
+    /// Whether the context was reset, as this error says, and the memory is there all the same.
+    pub(super) fn is_left_without_context(&self, error: &Error) -> bool {
+        error.code() == Some(CuResult::CONTEXT_IS_DESTROYED) && self.lock().outlives_context
     }
 
     /// Waits on this thread for the work that came before frees, as far as it can be waited for.

@@ -80,6 +80,8 @@ pub(super) struct PoolCore {
     /// many contexts have ended, and as much memory has fallen asleep, as when its own was last
     /// seen to be there, and no capture is announced.
     calm: AtomicU64,
+    /// How many contexts had ended when those of this pool were last seen to work.
+    ends: AtomicU64,
     /// The callbacks for when a request is about to fail.
     pub(super) pressure: Arc<PressureCallbacks>,
     /// The other suballocators that draw on the same memory.
@@ -140,6 +142,7 @@ impl PoolCore {
             context,
             contexts_below,
             calm: AtomicU64::new(watch::ends(watch::word())),
+            ends: AtomicU64::new(watch::ends_of_contexts()),
             pressure: Arc::default(),
             siblings,
             upstream_code,
@@ -245,9 +248,13 @@ impl PoolCore {
         if ends == self.calm.load(Ordering::Relaxed) {
             return Ok(true);
         }
-        self.context.check_works()?;
-        for context in &self.contexts_below {
-            context.check_works()?;
+        let ends_of_contexts = watch::ends_of_contexts();
+        if ends_of_contexts != self.ends.load(Ordering::Relaxed) {
+            self.context.check_works()?;
+            for context in &self.contexts_below {
+                context.check_works()?;
+            }
+            self.ends.store(ends_of_contexts, Ordering::Relaxed);
         }
         let is_awake = !sleeping_memory::sleeps(self.lock().upstream_ranges());
         if is_awake {

@@ -4,6 +4,7 @@
 
 use std::alloc::Layout;
 
+use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::{CaptureScope, Context, Device, DevicePtr, Error, StreamRef, fork};
 use rmm_sys::CuResult;
 
@@ -126,14 +127,19 @@ impl PoolCore {
     #[cold]
     fn withholds(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) -> bool {
         if let Err(error) = self.check_contexts() {
-            // The memory may have ended with the context, and another allocation may be at its
-            // address.
-            let is_there = self.lock().outlives_context;
-            if is_there || error.code() != Some(CuResult::CONTEXT_IS_DESTROYED) {
-                // All work of a lost context is over. Another error says nothing about it.
+            if self.is_left_without_context(&error) {
+                // Work of another context may use it: then it stays allocated.
+                if wait_for_known_contexts().is_err() {
+                    return true;
+                }
+                self.annotator.freed(pointer, layout, None);
+            } else if error.code() != Some(CuResult::CONTEXT_IS_DESTROYED) {
+                // All work of a failed context is over. Another error says nothing about it.
                 let ordered = stream.filter(|_| !error.is_context_lost());
                 self.annotator.freed(pointer, layout, ordered);
             }
+            // Else the memory has ended with the context, and another allocation may be at its
+            // address.
             let mut state = self.lock();
             let quarantine = state.quarantine_list();
             self.take_back(&mut state, pointer, quarantine, self.class(layout));

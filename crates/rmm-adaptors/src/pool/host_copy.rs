@@ -4,9 +4,10 @@ use std::alloc::Layout;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use rmm_core::known_contexts::context_of_memory;
 use rmm_core::{
-    AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, CudaEvent, CudaStream, DevicePtr, Error,
-    HostAccessible, SyncResource, ask_again, copy,
+    AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaEvent, CudaStream, DevicePtr, Error,
+    HostAccessible, Introspect, SyncResource, ask_again, copy,
 };
 
 /// Bytes of one host block, of one copy at most, and between two reports: 1 ms of a bus of 64 GB/s.
@@ -32,6 +33,8 @@ enum Direction {
 #[derive(Debug)]
 pub(super) struct HostCopy {
     memory: AnySyncResource<HostAccessible>,
+    /// The context that the host blocks end with, if they do.
+    context: Option<Context>,
     /// Host blocks, all of [`CHUNK`] bytes but the last.
     ///
     /// # Invariant
@@ -62,7 +65,7 @@ impl HostCopy {
             })
             .collect();
         parts.sort_unstable_by_key(|part| part.address);
-        let mut this = Self { memory, chunks: Vec::new(), parts, is_in_use: false };
+        let mut this = Self { memory, context: None, chunks: Vec::new(), parts, is_in_use: false };
         let mut left = total;
         while left > 0 {
             let bytes = usize::try_from(left.min(CHUNK)).expect("a chunk's bytes fit");
@@ -72,6 +75,10 @@ impl HostCopy {
             this.chunks.push((chunk, layout));
             left -= bytes as u64;
         }
+        // Of adaptors over a pool, the pool's.
+        let mut stack = this.memory.stack();
+        let its_own = stack.find_map(Introspect::request_value::<Context>);
+        this.context = its_own.or_else(|| context_of_memory(&this.memory));
         Ok(this)
     }
 
@@ -200,6 +207,10 @@ impl Drop for HostCopy {
     fn drop(&mut self) {
         if self.is_in_use {
             // The device could write to memory that has another owner by then.
+            return;
+        }
+        if self.context.is_some_and(|context| !context.is_there()) {
+            // It has ended with its context, and another allocation may be at its address.
             return;
         }
         for (chunk, layout) in self.chunks.drain(..) {

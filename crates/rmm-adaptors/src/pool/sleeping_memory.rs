@@ -10,8 +10,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use rmm_core::fork;
 use rmm_sys::watch;
 
 /// Addresses from the first to before the second.
@@ -24,7 +25,7 @@ static RANGES: Mutex<BTreeMap<u64, Vec<Range>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 fn ranges() -> MutexGuard<'static, BTreeMap<u64, Vec<Range>>> {
-    RANGES.lock().unwrap_or_else(PoisonError::into_inner)
+    fork::lock(&RANGES)
 }
 
 /// The memory of a pool that is not awake. It is again once this is dropped.

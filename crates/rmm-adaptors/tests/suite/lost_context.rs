@@ -3,10 +3,15 @@
 //! next context's is freed, and new suballocators work.
 
 use rmm_adaptors::{
-    ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
+    ArenaMemoryResource, BinningMemoryResource, Contents, FixedSizeMemoryResource,
+    LimitingResourceAdaptor, PoolMemoryResource, SleepOptions,
 };
-use rmm_core::{Device, DevicePtr, Resource, StreamRef};
-use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_core::{
+    AnySyncResource, Device, DevicePtr, HostAccessible, Resource, StreamRef, SyncResource,
+};
+use rmm_resources::{
+    CudaMemoryResource, HostMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource,
+};
 use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuResult;
 
@@ -134,4 +139,66 @@ fn a_pool_reports_a_failed_kernel() {
     assert_eq!(pool.statistics().live_bytes, 0);
     drop((pool, own));
     machine.assert_no_violations();
+}
+
+type HostMemory = Option<AnySyncResource<HostAccessible>>;
+type MakeHostMemory = fn() -> HostMemory;
+
+/// Where a pool that sleeps may keep its contents.
+const HOST_MEMORY: [(&str, MakeHostMemory); 5] = [
+    ("pinned memory", || None),
+    ("a pool", || Some(AnySyncResource::new(pinned_pool()))),
+    ("a limit", || {
+        let limit = LimitingResourceAdaptor::new(PinnedHostMemoryResource::new(), mib(64));
+        Some(AnySyncResource::new(limit))
+    }),
+    ("a limit of a pool", || {
+        Some(AnySyncResource::new(LimitingResourceAdaptor::new(pinned_pool(), mib(64))))
+    }),
+    ("memory of the host alone", || Some(AnySyncResource::new(HostMemoryResource::new()))),
+];
+
+fn pinned_pool() -> PoolMemoryResource<PinnedHostMemoryResource> {
+    PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().expect("a pool")
+}
+
+#[test]
+fn contents_that_ended_with_the_context_are_not_freed() {
+    for (name, host) in HOST_MEMORY {
+        let machine = machine();
+        let _entered = machine.enter();
+        let upstream = VirtualMemoryResource::new().expect("virtual memory");
+        let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
+        let block = pool.allocate_sync(layout(4 * MIB)).expect("memory");
+        let options = SleepOptions::new(Contents::ToHost).wait_for_work(true);
+        let options = match host() {
+            Some(memory) => options.host_memory(memory),
+            None => options,
+        };
+        // SAFETY: no work uses the pool's memory.
+        unsafe { pool.sleep_with(options) }.expect("it falls asleep");
+        reset();
+        let next = start_anew();
+        // At the addresses of the old ones.
+        let pinned = PinnedHostMemoryResource::new();
+        let theirs = [(); 3].map(|()| pinned.allocate_sync(layout(4 * MIB)).expect("memory"));
+        let error = pool.wake().expect_err("its context is gone");
+        assert!(error.is_context_lost(), "{error}");
+        let frees = || {
+            let counts = machine.call_counts();
+            counts.iter().find(|(name, _)| *name == "cuMemFreeHost").map_or(0, |it| it.1)
+        };
+        let before = frees();
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { pool.deallocate_sync(block, layout(4 * MIB)) };
+        drop(pool);
+        assert_eq!(frees(), before, "{name}");
+        for block in theirs {
+            // SAFETY: allocated above with this layout, and not used.
+            unsafe { pinned.deallocate_sync(block, layout(4 * MIB)) };
+        }
+        drop(next);
+        machine.assert_no_violations();
+        assert!(machine.leaks().is_empty(), "{name}: {:?}", machine.leaks());
+    }
 }

@@ -84,7 +84,9 @@ where
 
     fn with_allocator(allocator: HostAllocator<R>) -> Result<Self, Error> {
         const { assert!(size_of::<T>() > 0, "elements without size cannot be counted") };
-        let context = Context::current()?;
+        // A clone of another vector's stays in its context.
+        let context = allocator.context().map_or_else(Context::current, Ok)?;
+        let _entered = context.enter()?;
         let kind = allocator.resource().try_property::<MemoryKind>();
         let is_managed = kind == Some(MemoryKind::Managed);
         if is_managed && !Device::current()?.capabilities()?.concurrent_managed_access {

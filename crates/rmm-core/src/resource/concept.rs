@@ -406,7 +406,7 @@ pub unsafe trait ExtendableResource: SyncResource {
     }
 
     /// Whether blocks outlive the context that was current when they were allocated, as mapped
-    /// physical memory does: then unused blocks must be freed also after the context has ended.
+    /// memory does: then they must be freed also after its end, once no other context uses them.
     fn outlives_context(&self) -> bool {
         false
     }

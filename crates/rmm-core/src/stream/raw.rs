@@ -35,7 +35,7 @@ const KEPT_UNSWEPT: usize = 1024;
 
 /// The handles that a thread used last, by a hash of the handle.
 struct Recent {
-    /// When the entries were made: [`watch::ends`].
+    /// When the entries were made: [`watch::ends_of_contexts`].
     ends: Cell<u64>,
     slots: [RefCell<Option<Rc<CudaStream>>>; RECENT],
 }
@@ -54,7 +54,7 @@ fn slot_of(handle: CuStream) -> usize {
 
 impl Recent {
     fn find(&self, handle: CuStream) -> Option<Rc<CudaStream>> {
-        if self.ends.get() != watch::ends(watch::word()) {
+        if self.ends.get() != watch::ends_of_contexts() {
             return None;
         }
         let slot = self.slots[slot_of(handle)].borrow();
@@ -74,7 +74,7 @@ impl Recent {
 
 /// The handles that any thread used, each with whether it was looked up since the last sweep.
 struct Kept {
-    /// When the entries were made: [`watch::ends`].
+    /// When the entries were made: [`watch::ends_of_contexts`].
     ends: u64,
     streams: BTreeMap<usize, (CudaStream, bool)>,
     sweep_above: usize,
@@ -187,7 +187,7 @@ impl StreamRef<'_> {
 #[cold]
 unsafe fn find_or_adopt(handle: CuStream) -> Result<Rc<CudaStream>, Error> {
     // Before the driver is asked: an end that is noticed later empties the tables again.
-    let ends = watch::ends(watch::word());
+    let ends = watch::ends_of_contexts();
     let known = kept().find(handle, ends);
     let stream = if let Some(stream) = known {
         stream

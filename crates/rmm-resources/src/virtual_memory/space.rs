@@ -150,11 +150,6 @@ impl Space {
             .filter(|&bytes| bytes as u64 <= self.memory)
     }
 
-    /// Whether one device alone may use the memory.
-    pub(super) fn is_of_one_device(&self) -> bool {
-        self.access.len() == 1
-    }
-
     /// Fails if the stream's device has no access.
     pub(super) fn check_device(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         let device = stream.device()?;

@@ -128,7 +128,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "raw-handles-outlive-a-reset",
         file: RAW,
-        original: "        if self.ends.get() != watch::ends(watch::word()) {\n            return None;\n        }\n",
+        original: "        if self.ends.get() != watch::ends_of_contexts() {\n            return None;\n        }\n",
         replacement: "",
         breaks: "a raw handle that was used before a reset stays refused after it",
     },

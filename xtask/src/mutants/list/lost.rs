@@ -10,9 +10,12 @@ const CONTEXT: &str = "crates/rmm-core/src/context.rs";
 const DRIVER: &str = "crates/rmm-core/src/driver.rs";
 const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
 const EVENT: &str = "crates/rmm-core/src/event.rs";
-const HOST_VEC: &str = "crates/rmm-containers/src/host_vec.rs";
+const HOST_ALLOCATOR: &str = "crates/rmm-containers/src/host_allocator.rs";
+const HOST_COPY: &str = "crates/rmm-adaptors/src/pool/host_copy.rs";
 const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
 const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
+const RESERVATION: &str = "crates/rmm-adaptors/src/pool/reservation.rs";
+const VIRTUAL: &str = "crates/rmm-resources/src/virtual_memory.rs";
 const TABLE: &str = "crates/rmm-sys/src/watch.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
@@ -32,9 +35,9 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "vector-of-a-dead-context-is-freed",
-        file: HOST_VEC,
-        original: "if self.tracker.wait_on_host(Access::Write).is_ok() && !self.tracker.context_has_ended() {",
-        replacement: "if self.tracker.wait_on_host(Access::Write).is_ok() {",
+        file: HOST_ALLOCATOR,
+        original: "if !process_is_exiting() && self.context().is_some_and(|its| !its.is_there()) {",
+        replacement: "if false {",
         breaks: "the end of an old pinned vector frees one of the next context",
     },
     Mutant {
@@ -89,37 +92,72 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "pool-does-not-look-after-its-context",
         file: CORE,
-        original: "if ends != self.calm.load(Ordering::Relaxed) {",
-        replacement: "if ends != self.calm.load(Ordering::Relaxed) && false {",
+        original: "if ends_of_contexts != self.ends.load(Ordering::Relaxed) {",
+        replacement: "if ends_of_contexts != self.ends.load(Ordering::Relaxed) && false {",
         breaks: "a pool hands out memory of a context that was reset",
     },
     Mutant {
         name: "free-of-a-dead-context-is-ordinary",
         file: FREE,
-        original: "if let Err(error) = self.check_context() {",
+        original: "if let Err(error) = self.check_contexts() {",
         replacement: "if let Err(error) = Ok::<(), Error>(()) {",
         breaks: "what is freed after a reset goes to a stream that is gone",
     },
     Mutant {
         name: "arena-does-not-look-after-its-context",
         file: SERVE,
-        original: "        self.base.check_context()?;\n",
+        original: "        self.base.check_memory()?;\n",
         replacement: "",
         breaks: "an arena hands out memory of a context that was reset",
     },
     Mutant {
         name: "virtual-memory-ends-with-its-context",
         file: CLOSE,
-        original: "error.is_context_lost() && self.lock().outlives_context",
-        replacement: "error.is_context_lost() && false",
+        original: "error.code() == Some(CuResult::CONTEXT_IS_DESTROYED) && self.lock().outlives_context",
+        replacement: "error.code() == Some(CuResult::CONTEXT_IS_DESTROYED) && false",
         breaks: "a pool over virtual memory keeps it after a reset, for good",
     },
     Mutant {
         name: "memory-of-a-dead-context-goes-back",
         file: CLOSE,
-        original: "error.is_context_lost() && self.lock().outlives_context",
-        replacement: "error.is_context_lost()",
+        original: "error.code() == Some(CuResult::CONTEXT_IS_DESTROYED) && self.lock().outlives_context",
+        replacement: "error.code() == Some(CuResult::CONTEXT_IS_DESTROYED)",
         breaks: "addresses of a context that was reset are freed, although they are another's by now",
+    },
+    Mutant {
+        name: "container-overlooks-other-contexts",
+        file: BLOCK,
+        original: "if wait_for_known_contexts().is_err() {",
+        replacement: "if false {",
+        breaks: "a container frees memory after a reset under work of another context",
+    },
+    Mutant {
+        name: "pool-overlooks-other-contexts",
+        file: CLOSE,
+        original: "if wait_for_known_contexts().is_err() {",
+        replacement: "if false {",
+        breaks: "a pool unmaps memory after a reset under work of another context",
+    },
+    Mutant {
+        name: "contents-of-a-dead-context-are-freed",
+        file: HOST_COPY,
+        original: "if self.context.is_some_and(|context| !context.is_there()) {",
+        replacement: "if false {",
+        breaks: "the end of a pool that sleeps frees pinned memory of the next context",
+    },
+    Mutant {
+        name: "reservation-overlooks-its-context",
+        file: RESERVATION,
+        original: "            core.check_memory()?;\n",
+        replacement: "",
+        breaks: "a reservation hands out memory of a context that was reset",
+    },
+    Mutant {
+        name: "freed-on-a-dead-stream-under-work",
+        file: VIRTUAL,
+        original: " && wait_for_known_contexts().is_ok()",
+        replacement: "",
+        breaks: "virtual memory is unmapped after a reset under work of another context",
     },
     Mutant {
         name: "whatever-is-current-is-the-context",

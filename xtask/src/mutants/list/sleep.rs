@@ -4,7 +4,7 @@ use crate::mutants::mutant::Mutant;
 
 const SLEEP: &str = "crates/rmm-adaptors/src/pool/sleep.rs";
 const SESSION: &str = "crates/rmm-adaptors/src/pool/session.rs";
-const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
+const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
 const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
 const HOST_COPY: &str = "crates/rmm-adaptors/src/pool/host_copy.rs";
 const BUILDER: &str = "crates/rmm-adaptors/src/pool/builder.rs";
@@ -62,10 +62,10 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "request-overlooks-sleep",
-        file: ALLOCATE,
-        original: "state.phase.check_awake(self.name)?;",
-        replacement: "",
-        breaks: "a pool that sleeps hands out addresses without memory",
+        file: CORE,
+        original: "!sleeping_memory::sleeps(self.lock().upstream_ranges());",
+        replacement: "true;",
+        breaks: "what stands above a pool that sleeps hands out addresses without memory",
     },
     Mutant {
         name: "free-caches-while-asleep",
@@ -84,8 +84,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "failed-wake-keeps-memory",
         file: SLEEP,
-        original: "unsafe { extendable.suspend(&asleep.pieces) }",
-        replacement: "Ok::<(), Error>(())",
+        original: "unsafe { suspend_each(extendable, &asleep.pieces) }",
+        replacement: "Vec::new()",
         breaks: "a pool that could not wake up holds memory that others need",
     },
     Mutant {
@@ -99,7 +99,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         name: "suspending-loses-contents",
         file: SUSPENDED,
         original: "        state.suspended.insert(start.0, block);\n        Ok(())",
-        replacement: "        state.suspended.insert(start.0, block);\n        drop(state);\n        self.release_retained(driver, start);\n        Ok(())",
+        replacement: "        state.suspended.insert(start.0, block);\n        drop(state);\n        let _released = self.release_retained(driver, start);\n        Ok(())",
         breaks: "a sleep that fails half-way has lost what the first blocks held",
     },
     Mutant {

@@ -47,7 +47,7 @@ impl Identity {
         Self {
             driver_id: AtomicU64::new(driver_id),
             number: AtomicU64::new(StreamId::next().get()),
-            ends: AtomicU64::new(watch::ends(watch::word())),
+            ends: AtomicU64::new(watch::ends_of_contexts()),
             context: Mutex::new(context),
         }
     }
@@ -107,7 +107,7 @@ impl Identity {
     /// Checks that the context exists, if one was noticed to have ended since the last check:
     /// passing a stream of a context that was reset to the driver can crash the process.
     fn check_context(&self) -> Result<(), Error> {
-        let ends = watch::ends(watch::word());
+        let ends = watch::ends_of_contexts();
         if self.ends.load(Ordering::Relaxed) != ends {
             self.context().check()?;
             self.ends.store(ends, Ordering::Relaxed);

@@ -1,5 +1,11 @@
 //! Tests of every way to a block in every state in which the memory is not there: after the end of
 //! a context, and while a pool sleeps, falls asleep or wakes up. None is handed out.
+//!
+//! In a process of its own: the end of a context makes every pool of the process call the driver.
+
+#[expect(dead_code, reason = "other test binaries use the rest")]
+#[path = "suite/support.rs"]
+mod support;
 
 use std::alloc::Layout;
 

@@ -1,0 +1,177 @@
+//! A container whose context is reset while work of another context may use its memory: nothing is
+//! unmapped or handed out before that work is complete, whenever the container is dropped.
+
+use rmm_adaptors::{
+    ArenaMemoryResource, CallbackMemoryResource, FixedSizeMemoryResource, LimitingResourceAdaptor,
+    PoolMemoryResource,
+};
+use rmm_containers::DeviceUVector;
+use rmm_core::{
+    AnyResource, CudaStream, Device, DeviceGuard, DevicePtr, Resource as _, StreamRef,
+    SyncResource as _,
+};
+use rmm_resources::{BackingMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Fault, Kernel, Machine, Schedule};
+use rmm_sys::{CuContext, CuResult};
+
+const MIB: usize = 1 << 20;
+
+fn pages() -> VirtualMemoryResource {
+    let other = Device::new(1).expect("a device");
+    let builder = VirtualMemoryResource::builder().accessible_from(other);
+    builder.build().expect("pages")
+}
+
+/// Functions of the program, which wait for the stream, and then free at once.
+fn functions() -> CallbackMemoryResource {
+    let allocates = pages();
+    let frees = allocates.clone();
+    let allocate = move |stream: StreamRef<'_>, layout| allocates.allocate(stream, layout);
+    let deallocate = move |stream: StreamRef<'_>, pointer: DevicePtr, layout| {
+        // If the stream has ended there is nothing to wait for.
+        let _ended = stream.synchronize();
+        // SAFETY: it came from the other function, with this layout.
+        unsafe { frees.deallocate_sync(pointer, layout) }
+    };
+    // SAFETY: the functions are those of a resource of device memory.
+    unsafe { CallbackMemoryResource::new(allocate, deallocate) }
+}
+
+type Make = fn() -> AnyResource;
+
+/// Resources whose memory outlives a context.
+const RESOURCES: [(&str, Make); 7] = [
+    ("virtual memory", || AnyResource::new(pages())),
+    ("a limit", || AnyResource::new(LimitingResourceAdaptor::new(pages(), 64 << 20))),
+    ("functions of the program", || AnyResource::new(functions())),
+    ("a pool", || AnyResource::new(PoolMemoryResource::builder(pages()).build().expect("a pool"))),
+    ("the default pool", || {
+        let backing = BackingMemoryResource::new().expect("memory");
+        AnyResource::new(PoolMemoryResource::builder(backing).build().expect("a pool"))
+    }),
+    ("an arena", || {
+        let builder = ArenaMemoryResource::builder(pages()).arena_size(16 << 20);
+        AnyResource::new(builder.build().expect("an arena"))
+    }),
+    ("fixed-size blocks", || {
+        let builder = FixedSizeMemoryResource::builder(pages()).block_size(8 << 20).blocks(2);
+        AnyResource::new(builder.build().expect("blocks"))
+    }),
+];
+
+/// When the container ends.
+#[derive(Clone, Copy, Debug)]
+enum Drops {
+    /// After the reset.
+    After,
+    /// After the reset, and its stream has waited for the other's work.
+    AfterAWait,
+    /// Before the reset: its stream waits for the other's work.
+    Before,
+}
+
+const DROPS: [Drops; 3] = [Drops::After, Drops::AfterAWait, Drops::Before];
+
+/// The other context.
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    /// A second one of the device.
+    Second,
+    /// Another device's.
+    OfDevice,
+}
+
+fn reset() {
+    let device = Device::new(0).expect("a device").as_raw();
+    // SAFETY: the library supports a reset followed by what these tests do.
+    let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(device) };
+    assert_eq!(code, CuResult::SUCCESS);
+}
+
+/// A stream in the other context, which stays current.
+fn stream_in(other: Other) -> (CudaStream, Option<DeviceGuard>) {
+    match other {
+        Other::Second => {
+            let (mut second, device) = (CuContext::NULL, Device::new(0).expect("a device"));
+            // SAFETY: `second` may be written to.
+            let code = unsafe { rmm_sim::create_context(&raw mut second, 0, device.as_raw()) };
+            assert_eq!(code, CuResult::SUCCESS);
+            (CudaStream::non_blocking().expect("a stream"), None)
+        }
+        Other::OfDevice => {
+            let current = Device::new(1).and_then(Device::make_current).expect("a device");
+            (CudaStream::non_blocking().expect("a stream"), Some(current))
+        }
+    }
+}
+
+/// Resets the device of a container under work of another context. Returns the bytes that stay in
+/// use once everything is dropped, and the violations.
+fn use_elsewhere(make: Make, drops: Drops, other: Other, wait_fails: bool) -> (u64, Vec<String>) {
+    let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).build();
+    let _entered = machine.enter();
+    let primary = Device::new(0).and_then(Device::make_current).expect("a device");
+    let (resource, own) = (make(), CudaStream::new().expect("a stream"));
+    let mut vector = DeviceUVector::<u32>::uninit_in(MIB, &own, &resource).expect("there is room");
+    let (elsewhere, current) = stream_in(other);
+    let used = vector.use_on_mut(&elsewhere).expect("both contexts work");
+    let slow = Kernel::new("slow", |_| ()).writes(used.as_ptr(), used.bytes());
+    machine.launch(elsewhere.as_raw(), slow).expect("it is enqueued");
+    let vector = match drops {
+        Drops::After => Some(vector),
+        Drops::AfterAWait => {
+            vector.wait_for_other_streams().expect("both contexts work");
+            Some(vector)
+        }
+        Drops::Before => {
+            drop(vector);
+            None
+        }
+    };
+    reset();
+    if wait_fails {
+        machine.fail(Fault::from_nth("cuCtxSynchronize", 1, CuResult::UNKNOWN));
+    }
+    drop((vector, resource, own));
+    machine.clear_faults();
+    // It runs now at the latest.
+    elsewhere.synchronize().expect("its context works");
+    drop((elsewhere, current, primary));
+    machine.run_all();
+    let violations = machine.violations().iter().map(ToString::to_string).collect();
+    (machine.memory_in_use(0) as u64, violations)
+}
+
+/// Runs all cases. Returns those with violations, and those in which memory stays in use.
+fn everywhere(wait_fails: bool) -> (Vec<String>, Vec<String>) {
+    let (mut broken, mut left) = (Vec::new(), Vec::new());
+    for (name, make) in RESOURCES {
+        for drops in DROPS {
+            for other in [Other::Second, Other::OfDevice] {
+                // The default pool's memory is its own device's.
+                if name == "the default pool" && matches!(other, Other::OfDevice) {
+                    continue;
+                }
+                let case = format!("{name}, {drops:?}, {other:?}");
+                let (bytes, violations) = use_elsewhere(make, drops, other, wait_fails);
+                broken.extend(violations.iter().map(|it| format!("{case}: {it}")));
+                if bytes > 0 {
+                    left.push(format!("{case}: {bytes}"));
+                }
+            }
+        }
+    }
+    (broken, left)
+}
+
+#[test]
+fn memory_is_kept_until_other_contexts_have_used_it() {
+    let nothing: (Vec<String>, Vec<String>) = Default::default();
+    assert_eq!(everywhere(false), nothing);
+}
+
+#[test]
+fn memory_that_others_may_use_stays_if_a_wait_fails() {
+    let (broken, left) = everywhere(true);
+    assert_eq!((broken, left.is_empty()), (Vec::new(), false));
+}

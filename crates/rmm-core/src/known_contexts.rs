@@ -1,0 +1,82 @@
+//! The contexts that this library has seen, for memory that outlives its own context.
+//!
+//! A reset ends the streams of one context, and with them the waits by which work of other contexts
+//! was ordered before a free. So after it nothing but a wait for all of them shows that no work
+//! uses the memory. No driver call lists the contexts of a process: every one that this library
+//! has found current, or made a stream in, is noted.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use rmm_sys::CuUuid;
+
+use crate::driver::loaded_driver;
+use crate::{
+    CaptureScope, Context, CudaStream, Device, Error, Introspect as _, MemoryKind, RelaxedCapture,
+    StreamRef, SyncResource, ask_again, fork,
+};
+
+/// The contexts of a machine, by its first device: a process may have several in software.
+type OfMachine = (CuUuid, Context);
+
+/// Without duplicates. One for each device, and one more for each reset. Lock order: a leaf.
+static KNOWN: Mutex<Vec<OfMachine>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The context that this thread noted last: so the list is seldom locked.
+    static LAST: Cell<Option<Context>> = const { Cell::new(None) };
+}
+
+/// Notes a context.
+pub(crate) fn note(context: Context) {
+    if LAST.replace(Some(context)) == Some(context) {
+        return;
+    }
+    let context = (machine(), context);
+    let mut known = fork::lock(&KNOWN);
+    if !known.contains(&context) {
+        known.push(context);
+    }
+}
+
+/// The first device; no device if the driver cannot say.
+fn machine() -> CuUuid {
+    Device::new(0).and_then(Device::uuid).unwrap_or_default()
+}
+
+/// The context that memory from a resource ends with, just after it was allocated: the resource's
+/// own, or else the current one. `None` for memory of the host, and if there is no context.
+pub fn context_of_memory(resource: &(impl SyncResource + ?Sized)) -> Option<Context> {
+    if resource.try_property::<MemoryKind>() == Some(MemoryKind::Host) {
+        return None;
+    }
+    resource.request_value::<Context>().or_else(Context::of_thread)
+}
+
+/// Waits on this thread for all work of all contexts that exist. The work of those that have ended
+/// is over.
+///
+/// # Errors
+/// The driver's, or one that says so if a wait could invalidate a capture: then work may be in
+/// progress.
+pub fn wait_for_known_contexts() -> Result<(), Error> {
+    let driver = loaded_driver()?;
+    let (here, unknown) = (machine(), CuUuid::default());
+    let known = fork::lock(&KNOWN).clone();
+    let _relaxed = RelaxedCapture::enter();
+    for (machine, context) in known {
+        let may_be_here = [here, machine].contains(&unknown) || machine == here;
+        if !may_be_here || !ask_again(|| context.exists(driver))? {
+            continue;
+        }
+        let _entered = context.enter()?;
+        // SAFETY: the legacy default stream always exists.
+        let is_captured = unsafe { CudaStream::may_be_capturing_raw(StreamRef::legacy().as_raw()) };
+        if is_captured || CaptureScope::is_announced() {
+            let why = "a stream may be under capture, which a wait would invalidate";
+            return Err(Error::unsupported("context", why));
+        }
+        ask_again(Device::synchronize_current)?;
+    }
+    Ok(())
+}
