@@ -87,8 +87,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "reservation-keeps-the-rest",
         file: RESERVATION,
-        original: "if rest.bytes > 0 {\n            // Nothing has used it",
-        replacement: "if rest.bytes > 0 && false {\n            // Nothing has used it",
+        original: "if rest.bytes > 0 {",
+        replacement: "if rest.bytes > 0 && false {",
         breaks: "what remains of a reservation is lost",
     },
     Mutant {
