@@ -10,7 +10,7 @@
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
@@ -36,6 +36,9 @@ pub(crate) struct Bins {
     upstream: AnyResource,
 }
 
+/// Held while a bin is added: two resources that become each other's bins at once would see none.
+static ADDING: Mutex<()> = Mutex::new(());
+
 /// Why a bin is refused.
 const IN_USE: &str = "a bin cannot be added while memory of its sizes is allocated";
 
@@ -48,8 +51,14 @@ impl Bins {
     /// Adds a bin, or replaces the one of this size.
     ///
     /// # Errors
-    /// If memory of its sizes is allocated, or is being allocated.
+    /// If memory of its sizes is allocated, or is being allocated; `InvalidArgument` if the bin
+    /// takes its memory from these bins.
     pub(crate) fn add(&self, size: usize, resource: AnyResource) -> Result<(), Error> {
+        let adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_below(&resource, &mut Vec::new()) {
+            let text = "a binning resource cannot be its own bin, nor below one";
+            return Err(Error::invalid_argument("binning", text));
+        }
         let in_use = || Error::unsupported("binning", IN_USE);
         let mut slots = match self.slots.try_write() {
             Ok(slots) => slots,
@@ -68,10 +77,37 @@ impl Bins {
             slots.insert(place, slot);
             None
         };
-        drop(slots);
+        drop((slots, adding));
         // Without the lock: it may call the driver.
         drop(replaced);
         Ok(())
+    }
+
+    /// Whether a resource is this one, or takes memory from it. Looks at each of the others once.
+    fn is_below(
+        &self,
+        resource: &(dyn SyncResource + 'static),
+        seen: &mut Vec<*const RwLock<Vec<Arc<Slot>>>>,
+    ) -> bool {
+        for resource in resource.stack() {
+            if let Some(bins) = resource.as_any().downcast_ref::<Self>() {
+                if bins == self {
+                    return true;
+                }
+                let known = Arc::as_ptr(&bins.slots);
+                if seen.contains(&known) {
+                    return false;
+                }
+                seen.push(known);
+                if bins.bins().iter().any(|bin| self.is_below(&bin.resource, seen)) {
+                    return true;
+                }
+            }
+            if resource.other_upstreams().into_iter().any(|other| self.is_below(other, seen)) {
+                return true;
+            }
+        }
+        false
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<Slot>>> {

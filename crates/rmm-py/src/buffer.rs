@@ -14,6 +14,7 @@ use rmm_core::{Device, DevicePtr, PrefetchTarget, Resource as _, StreamRef, pref
 use crate::copies::between;
 use crate::host::HostBytes;
 use crate::kept::without_the_lock;
+use crate::place::{At, Place};
 use crate::resource::{DeviceMemoryResource, allocate, make};
 use crate::stream::{Stream, StreamArg};
 use crate::{dlpack, fork, registry, sizes};
@@ -48,6 +49,8 @@ struct Block {
     size: usize,
     capacity: usize,
     stream: Py<Stream>,
+    /// Where it is on that stream.
+    place: Place,
 }
 
 /// A use of a buffer's memory, which ends when this is dropped.
@@ -72,7 +75,7 @@ impl Drop for Use<'_> {
 /// # Safety
 /// The block is the resource's, of this size, and no work uses it that does not come before this
 /// place on the stream.
-unsafe fn free(resource: &DeviceMemoryResource, stream: &Stream, pointer: u64, bytes: usize) {
+unsafe fn free(resource: &DeviceMemoryResource, stream: At<'_>, pointer: u64, bytes: usize) {
     let (Ok(resource), Ok(layout)) = (resource.engine(), sizes::layout(bytes)) else { return };
     if pointer == 0 || fork::in_child() {
         return;
@@ -89,9 +92,9 @@ unsafe fn free(resource: &DeviceMemoryResource, stream: &Stream, pointer: u64, b
             // SAFETY: the caller's contract, and the block is still allocated.
             unsafe { resource.deallocate(stream, pointer, layout) };
         };
-        // If the driver does not know the stream any more, no driver call says when the memory is
-        // unused: it stays allocated.
-        let _is_kept = stream.with(act);
+        // If the driver does not know the stream or the device any more, no driver call says when
+        // the memory is unused: it stays allocated.
+        let _is_kept = stream.free_with(act);
     });
 }
 
@@ -99,9 +102,10 @@ impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         let block = self.block.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (pointer, capacity) = (block.pointer, block.capacity);
+        let stream = block.place.at(block.stream.get());
         // SAFETY: the buffer's own block, and its last use: what Python enqueued on other streams
         // has to be ordered before, by the contract of the class, as of RMM's.
-        unsafe { free(self.resource.get(), block.stream.get(), pointer, capacity) };
+        unsafe { free(self.resource.get(), stream, pointer, capacity) };
     }
 }
 
@@ -118,11 +122,26 @@ impl DeviceBuffer {
             Some(resource) => resource.clone_ref(py),
             None => registry::get_current_device_resource(py)?,
         };
-        let pointer = allocate(py, resource.get().engine()?, stream.get(), size)?;
-        let block = Block { pointer, size, capacity: size, stream: stream.clone_ref(py) };
+        let place = Place::of(stream.get(), None);
+        Self::make_at(py, place, (source, size), stream, resource, waits)
+    }
+
+    fn make_at(
+        py: Python<'_>,
+        place: Place,
+        (source, size): (u64, usize),
+        stream: &Py<Stream>,
+        resource: Py<DeviceMemoryResource>,
+        waits: bool,
+    ) -> PyResult<Self> {
+        let at = place.at(stream.get());
+        let engine = resource.get().engine()?;
+        let (pointer, was_cached) = allocate(py, engine, at, size)?;
+        let place = place.with_memory(py, pointer, was_cached);
+        let block = Block { pointer, size, capacity: size, stream: stream.clone_ref(py), place };
         let buffer = Self { resource, block: Mutex::new(block), uses: AtomicIsize::new(0) };
         if source != 0 && size != 0 {
-            between(py, stream.get(), pointer, source, size, waits)?;
+            between(py, at, pointer, source, size, waits)?;
         }
         Ok(buffer)
     }
@@ -145,6 +164,16 @@ impl DeviceBuffer {
         self.block().stream.clone_ref(py)
     }
 
+    /// Where it is on its stream.
+    pub(crate) fn place(&self) -> Place {
+        self.block().place
+    }
+
+    /// A stream of the calling thread, for work on the memory.
+    fn on<'a>(&self, py: Python<'_>, stream: &'a Stream) -> PyResult<At<'a>> {
+        self.place().follow(py, stream)
+    }
+
     /// Keeps others from replacing the memory until [`end_export`](Self::end_export).
     pub(crate) fn begin_export(&self) -> PyResult<()> {
         let _lasts = ManuallyDrop::new(self.share()?);
@@ -159,9 +188,10 @@ impl DeviceBuffer {
     /// A buffer with the same contents, from the same resource on the same stream.
     pub(crate) fn duplicate(&self, py: Python<'_>) -> PyResult<Self> {
         let _use = self.share()?;
-        let ((pointer, size), stream) = (self.range(), self.stream_object(py));
-        let waits = stream.get().is_default_stream();
-        Self::make(py, pointer, size, &stream, Some(&self.resource), waits)
+        let stream = self.stream_object(py);
+        let place = self.on(py, stream.get())?.place();
+        let (resource, waits) = (self.resource.clone_ref(py), stream.get().is_default_stream());
+        Self::make_at(py, place, self.range(), &stream, resource, waits)
     }
 
     /// Keeps others from replacing the memory.
@@ -199,13 +229,14 @@ impl DeviceBuffer {
             let block = self.block();
             (block.pointer, block.size, block.capacity)
         };
+        let at = self.on(py, stream.get())?;
         let mut replaced = None;
         if capacity > former {
             let resource = self.resource.get().engine()?;
-            let new = allocate(py, resource, stream.get(), capacity)?;
-            if let Err(error) = between(py, stream.get(), new, pointer, size, false) {
+            let (new, _) = allocate(py, resource, at, capacity)?;
+            if let Err(error) = between(py, at, new, pointer, size, false) {
                 // SAFETY: the block was allocated just now, on this stream.
-                unsafe { free(self.resource.get(), stream.get(), new, capacity) };
+                unsafe { free(self.resource.get(), at, new, capacity) };
                 return Err(error);
             }
             replaced = Some(new);
@@ -217,12 +248,13 @@ impl DeviceBuffer {
                 (block.pointer, block.capacity) = (new, capacity);
             }
             block.size = new_size.unwrap_or(block.size);
+            block.place = at.place().moved_to(block.pointer);
             std::mem::replace(&mut block.stream, moved)
         };
         if replaced.is_some() {
             // SAFETY: the buffer's former block, after the copy on this stream, with which the
             // caller orders earlier uses, as in RMM.
-            unsafe { free(self.resource.get(), stream.get(), pointer, former) };
+            unsafe { free(self.resource.get(), at, pointer, former) };
         }
         drop(former_stream);
         Ok(())
@@ -322,7 +354,7 @@ impl DeviceBuffer {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let _use = self.share()?;
         let (pointer, size) = self.range();
-        let stream = stream.get(py)?;
+        let stream = self.on(py, stream.get(py)?)?;
         PyBytes::new_with(py, size, |bytes| {
             let host = bytes.as_mut_ptr().expose_provenance() as u64;
             // It waits on other streams too: no caller keeps the bytes until then.
@@ -350,7 +382,7 @@ impl DeviceBuffer {
         if host.len() < size {
             return Err(shown("small", size));
         }
-        between(py, stream, host.address(), pointer, size, waits)?;
+        between(py, self.on(py, stream)?, host.address(), pointer, size, waits)?;
         Ok(array)
     }
 
@@ -368,7 +400,8 @@ impl DeviceBuffer {
         if host.len() > size {
             return Err(shown("large", host.len()));
         }
-        between(py, stream, pointer, host.address(), host.len(), stream.is_default_stream())
+        let (at, waits) = (self.on(py, stream)?, stream.is_default_stream());
+        between(py, at, pointer, host.address(), host.len(), waits)
     }
 
     /// Copies from an object with `__cuda_array_interface__` to the beginning of the buffer.
@@ -385,7 +418,7 @@ impl DeviceBuffer {
         if bytes > size {
             return Err(shown("large", bytes));
         }
-        between(py, stream.get(py)?, pointer, source, bytes, false)
+        between(py, self.on(py, stream.get(py)?)?, pointer, source, bytes, false)
     }
 
     /// A buffer with the contents of a host object.
@@ -420,8 +453,8 @@ impl DeviceBuffer {
         let (pointer, size) = self.range();
         let own = self.stream(py);
         let stream = match &stream {
-            Some(stream) => stream.get(py)?,
-            None => own.get(),
+            Some(stream) => self.on(py, stream.get(py)?)?,
+            None => self.place().at(own.get()),
         };
         make(py, || {
             let target = match device {

@@ -1,14 +1,22 @@
 //! Resources and adaptors that call Python functions.
 //!
 //! The functions are attached to a resource of the engine, which may outlive the Python object: a
-//! pool that was made over it, or C, may hold it. They are in an `Arc` that both share. The garbage
-//! collector sees them as the Python object's, so that it finds cycles; if it breaks one while the
-//! engine still calls the functions, they fail as any function does whose variables are gone.
+//! pool that was made over it, or C, may hold it. They are in an `Arc` that both share.
+//!
+//! The garbage collector clears objects of a cycle in any order, and a function that was cleared
+//! must not be called. So it sees the functions as the Python object's only where nothing but that
+//! object can have them called: the object has the only handle of the engine's resource, and no
+//! memory of it is allocated. A cycle is found once that is so.
+//!
+//! An exception may propagate while a free calls a function. It is set aside for that long.
 
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
+use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -20,11 +28,47 @@ use rmm_core::sys::CuResult;
 use rmm_core::{AnyResource, DevicePtr, Error, StreamRef};
 
 use crate::errors::note_raised;
+use crate::kept::Kept;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor};
 use crate::stream::Stream;
 
 /// What a call fails with while the interpreter ends.
 const ENDING: &str = "the Python interpreter is ending";
+
+/// Calls `act` with the interpreter, if it still runs, for a call of the program's functions. The
+/// exception that propagates on this thread, if one does, is set aside meanwhile: a call would
+/// replace it, or fail by it.
+pub(crate) fn attached<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    Python::try_attach(|py| {
+        let _aside = Aside::new(py);
+        act(py)
+    })
+}
+
+/// The exception that a thread propagates, set aside until this is dropped.
+struct Aside<'py> {
+    exception: [*mut ffi::PyObject; 3],
+    /// The thread is attached.
+    _attached: Python<'py>,
+}
+
+impl<'py> Aside<'py> {
+    fn new(attached: Python<'py>) -> Self {
+        let [mut kind, mut value, mut traceback] = [ptr::null_mut(); 3];
+        // SAFETY: the thread is attached, and the places may be written to.
+        unsafe { ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut traceback) };
+        Self { exception: [kind, value, traceback], _attached: attached }
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        let [kind, value, traceback] = self.exception;
+        // SAFETY: the thread is attached, by the field; the references are those that
+        // `PyErr_Fetch` gave, and go back. Without an exception they are null.
+        unsafe { ffi::PyErr_Restore(kind, value, traceback) };
+    }
+}
 
 /// Python objects that are released at once where the interpreter still runs.
 #[derive(Debug)]
@@ -52,6 +96,11 @@ impl<const N: usize> Drop for Functions<N> {
     }
 }
 
+/// Whether one object has all handles of its resource: that of its base, and this one.
+fn is_alone(engine: &AnyResource) -> bool {
+    engine.handle_count() <= 2
+}
+
 /// Memory from Python functions: to find faults of a program, since each call is slow.
 ///
 /// Parameters
@@ -69,7 +118,17 @@ impl<const N: usize> Drop for Functions<N> {
 )]
 pub(crate) struct CallbackMemoryResource {
     /// Set by `__init__`, to which a class that is derived in Python may pass methods of its own.
-    functions: OnceLock<Arc<Functions<2>>>,
+    callbacks: OnceLock<Callbacks>,
+}
+
+/// What the object shares with the engine.
+#[derive(Debug)]
+struct Callbacks {
+    functions: Arc<Functions<2>>,
+    /// Blocks that are allocated.
+    live: Arc<AtomicUsize>,
+    /// A second handle, beside that of the base.
+    engine: Kept<AnyResource>,
 }
 
 fn allocate(
@@ -123,7 +182,7 @@ impl CallbackMemoryResource {
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyClassInitializer<Self> {
         let base = PyClassInitializer::from(DeviceMemoryResource::bare());
-        base.add_subclass(Self { functions: OnceLock::new() })
+        base.add_subclass(Self { callbacks: OnceLock::new() })
     }
 
     #[pyo3(signature = (allocate_func, deallocate_func))]
@@ -134,31 +193,46 @@ impl CallbackMemoryResource {
     ) -> PyResult<()> {
         let functions = Arc::new(Functions::new([allocate_func, deallocate_func]));
         let (for_allocate, for_free) = (Arc::clone(&functions), Arc::clone(&functions));
+        let live = Arc::new(AtomicUsize::new(0));
+        let (counts, discounts) = (Arc::clone(&live), Arc::clone(&live));
         let on_allocate = move |stream: StreamRef<'_>, layout: std::alloc::Layout| {
-            let called = Python::try_attach(|py| {
-                allocate(py, &for_allocate, stream, layout.size())
-                    .map_err(|raised| failed(py, raised))
+            let called = attached(|py| {
+                // Before the call: the collector may run in it.
+                let _before = counts.fetch_add(1, Ordering::Relaxed);
+                let allocated = allocate(py, &for_allocate, stream, layout.size());
+                if !allocated.as_ref().is_ok_and(|pointer| !pointer.is_null()) {
+                    let _before = counts.fetch_sub(1, Ordering::Relaxed);
+                }
+                allocated.map_err(|raised| failed(py, raised))
             });
             called.unwrap_or_else(|| Err(Error::unsupported("callback", ENDING)))
         };
         let on_free = move |stream: StreamRef<'_>, pointer, layout: std::alloc::Layout| {
             // Where the interpreter ends, the memory stays allocated.
-            let _called = Python::try_attach(|py| {
+            let _called = attached(|py| {
                 deallocate(py, &for_free, stream, pointer, layout.size());
+                let _before = discounts.fetch_sub(1, Ordering::Relaxed);
             });
         };
         // SAFETY: the contract of the class, as of RMM's: the functions return memory of the device
         // that nothing else uses, of the size that was asked for, and free it.
         let engine: Engine = unsafe { Engine::new(on_allocate, on_free) };
-        let is_first = slf.get().functions.set(functions).is_ok();
-        if is_first && slf.as_super().get().begin(AnyResource::new(engine)) {
+        let engine = AnyResource::new(engine);
+        let callbacks = Callbacks { functions, live, engine: Kept::new(engine.clone()) };
+        let is_first = slf.get().callbacks.set(callbacks).is_ok();
+        if is_first && slf.as_super().get().begin(engine) {
             return Ok(());
         }
         Err(PyRuntimeError::new_err("the resource has its functions already"))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.functions.get().map_or(Ok(()), |functions| functions.traverse(visit))
+        let Some(callbacks) = self.callbacks.get() else { return Ok(()) };
+        let is_unused = callbacks.live.load(Ordering::Relaxed) == 0;
+        if is_unused && is_alone(callbacks.engine.peek()) {
+            callbacks.functions.traverse(visit)?;
+        }
+        Ok(())
     }
 }
 
@@ -178,6 +252,8 @@ impl CallbackMemoryResource {
 )]
 pub(crate) struct FailureCallbackResourceAdaptor {
     functions: Arc<Functions<1>>,
+    /// A second handle, beside that of the base.
+    engine: Kept<AnyResource>,
 }
 
 #[pymethods]
@@ -192,7 +268,7 @@ impl FailureCallbackResourceAdaptor {
         let called = Arc::clone(&functions);
         let on_failure = move |failure: &FailedAllocation<'_>| {
             let bytes = failure.layout.size();
-            let retries = Python::try_attach(|py| {
+            let retries = attached(|py| {
                 let Some(function) = called.get(0) else { return false };
                 // What an upstream callback raised was answered by asking this one.
                 note_raised(None);
@@ -206,10 +282,12 @@ impl FailureCallbackResourceAdaptor {
         };
         let builder = FailureEngine::builder(upstream_mr.engine()?).max_retries(u32::MAX);
         let engine = AnyResource::new(builder.build(on_failure));
-        Ok(UpstreamResourceAdaptor::over(upstream_mr, engine).add_subclass(Self { functions }))
+        let own = Self { functions, engine: Kept::new(engine.clone()) };
+        Ok(UpstreamResourceAdaptor::over(upstream_mr, engine).add_subclass(own))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.functions.traverse(visit)
+        // Frees do not call it.
+        if is_alone(self.engine.peek()) { self.functions.traverse(visit) } else { Ok(()) }
     }
 }

@@ -6,7 +6,8 @@ use rmm_core::{DevicePtr, Error, StreamRef, copy};
 
 use crate::fork;
 use crate::host::HostBytes;
-use crate::stream::{Stream, StreamArg};
+use crate::place::At;
+use crate::stream::StreamArg;
 
 /// The exception of a failed copy.
 fn failed(error: &Error) -> PyErr {
@@ -17,7 +18,7 @@ fn failed(error: &Error) -> PyErr {
 /// Copies in the order of the stream, and waits for it if `waits`.
 pub(crate) fn between(
     py: Python<'_>,
-    stream: &Stream,
+    stream: At<'_>,
     target: u64,
     source: u64,
     bytes: usize,
@@ -48,7 +49,7 @@ pub(crate) fn copy_ptr_to_host(
     stream: StreamArg<'_>,
 ) -> PyResult<()> {
     let (host, stream) = (HostBytes::to_write(hb)?, stream.get(py)?);
-    between(py, stream, host.address(), db, host.len(), stream.is_default_stream())
+    between(py, stream.into(), host.address(), db, host.len(), stream.is_default_stream())
 }
 
 /// Copies from an object's memory to the device.
@@ -61,7 +62,7 @@ pub(crate) fn copy_host_to_ptr(
     stream: StreamArg<'_>,
 ) -> PyResult<()> {
     let (host, stream) = (HostBytes::to_read(hb)?, stream.get(py)?);
-    between(py, stream, db, host.address(), host.len(), stream.is_default_stream())
+    between(py, stream.into(), db, host.address(), host.len(), stream.is_default_stream())
 }
 
 /// Copies `count` bytes within the device.
@@ -74,7 +75,7 @@ pub(crate) fn copy_device_to_ptr(
     count: usize,
     stream: StreamArg<'_>,
 ) -> PyResult<()> {
-    between(py, stream.get(py)?, d_dst, d_src, count, false)
+    between(py, stream.get(py)?.into(), d_dst, d_src, count, false)
 }
 
 /// Adds the functions.

@@ -14,10 +14,8 @@ use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use rmm_core::sys::{CuPointerAttribute, CuStream};
-use rmm_core::{
-    Device, DevicePtr, Error, Introspect as _, MemoryKind, StreamRef, check, current_driver,
-};
+use rmm_core::sys::CuStream;
+use rmm_core::{Device, Error, Introspect as _, MemoryKind, StreamRef};
 use rmm_interop_dlpack::{
     DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, FLAG_IS_COPIED,
 };
@@ -25,6 +23,7 @@ use rmm_interop_dlpack::{
 use crate::buffer::DeviceBuffer;
 use crate::errors::of_call;
 use crate::fork;
+use crate::place::device_of;
 use crate::resource::make;
 
 const NAME: &CStr = c"dltensor";
@@ -150,7 +149,7 @@ fn capsule<T: Managed>(
 }
 
 /// The kind of memory, and the device that it is of.
-fn device_of(py: Python<'_>, buffer: &DeviceBuffer) -> PyResult<DLDevice> {
+fn memory_of(py: Python<'_>, buffer: &DeviceBuffer) -> PyResult<DLDevice> {
     let kind = buffer.resource().get().engine()?.try_property::<MemoryKind>();
     let device_type = match kind {
         None | Some(MemoryKind::Device) => DLDevice::CUDA,
@@ -160,22 +159,11 @@ fn device_of(py: Python<'_>, buffer: &DeviceBuffer) -> PyResult<DLDevice> {
     if device_type != DLDevice::CUDA {
         return Ok(DLDevice { device_type, device_id: 0 });
     }
-    let (address, _) = buffer.range();
-    let ask = || {
-        if address == 0 {
-            return Ok(i32::try_from(Device::current()?.ordinal()).unwrap_or(0));
-        }
-        let driver = current_driver()?;
-        let mut ordinal = 0_i32;
-        // SAFETY: the attribute is an `int`, and `ordinal` may be written to.
-        let code = unsafe {
-            driver.cuPointerGetAttribute(
-                (&raw mut ordinal).cast(),
-                CuPointerAttribute::DEVICE_ORDINAL,
-                DevicePtr::new(address),
-            )
-        };
-        check("cuPointerGetAttribute", code).map(|()| ordinal)
+    let ((address, _), place) = (buffer.range(), buffer.place());
+    let ask = || match (address, place.device()) {
+        (0, Some(device)) => Ok(device),
+        (0, None) => Ok(i32::try_from(Device::current()?.ordinal()).unwrap_or(0)),
+        (address, _) => device_of(address),
     };
     Ok(DLDevice { device_type, device_id: make(py, ask)? })
 }
@@ -183,9 +171,10 @@ fn device_of(py: Python<'_>, buffer: &DeviceBuffer) -> PyResult<DLDevice> {
 /// Has the consumer's stream wait for the buffer's.
 fn order(py: Python<'_>, buffer: &DeviceBuffer, stream: Option<i64>, kind: u32) -> PyResult<()> {
     let own = buffer.stream_object(py);
+    let own = buffer.place().at(own.get());
     if kind == DLDevice::CUDA_HOST {
         // The host reads it, and is on no stream.
-        return own.get().wait(py);
+        return own.wait(py);
     }
     let consumer = match stream {
         Some(-1) => return Ok(()),
@@ -203,7 +192,7 @@ fn order(py: Python<'_>, buffer: &DeviceBuffer, stream: Option<i64>, kind: u32) 
         // SAFETY: the protocol's contract: the consumer keeps its stream during this call.
         unsafe { StreamRef::with_raw(handle, |consumer| consumer.wait_for(own)) }?
     };
-    let ordered = py.detach(|| own.get().with(waits));
+    let ordered = py.detach(|| own.with(waits));
     ordered.and_then(|ordered| ordered).map_err(|error| of_call(py, &error))
 }
 
@@ -216,7 +205,7 @@ pub(crate) fn export<'py>(
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let py = buffer.py();
-    let device = device_of(py, buffer.get())?;
+    let device = memory_of(py, buffer.get())?;
     if dl_device.is_some_and(|wanted| wanted != (device.device_type, device.device_id)) {
         return Err(PyBufferError::new_err("a buffer is exported on its own device only"));
     }
@@ -237,6 +226,6 @@ pub(crate) fn export<'py>(
 
 /// `DeviceBuffer.__dlpack_device__`.
 pub(crate) fn device(py: Python<'_>, buffer: &DeviceBuffer) -> PyResult<(u32, i32)> {
-    let device = device_of(py, buffer)?;
+    let device = memory_of(py, buffer)?;
     Ok((device.device_type, device.device_id))
 }

@@ -2,7 +2,8 @@
 //!
 //! | engine | Python |
 //! |---|---|
-//! | any failed allocation | `MemoryError`, whose text begins as that of RMM's exception, with `remedies` |
+//! | there is no usable driver | `RuntimeError`, of every call that needs one |
+//! | any other failed allocation | `MemoryError`, whose text begins as that of RMM's exception, with `remedies` |
 //! | invalid argument | `ValueError` |
 //! | out of range | `IndexError` |
 //! | everything else | `RuntimeError` |
@@ -50,11 +51,14 @@ fn of_raised(py: Python<'_>, raised: PyErr) -> PyErr {
     error
 }
 
-/// The exception of a failed allocation.
+/// The exception of a failed allocation, or for the lack of a driver.
 #[cold]
 pub(crate) fn of_allocation(py: Python<'_>, error: &Error) -> PyErr {
     if let Some(raised) = take_raised() {
         return of_raised(py, raised);
+    }
+    if error.is_driver_unavailable() {
+        return PyRuntimeError::new_err(error.to_string());
     }
     let raised = if error.is_out_of_memory() {
         out_of_memory(error)

@@ -8,7 +8,7 @@
 //!                              \   callbacks, pressure, reservation, budget/
 //!                              copies    \      |         /         /       /
 //!                                 \       └── resource ─────────────────── ┘
-//!                                  stream, foreign, host          sizes
+//!                                  place, stream, foreign, host   sizes
 //!                                    errors, remedy, kept, fork
 //! ```
 //!
@@ -37,7 +37,6 @@ mod budget;
 mod buffer;
 mod callbacks;
 mod capsule;
-
 mod collector;
 mod copies;
 mod counting;
@@ -49,6 +48,7 @@ mod fork;
 mod host;
 mod kept;
 mod logging;
+mod place;
 mod pool;
 mod pressure;
 mod registry;
@@ -64,26 +64,21 @@ mod stream_pool;
 mod suballocators;
 mod tag;
 
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
-/// The interpreter that imported the module first; -1 before.
-static INTERPRETER: AtomicI64 = AtomicI64::new(-1);
-
-/// Refuses the module to a second interpreter of the process: classes and the resources of devices
-/// are the process's.
+/// Refuses the module to all interpreters of the process but the main one: classes and the
+/// resources of devices are the process's.
 fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
     // SAFETY: the thread is attached to an interpreter, as the argument shows.
     let current = unsafe { pyo3::ffi::PyInterpreterState_Get() };
     // SAFETY: it is the current interpreter.
     let id = unsafe { pyo3::ffi::PyInterpreterState_GetID(current) };
-    match INTERPRETER.compare_exchange(-1, id, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => Ok(()),
-        Err(first) if first == id => Ok(()),
-        Err(_) => Err(PyImportError::new_err("rmm_rs does not support more than one interpreter")),
+    // Python numbers interpreters from 0, with which the main one begins.
+    if id == 0 {
+        return Ok(());
     }
+    Err(PyImportError::new_err("rmm_rs does not support more than one interpreter"))
 }
 
 #[pymodule]

@@ -308,7 +308,7 @@ impl PoolMemoryResource {
     /// Calls `callback` with a `Pressure` when a request is about to fail for lack of memory, after
     /// everything else was tried: by other means, such as a spill to the host, it may free some. If
     /// it returns true the request is tried again. Keep the object that is returned. Not in RMM.
-    fn on_pressure(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<PressureCallback> {
+    fn on_pressure(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<Py<PressureCallback>> {
         PressureCallback::register(py, self.engine.get()?, callback)
     }
 

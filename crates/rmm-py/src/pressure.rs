@@ -1,15 +1,15 @@
 //! Callbacks of a pool that is about to refuse a request.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyWeakrefReference};
 use rmm_adaptors::{PoolMemoryResource, Pressure as Engine, PressureCallback as Guard};
 use rmm_core::AnyResource;
 
-use crate::callbacks::Functions;
+use crate::callbacks::{Functions, attached};
 use crate::errors::note_raised;
 use crate::kept::Kept;
 use crate::resource::make;
@@ -40,19 +40,38 @@ impl Pressure {
 /// Keeps a callback of `PoolMemoryResource.on_pressure` registered: until `remove` is called, the
 /// end of a `with` block, or until this object is gone. Not in RMM.
 #[derive(Debug)]
-#[pyclass(frozen, module = "rmm_rs")]
+#[pyclass(frozen, weakref, module = "rmm_rs")]
 pub(crate) struct PressureCallback {
     functions: Arc<Functions<1>>,
     guard: Mutex<Option<Kept<Guard>>>,
 }
 
-fn has_freed(functions: &Functions<1>, pressure: &Engine<'_>) -> bool {
-    let freed = Python::try_attach(|py| {
-        let Some(function) = functions.get(0) else { return false };
+/// What the pool calls.
+struct Called {
+    functions: Arc<Functions<1>>,
+    /// A weak reference to the `PressureCallback`. The garbage collector, which clears objects of a
+    /// cycle in any order, clears all weak references to them first: while this one is there the
+    /// function was not cleared.
+    owner: OnceLock<Functions<1>>,
+}
+
+impl Called {
+    /// The function, if the `PressureCallback` is there.
+    fn function<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let owner = self.owner.get()?.get(0)?.bind(py);
+        let is_there = owner.call0().is_ok_and(|owner| !owner.is_none());
+        // A reference for the time of the call, which the collector counts.
+        self.functions.get(0).filter(|_| is_there).map(|function| function.bind(py).clone())
+    }
+}
+
+fn has_freed(called: &Called, pressure: &Engine<'_>) -> bool {
+    let freed = attached(|py| {
+        let Some(function) = called.function(py) else { return false };
         // What an upstream callback raised was answered by asking this one.
         note_raised(None);
         let pressure = Pressure { requested: pressure.requested, missing: pressure.missing };
-        let answer = function.bind(py).call1((pressure,));
+        let answer = function.call1((pressure,));
         answer.and_then(|answer| answer.is_truthy()).unwrap_or_else(|raised| {
             note_raised(Some(raised));
             false
@@ -67,12 +86,18 @@ impl PressureCallback {
         py: Python<'_>,
         pool: &PoolMemoryResource<AnyResource>,
         callback: Py<PyAny>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<Py<Self>> {
         let functions = Arc::new(Functions::new([callback]));
-        let called = Arc::clone(&functions);
-        let register = || Ok(pool.on_pressure(move |pressure| has_freed(&called, pressure)));
+        let called = Called { functions: Arc::clone(&functions), owner: OnceLock::new() };
+        let called = Arc::new(called);
+        let of_pool = Arc::clone(&called);
+        let register = || Ok(pool.on_pressure(move |pressure| has_freed(&of_pool, pressure)));
         let guard = Mutex::new(Some(Kept::new(make(py, register)?)));
-        Ok(Self { functions, guard })
+        let own = Py::new(py, Self { functions, guard })?;
+        let weak = PyWeakrefReference::new(own.bind(py))?.into_any().unbind();
+        // Set once, here.
+        let _first = called.owner.set(Functions::new([weak]));
+        Ok(own)
     }
 }
 

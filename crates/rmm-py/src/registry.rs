@@ -26,13 +26,38 @@ fn lock() -> MutexGuard<'static, BTreeMap<i32, Py<DeviceMemoryResource>>> {
 /// How many devices there are: not asked yet, one, or more.
 static DEVICES: AtomicU8 = AtomicU8::new(0);
 
-/// The current device. Where there is but one, the driver is not asked.
-fn current(py: Python<'_>) -> PyResult<i32> {
+/// Whether there is but one device, which the driver is asked once.
+#[inline]
+fn is_one(py: Python<'_>) -> PyResult<bool> {
     if DEVICES.load(Ordering::Relaxed) == 0 {
         let count = make(py, Device::count)?;
-        DEVICES.store(if count == 1 { 1 } else { 2 }, Ordering::Relaxed);
+        note_count(count);
     }
-    if DEVICES.load(Ordering::Relaxed) == 1 {
+    Ok(DEVICES.load(Ordering::Relaxed) == 1)
+}
+
+/// Whether there are several devices.
+pub(crate) fn has_several() -> bool {
+    if DEVICES.load(Ordering::Relaxed) == 0
+        && let Ok(count) = Device::count()
+    {
+        note_count(count);
+    }
+    DEVICES.load(Ordering::Relaxed) > 1
+}
+
+fn note_count(count: usize) {
+    DEVICES.store(if count == 1 { 1 } else { 2 }, Ordering::Relaxed);
+}
+
+/// The current device, if there are others. `None`, too, without a driver.
+pub(crate) fn current_of_several(py: Python<'_>) -> Option<i32> {
+    if is_one(py).unwrap_or(true) { None } else { current(py).ok() }
+}
+
+/// The current device. Where there is but one, the driver is not asked.
+fn current(py: Python<'_>) -> PyResult<i32> {
+    if is_one(py)? {
         return Ok(0);
     }
     if let Some(device) = of_context() {
@@ -44,7 +69,7 @@ fn current(py: Python<'_>) -> PyResult<i32> {
 
 /// The device of the thread's context, if it has one. The call reads what the driver keeps for the
 /// thread and waits for nothing, so that the interpreter's lock is kept.
-fn of_context() -> Option<i32> {
+pub(crate) fn of_context() -> Option<i32> {
     let driver = Driver::get().ok().filter(|_| !fork::in_child())?;
     let mut device = CuDevice(0);
     // SAFETY: `device` may be written to.

@@ -11,8 +11,9 @@ use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as
 use crate::collector::distinct;
 use crate::errors::{self, of_allocation, of_call, wrong_type};
 use crate::kept::Kept;
-use crate::stream::{Stream, StreamArg};
-use crate::{fork, shown, sizes};
+use crate::place::At;
+use crate::stream::StreamArg;
+use crate::{fork, shown, sizes, tag};
 
 /// The base of all memory resources. An instance of itself has no memory.
 #[derive(Debug)]
@@ -64,28 +65,30 @@ fn bare() -> PyErr {
 }
 
 /// Allocates memory: with the interpreter's lock if that takes no call of the driver and no wait,
-/// else without.
+/// else without. Returns its address, and whether no call of
+/// the driver was made.
 #[inline]
 pub(crate) fn allocate(
     py: Python<'_>,
     resource: &AnyResource,
-    stream: &Stream,
+    stream: At<'_>,
     bytes: usize,
-) -> PyResult<u64> {
+) -> PyResult<(u64, bool)> {
     if bytes == 0 {
-        return Ok(0);
+        return Ok((0, false));
     }
     fork::check()?;
+    tag::follow_context(py)?;
     let layout = sizes::layout(bytes)?;
     if let Some(known) = stream.known()
         && let Some(pointer) = resource.try_allocate_now(known, layout)
     {
-        return Ok(pointer.addr());
+        return Ok((pointer.addr(), true));
     }
     errors::forget_raised();
     let allocated = py.detach(|| stream.with(|stream| resource.allocate(stream, layout)));
     match allocated.and_then(|allocated| allocated) {
-        Ok(pointer) => Ok(pointer.addr()),
+        Ok(pointer) => Ok((pointer.addr(), false)),
         Err(error) => Err(of_allocation(py, &error)),
     }
 }
@@ -119,7 +122,8 @@ impl DeviceMemoryResource {
     ///     If the memory cannot be allocated, for whatever reason.
     #[pyo3(signature = (nbytes, stream=StreamArg::Default))]
     fn allocate(&self, py: Python<'_>, nbytes: usize, stream: StreamArg<'_>) -> PyResult<u64> {
-        allocate(py, self.engine()?, stream.get(py)?, nbytes)
+        let (address, _) = allocate(py, self.engine()?, stream.get(py)?.into(), nbytes)?;
+        Ok(address)
     }
 
     /// Frees memory in the order of the stream. The size is that of the allocation.

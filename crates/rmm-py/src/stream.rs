@@ -13,6 +13,7 @@ use crate::errors::{of_call, wrong_type};
 use crate::foreign::{self, Lifetime};
 use crate::fork;
 use crate::kept::Kept;
+use crate::place::At;
 
 /// A CUDA stream: a new one, or one of another library.
 ///
@@ -120,16 +121,14 @@ impl Stream {
         self.handle < 2
     }
 
-    /// Waits for the stream, without the interpreter's lock.
-    pub(crate) fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        fork::check()?;
-        let waited = py.detach(|| self.with(synchronize));
-        waited.and_then(|waited| waited).map_err(|error| of_call(py, &error))
+    #[inline]
+    pub(crate) fn is_per_thread(&self) -> bool {
+        self.handle == 2
     }
 }
 
 /// Waits for a stream of any lifetime.
-fn synchronize(stream: StreamRef<'_>) -> Result<(), Error> {
+pub(crate) fn synchronize(stream: StreamRef<'_>) -> Result<(), Error> {
     stream.synchronize()
 }
 
@@ -181,7 +180,7 @@ impl Stream {
 
     /// Waits until all work of the stream is complete.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
-        self.wait(py)
+        At::from(self).wait(py)
     }
 
     /// Whether this is the legacy default stream.

@@ -4,10 +4,13 @@ use std::ops::RangeInclusive;
 
 use rmm_resources::Budget;
 
-/// The bytes of a unit by its name, in any case: `KiB` to `TiB` are powers of 1,024, `kB` to `TB`
-/// powers of 1,000, and none is one byte.
+/// The bytes of a unit by its name: `KiB` to `TiB` are powers of 1,024, `kB` to `TB` powers of
+/// 1,000, and none is one byte. In any case, but that of bits: `Gb`.
 #[doc(hidden)]
 pub fn bytes_of_unit(name: &str) -> Option<u64> {
+    if name.ends_with('b') && name.starts_with(|letter: char| letter.is_ascii_uppercase()) {
+        return None;
+    }
     Some(match name.to_ascii_lowercase().as_str() {
         "" => 1,
         "kib" => 1 << 10,
@@ -96,7 +99,9 @@ mod tests {
         for (text, bytes) in good.into_iter().chain(decimal) {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "GiB", "1G", "1.5GiB", "-1", "16777216TiB", "99999999999999999999"] {
+        let bits = ["8Gb", "1Mb", "1Kb", "2Tib"];
+        let other = ["", "GiB", "1G", "1.5GiB", "-1", "16777216TiB", "99999999999999999999"];
+        for text in bits.into_iter().chain(other) {
             assert!(size(text).is_err(), "{text}");
         }
     }

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Protocol, final
 
 from numpy.typing import NDArray
-from typing_extensions import Buffer, CapsuleType, Self
+from typing_extensions import Buffer, CapsuleType, Self, disjoint_base
 
 from rmm_rs.statistics import Statistics
 
@@ -24,6 +24,7 @@ class _SupportsCudaArray(Protocol):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
+@disjoint_base
 class Stream:
     def __new__(cls, obj: Any = None, flags: int | None = None) -> Self: ...
     def synchronize(self) -> None: ...
@@ -50,6 +51,7 @@ PER_THREAD_DEFAULT_STREAM: Stream
 
 def as_stream(stream: Stream | _SupportsCudaStream) -> Stream: ...
 
+@disjoint_base
 class DeviceMemoryResource:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -61,6 +63,7 @@ class DeviceMemoryResource:
     def trim(self, keep: int = 0, *, wait: bool = False) -> int: ...
     def _repr_html_(self) -> str: ...
 
+@disjoint_base
 class UpstreamResourceAdaptor(DeviceMemoryResource):
     def __new__(
         cls, upstream_mr: DeviceMemoryResource, *args: Any, **kwargs: Any
@@ -95,6 +98,7 @@ class RegisteredHostMemoryResource(DeviceMemoryResource):
 class CudaAsyncPinnedMemoryResource(DeviceMemoryResource):
     def __init__(self) -> None: ...
 
+@disjoint_base
 class CudaAsyncMemoryResource(DeviceMemoryResource):
     def __new__(
         cls,
@@ -105,10 +109,12 @@ class CudaAsyncMemoryResource(DeviceMemoryResource):
     ) -> Self: ...
     def pool_handle(self) -> int: ...
 
+@disjoint_base
 class CudaAsyncViewMemoryResource(DeviceMemoryResource):
     def __new__(cls, pool_handle: Any) -> Self: ...
     def pool_handle(self) -> int: ...
 
+@disjoint_base
 class CudaAsyncManagedMemoryResource(DeviceMemoryResource):
     def __new__(cls) -> Self: ...
     def pool_handle(self) -> int: ...
@@ -116,11 +122,13 @@ class CudaAsyncManagedMemoryResource(DeviceMemoryResource):
 class SamHeadroomMemoryResource(DeviceMemoryResource):
     def __new__(cls, headroom: int) -> Self: ...
 
+@disjoint_base
 class SpecMemoryResource(DeviceMemoryResource):
     def __new__(cls, spec: str) -> Self: ...
     @property
     def spec(self) -> str: ...
 
+@disjoint_base
 class PoolMemoryResource(UpstreamResourceAdaptor):
     def __new__(
         cls,
@@ -214,6 +222,7 @@ class ArenaMemoryResource(UpstreamResourceAdaptor):
         dump_log_on_failure: bool = False,
     ) -> Self: ...
 
+@disjoint_base
 class FixedSizeMemoryResource(UpstreamResourceAdaptor):
     def __new__(
         cls,
@@ -223,6 +232,7 @@ class FixedSizeMemoryResource(UpstreamResourceAdaptor):
     ) -> Self: ...
     def get_block_size(self) -> int: ...
 
+@disjoint_base
 class BinningMemoryResource(UpstreamResourceAdaptor):
     def __new__(
         cls,
@@ -236,6 +246,7 @@ class BinningMemoryResource(UpstreamResourceAdaptor):
     @property
     def bin_mrs(self) -> list[DeviceMemoryResource]: ...
 
+@disjoint_base
 class CallbackMemoryResource(DeviceMemoryResource):
     def __init__(
         self,
@@ -243,11 +254,13 @@ class CallbackMemoryResource(DeviceMemoryResource):
         deallocate_func: Callable[[int, int, Stream], Any],
     ) -> None: ...
 
+@disjoint_base
 class FailureCallbackResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(
         cls, upstream_mr: DeviceMemoryResource, callback: Callable[[int], bool]
     ) -> Self: ...
 
+@disjoint_base
 class LimitingResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(cls, upstream_mr: DeviceMemoryResource, allocation_limit: int) -> Self: ...
     def get_allocated_bytes(self) -> int: ...
@@ -256,6 +269,7 @@ class LimitingResourceAdaptor(UpstreamResourceAdaptor):
     @property
     def limit_id(self) -> int: ...
 
+@disjoint_base
 class LoggingResourceAdaptor(UpstreamResourceAdaptor):
     def __init__(
         self,
@@ -265,6 +279,7 @@ class LoggingResourceAdaptor(UpstreamResourceAdaptor):
     def flush(self) -> None: ...
     def get_file_name(self) -> str: ...
 
+@disjoint_base
 class StatisticsResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(cls, upstream_mr: DeviceMemoryResource) -> Self: ...
     @property
@@ -272,6 +287,7 @@ class StatisticsResourceAdaptor(UpstreamResourceAdaptor):
     def push_counters(self) -> Statistics: ...
     def pop_counters(self) -> Statistics: ...
 
+@disjoint_base
 class TrackingResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(
         cls, upstream_mr: DeviceMemoryResource, capture_stacks: object = False
@@ -283,6 +299,7 @@ class TrackingResourceAdaptor(UpstreamResourceAdaptor):
 class PrefetchResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(cls, upstream_mr: DeviceMemoryResource) -> Self: ...
 
+@disjoint_base
 class TaggedResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(cls, upstream_mr: DeviceMemoryResource) -> Self: ...
     def usage(self) -> dict[str, dict[str, int]]: ...
@@ -298,6 +315,7 @@ class AlignedResourceAdaptor(UpstreamResourceAdaptor):
 class ThreadSafeResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(cls, upstream_mr: DeviceMemoryResource) -> Self: ...
 
+@disjoint_base
 class FallbackMemoryResource(UpstreamResourceAdaptor):
     def __new__(
         cls, upstream_mr: DeviceMemoryResource, fallback_mr: DeviceMemoryResource
@@ -316,6 +334,7 @@ class tag:
         *_exception: type[BaseException] | BaseException | TracebackType | None,
     ) -> None: ...
 
+@disjoint_base
 class DeviceBuffer:
     def __new__(
         cls,

@@ -1,7 +1,7 @@
 """All tests run on the software driver, unless `RMM_CUDA_LIBRARY` or `RMM_DRIVER` says otherwise.
 
 Before: ``cargo build -p rmm-sim-driver``, and the package installed, or built in place by
-``maturin develop -m crates/rmm-py/Cargo.toml``.
+``maturin develop`` in ``python/rmm_rs``.
 """
 
 from __future__ import annotations

@@ -36,6 +36,35 @@ rmm_rs.as_rmm.install()
 """))
 
 
+MAIN = """
+import atexit, pickle, sys
+import rmm
+VALUE = 7
+def is_main():
+    import __main__
+    return __main__.VALUE == 7 and __main__ is sys.modules["__main__"]
+print(__name__, is_main(), pickle.loads(pickle.dumps(is_main))(), sys.argv[1:])
+atexit.register(lambda: print("at exit", is_main()))
+"""
+
+
+@pytest.mark.parametrize("way", ["-c", "program", "-m", "folder"])
+def test_a_program_is_the_main_module(run: Run, tmp_path: Path, way: str) -> None:
+    (tmp_path / "a_program.py").write_text(MAIN)
+    (tmp_path / "a_folder").mkdir()
+    (tmp_path / "a_folder" / "__main__.py").write_text(MAIN)
+    ways = {
+        "-c": ("-c", MAIN),
+        "program": (str(tmp_path / "a_program.py"),),
+        "-m": ("-m", "a_program"),
+        "folder": (str(tmp_path / "a_folder"),),
+    }
+    arguments = ("-m", "rmm_rs", *ways[way], "one", "two")
+    result = run("", arguments=arguments, env={"PYTHONPATH": str(tmp_path)})
+    succeeds(result)
+    assert result.stdout.splitlines() == ["__main__ True True ['one', 'two']", "at exit True"]
+
+
 def test_pickles_load_under_either_name(run: Run) -> None:
     succeeds(run("""
 import pickle, rmm_rs

@@ -15,6 +15,7 @@ import pytest
 
 import rmm_rs
 from rmm_rs import _rmm, mr
+from rmm_rs._cuda.gpu import getDeviceCount
 from rmm_rs.pylibrmm.stream import Stream
 
 CRATES = Path(__file__).resolve().parents[3] / "crates"
@@ -98,10 +99,13 @@ def test_an_extension_module_links_to_nothing(
     import other  # type: ignore[import-not-found]
 
     pool = mr.StatisticsResourceAdaptor(mr.PoolMemoryResource(mr.CudaMemoryResource(), "64MiB"))
-    own = Stream()
+    own, served = Stream(), 600
     for handle in (0, 2, own.__cuda_stream__()[1]):
-        assert other.pair(pool, handle) == (0, 1, 1), "a stream of this package is known to C"
-    assert pool.allocation_counts.total_count == 603
+        # Of several devices the driver has to say which one's default stream is meant.
+        is_known = handle > 2 or getDeviceCount() == 1
+        assert other.pair(pool, handle) == (0, is_known, 1), "streams of this package are known to C"
+        served += is_known
+    assert pool.allocation_counts.total_count == served
     assert pool.allocation_counts.current_count == 0
     for wrong in (3, None):
         with pytest.raises(TypeError):

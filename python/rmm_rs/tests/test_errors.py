@@ -277,8 +277,8 @@ assert "numpy" not in sys.modules and "cuda" not in sys.modules
 resource = rmm_rs.mr.CudaMemoryResource()
 try:
     resource.allocate(1)
-except MemoryError as error:
-    assert str(error).startswith("std::bad_alloc: "), error
+except RuntimeError as error:
+    assert "driver" in str(error), error
 else:
     raise SystemExit("it worked")
 assert rmm_rs._cuda.gpu.driverGetVersion() == 0
@@ -304,3 +304,42 @@ def test_errors_of_cuda_are_pickled() -> None:
     )
     with pytest.raises(gpu.CUDADriverError, match="CUDA_ERROR_INVALID_DEVICE: "):
         gpu.deviceGetName(77)
+
+
+WITHOUT_A_DRIVER = {
+    "DeviceBuffer(size=1)",
+    "DeviceBuffer(size=1, stream=Stream(), mr=mr.CudaMemoryResource())",
+    "DeviceBuffer.to_device(b'abc')",
+    "mr.CudaMemoryResource().allocate(1)",
+    "mr.PinnedHostMemoryResource().allocate(1, Stream())",
+    "mr.PoolMemoryResource(mr.CudaMemoryResource(), '1MiB')",
+    "mr.CudaAsyncMemoryResource()",
+    "mr.set_current_device_resource(mr.CudaMemoryResource())",
+    "mr.get_current_device_resource()",
+    "mr.available_device_memory()",
+    "rmm_rs.default_pool().allocate(1)",
+    "rmm_rs.reinitialize(pool_allocator=True, initial_pool_size='1MiB')",
+    "Stream()",
+    "DEFAULT_STREAM.synchronize()",
+    "getDevice()",
+    "getDeviceCount()",
+}
+
+
+def test_every_call_without_a_driver_raises_one_class(run: Callable[..., Any]) -> None:
+    code = f"""
+import rmm_rs
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs._cuda.gpu import getDevice, getDeviceCount
+from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, Stream
+for call in {sorted(WITHOUT_A_DRIVER)!r}:
+    try:
+        eval(call)
+    except RuntimeError as error:
+        print(call, error)
+    else:
+        raise SystemExit(call)
+"""
+    result = run(code, env={"RMM_CUDA_LIBRARY": "libcuda-that-is-not-there.so", "RMM_DRIVER": ""})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "Traceback" not in result.stdout, result.stdout

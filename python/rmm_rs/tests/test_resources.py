@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -259,6 +262,113 @@ def test_tags_count_apart() -> None:
     assert (usage["input"]["current_bytes"], usage["model"]["current_bytes"]) == (101, 10)
     del one, two, three
     assert tagged.usage()["input"]["current_bytes"] == 0
+
+
+def test_a_tag_object_is_used_by_several_threads() -> None:
+    tagged = mr.TaggedResourceAdaptor(mr.CudaMemoryResource())
+    shared, both_inside = rmm_rs.tag("shared by threads"), threading.Barrier(2)
+    first_has_left = threading.Event()
+    kept: list[DeviceBuffer] = []
+
+    def work(name: str, is_first: bool) -> None:
+        with rmm_rs.tag(name):
+            with shared:
+                both_inside.wait(60)
+                if not is_first:
+                    assert first_has_left.wait(60)
+                kept.append(DeviceBuffer(size=10, mr=tagged))
+            first_has_left.set()
+            kept.append(DeviceBuffer(size=1000, mr=tagged))
+        kept.append(DeviceBuffer(size=1, mr=tagged))
+
+    threads = [threading.Thread(target=work, args=(f"thread {n}", n == 0)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = {name: tag["current_bytes"] for name, tag in tagged.usage().items() if tag["current_bytes"]}
+    assert found == {"thread 0": 1000, "thread 1": 1000, "shared by threads": 20, "untagged": 2}
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_each_task_has_its_own_tags(is_shared: bool) -> None:
+    tagged = mr.TaggedResourceAdaptor(mr.CudaMemoryResource())
+    shared = rmm_rs.tag("shared by tasks")
+    kept: list[DeviceBuffer] = []
+
+    async def task(name: str, size: int) -> None:
+        with rmm_rs.tag(name):
+            for _ in range(3):
+                with shared if is_shared else rmm_rs.tag(f"{name}, inside"):
+                    await asyncio.sleep(0)
+                    kept.append(DeviceBuffer(size=1, mr=tagged))
+                    await asyncio.sleep(0)
+                kept.append(DeviceBuffer(size=size, mr=tagged))
+            # A thread that gets the context, and one that gets none.
+            await asyncio.to_thread(lambda: kept.append(DeviceBuffer(size=size, mr=tagged)))
+            await asyncio.get_running_loop().run_in_executor(
+                None, lambda: kept.append(DeviceBuffer(size=7, mr=tagged))
+            )
+
+    async def tasks() -> None:
+        with rmm_rs.tag("of all"):
+            await asyncio.gather(task("task a", 1000), task("task b", 3000))
+            kept.append(DeviceBuffer(size=5, mr=tagged))
+
+    asyncio.run(tasks())
+    kept.append(DeviceBuffer(size=9, mr=tagged))
+    found = {name: tag["current_bytes"] for name, tag in tagged.usage().items() if tag["current_bytes"]}
+    inside = {"shared by tasks": 6} if is_shared else {"task a, inside": 3, "task b, inside": 3}
+    assert found == {"task a": 4000, "task b": 12000, "of all": 5, "untagged": 23, **inside}
+
+
+def test_tags_may_end_in_any_order() -> None:
+    tagged = mr.TaggedResourceAdaptor(mr.CudaMemoryResource())
+    outer, inner = rmm_rs.tag("ends first"), rmm_rs.tag("ends last")
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__()
+    kept = [DeviceBuffer(size=10, mr=tagged)]
+    inner.__exit__()
+    kept.append(DeviceBuffer(size=1, mr=tagged))
+    inner.__exit__()
+    found = {name: tag["current_bytes"] for name, tag in tagged.usage().items() if tag["current_bytes"]}
+    assert found == {"ends last": 10, "untagged": 1}
+
+
+#: Resources over `one` or over both, one of which becomes a bin of `one`, and how both are bins of others before.
+ROUNDS = {
+    "itself": ("pass", "one"),
+    "an adaptor over itself": ("pass", "mr.StatisticsResourceAdaptor(one)"),
+    "a pool over itself": ("pass", "mr.PoolMemoryResource(one, 0)"),
+    "its fallback": ("pass", "mr.FallbackMemoryResource(mr.CudaMemoryResource(), one)"),
+    "bins over itself": ("pass", "mr.BinningMemoryResource(one)"),
+    "each other's": ("two.add_bin(512, one)", "two"),
+    "each other's, by adaptors": (
+        "two.add_bin(512, mr.LimitingResourceAdaptor(one, 1 << 20))", "mr.TrackingResourceAdaptor(two)",
+    ),
+    "three in a round": (
+        "two.add_bin(512, one); three = mr.BinningMemoryResource(mr.CudaMemoryResource());"
+        " three.add_bin(1024, two)", "three",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_bins_do_not_contain_themselves(kind: str) -> None:
+    one, two = (mr.BinningMemoryResource(mr.CudaMemoryResource()) for _ in range(2))
+    before, bin_mr = ROUNDS[kind]
+    names: dict[str, Any] = {"mr": mr, "one": one, "two": two}
+    exec(before, names)
+    bad = eval(bin_mr, names)
+    with pytest.raises(ValueError, match="its own bin"):
+        one.add_bin(256, bad)
+    assert one.bin_mrs == []
+    one.deallocate(one.allocate(100), 100)
+    shared = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
+    for bins in (one, two):
+        bins.add_bin(256, shared)
+        bins.add_bin(512, mr.StatisticsResourceAdaptor(shared))
 
 
 def test_a_fallback_is_asked_second() -> None:

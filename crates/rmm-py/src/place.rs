@@ -1,0 +1,171 @@
+//! What a default stream means for the memory of a buffer.
+//!
+//! | handle | the stream that it names |
+//! |---|---|
+//! | 0, 1 | of the device that is current |
+//! | 2 | of the device that is current, and of the calling thread |
+//!
+//! A buffer may be used or end on another thread than the one that made it, with another device
+//! current. Its device is made current then, as RMM does: the one that was current when the memory
+//! was allocated, or that of the memory where no call of the driver was made. A per-thread default
+//! stream cannot be reached from other threads. The legacy default stream, which waits for those of
+//! all threads of the device, takes its place there.
+
+use pyo3::prelude::*;
+use rmm_core::sys::CuPointerAttribute;
+use rmm_core::{Device, DeviceGuard, DevicePtr, Error, StreamId, StreamRef, check, current_driver};
+
+use crate::errors::of_call;
+use crate::stream::{self, Stream};
+use crate::{fork, registry};
+
+/// Where the memory of a buffer is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    memory: u64,
+    /// The device that was current at the allocation, if there are several and it is known.
+    device: Option<i32>,
+    /// Whether the buffer is on a default stream.
+    is_default: bool,
+    /// The thread's default stream, if the buffer is on it.
+    per_thread: Option<StreamId>,
+}
+
+impl Place {
+    /// For a stream of this thread, and memory that is not allocated yet: on the current device, or
+    /// on that of another place.
+    #[inline]
+    pub(crate) fn of(stream: &Stream, device: Option<i32>) -> Self {
+        let per_thread = stream.is_per_thread().then(|| StreamRef::per_thread().id());
+        let is_default = stream.is_default_stream() || stream.is_per_thread();
+        Self { memory: 0, device, is_default, per_thread }
+    }
+
+    /// For memory that was allocated now, by a call of the driver or from what was cached.
+    #[inline]
+    pub(crate) fn with_memory(self, py: Python<'_>, memory: u64, was_cached: bool) -> Self {
+        let is_asked = self.is_default && !was_cached && self.device.is_none();
+        let device = if is_asked { registry::current_of_several(py) } else { self.device };
+        Self { memory, device, ..self }
+    }
+
+    /// For a new address of the same device.
+    pub(crate) fn moved_to(self, memory: u64) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// The stream as it is meant here.
+    #[inline]
+    pub(crate) fn at(self, stream: &Stream) -> At<'_> {
+        At { stream, place: self }
+    }
+
+    /// A stream of this thread as it is meant for this memory. If both are per-thread default
+    /// streams, of different threads, it comes after the other, since to the program they are one.
+    /// Callers order all other streams.
+    pub(crate) fn follow<'a>(self, py: Python<'_>, stream: &'a Stream) -> PyResult<At<'a>> {
+        let device = py.detach(|| self.device());
+        let here = Self { memory: self.memory, ..Self::of(stream, device) };
+        if self.is_of_another_thread() && stream.is_per_thread() {
+            fork::check()?;
+            let wait = |stream: StreamRef<'_>| stream.wait_for(StreamRef::legacy());
+            let ordered = py.detach(|| here.at(stream).with(wait));
+            ordered.and_then(|ordered| ordered).map_err(|error| of_call(py, &error))?;
+        }
+        Ok(here.at(stream))
+    }
+
+    /// The device's number, if there are several and it is known. May call the driver.
+    pub(crate) fn device(self) -> Option<i32> {
+        if !registry::has_several() {
+            return None;
+        }
+        // The driver does not know pageable memory: then the device is the current one.
+        self.device.or_else(|| (self.memory != 0).then(|| device_of(self.memory).ok()).flatten())
+    }
+
+    fn is_of_another_thread(self) -> bool {
+        self.per_thread.is_some_and(|own| own != StreamRef::per_thread().id())
+    }
+
+    /// Makes the device current, if another is.
+    fn enter(self) -> Result<Option<DeviceGuard>, Error> {
+        match self.device() {
+            Some(device) if registry::of_context() != Some(device) => {
+                let ordinal = usize::try_from(device);
+                let ordinal = ordinal.map_err(|_| Error::invalid_argument("device", "negative"))?;
+                Device::new(ordinal)?.make_current().map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The device of memory that the driver knows.
+pub(crate) fn device_of(memory: u64) -> Result<i32, Error> {
+    let driver = current_driver()?;
+    let mut ordinal = 0_i32;
+    // SAFETY: the attribute is an `int`, and `ordinal` may be written to.
+    let code = unsafe {
+        driver.cuPointerGetAttribute(
+            (&raw mut ordinal).cast(),
+            CuPointerAttribute::DEVICE_ORDINAL,
+            DevicePtr::new(memory),
+        )
+    };
+    check("cuPointerGetAttribute", code).map(|()| ordinal)
+}
+
+/// A stream as it is meant at a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'a> {
+    stream: &'a Stream,
+    place: Place,
+}
+
+impl<'a> From<&'a Stream> for At<'a> {
+    /// Wherever the call is.
+    fn from(stream: &'a Stream) -> Self {
+        Place::default().at(stream)
+    }
+}
+
+impl<'a> At<'a> {
+    pub(crate) fn place(self) -> Place {
+        self.place
+    }
+
+    /// The engine's stream, if its end is known and it can be reached from this thread: for calls
+    /// that do not reach the driver, so that no device has to be current.
+    #[inline]
+    pub(crate) fn known(self) -> Option<StreamRef<'a>> {
+        self.stream.known().filter(|_| !self.place.is_of_another_thread())
+    }
+
+    /// Calls `act` with the stream, or with one that comes after its work, and the device current.
+    ///
+    /// # Errors
+    /// If the driver does not know the stream, or the device; then `act` is not called.
+    pub(crate) fn with<R>(self, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
+        let _current = self.place.enter()?;
+        if self.place.is_of_another_thread() {
+            return Ok(act(StreamRef::legacy()));
+        }
+        self.stream.with(act)
+    }
+
+    /// As [`with`](Self::with), to free memory: the device is current for a default stream only.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub(crate) fn free_with<R>(self, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
+        if self.place.is_default { self.with(act) } else { self.stream.with(act) }
+    }
+
+    /// Waits for the stream, without the interpreter's lock.
+    pub(crate) fn wait(self, py: Python<'_>) -> PyResult<()> {
+        fork::check()?;
+        let waited = py.detach(|| self.with(stream::synchronize));
+        waited.and_then(|waited| waited).map_err(|error| of_call(py, &error))
+    }
+}
