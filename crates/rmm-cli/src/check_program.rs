@@ -15,8 +15,9 @@ mod report;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
@@ -78,6 +79,8 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, CheckError> {
         symlink(&library, folder.path().join(name))?;
     }
     let reports = tempfile::tempdir()?;
+    // Processes that change their user write theirs, too.
+    fs::set_permissions(reports.path(), fs::Permissions::from_mode(0o1777))?;
     let mut program = Command::new(&args.program[0]);
     program
         .args(&args.program[1..])

@@ -4,7 +4,7 @@
 
 use std::process::Stdio;
 
-use super::check_program::{checked, compiled};
+use super::check_program::{PROGRAMS, checked, compiled, has_python};
 use super::common::{Folder, program, text};
 
 /// Ends that run the exit handlers, which finish the report.
@@ -32,6 +32,26 @@ fn every_way_to_end_is_clean_only_if_its_end_was_seen() {
             assert_eq!(is_named, !is_whole, "{case}: {found}");
             assert!(found.contains(" 0 violations, 0 leaks"), "{case}: {found}");
         }
+    }
+}
+
+#[test]
+fn workers_of_pythons_multiprocessing_are_checked() {
+    if !has_python() {
+        return;
+    }
+    let script = format!("{PROGRAMS}/workers.py");
+    // Those that are forked end by `_exit`.
+    for (method, status) in [("spawn", 0), ("fork", 1), ("forkserver", 1)] {
+        let output = checked(&["--no-call-sites"], &["python3", &script, method, "wrong"]);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(3), "{method}: {found}");
+        assert_eq!(found.matches("double free").count(), 2, "{method}: {found}");
+        let output = checked(&["--no-call-sites"], &["python3", &script, method, "right"]);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(status), "{method}: {found}");
+        let unseen = found.matches("not checked: process ").count();
+        assert_eq!(unseen, if status == 0 { 0 } else { 2 }, "{method}: {found}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use super::common::{Folder, rmm, text};
 
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/programs");
+pub(crate) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/programs");
 
 /// A program in C, linked with the driver, which the folder keeps; `None` without a C compiler.
 pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<String> {
@@ -18,7 +18,8 @@ pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<String> {
     let program = folder.path(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-g", "-Wno-builtin-declaration-mismatch", "-o"]).arg(&program);
-    compiler.arg(format!("{PROGRAMS}/{name}.c")).arg("-L").arg(folder.path(".")).arg("-lcuda");
+    compiler.arg(format!("{PROGRAMS}/{name}.c")).arg("-L").arg(folder.path("."));
+    compiler.args(["-lcuda", "-lpthread"]);
     match compiler.status() {
         Ok(status) => {
             assert!(status.success(), "the program in C compiles");
@@ -36,7 +37,7 @@ fn library() -> PathBuf {
     found.expect("cargo built it")
 }
 
-fn has_python() -> bool {
+pub(crate) fn has_python() -> bool {
     Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
@@ -130,6 +131,22 @@ fn work_runs_while_a_program_waits_without_a_call() {
         let found = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{how}: {found}");
         assert!(found.contains(" 0 violations, 0 leaks"), "{how}: {found}");
+    }
+}
+
+#[test]
+fn a_wait_that_is_no_call_counts_once_it_is_announced() {
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder, "announced") else { return };
+    for what in ["flag", "condition", "byte"] {
+        let output = checked(&["--no-call-sites"], &[&program, what, "announced"]);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{what}: {found}");
+        assert!(found.contains(" 0 violations, 0 leaks"), "{what}: {found}");
+        let output = checked(&["--no-call-sites"], &[&program, what]);
+        let found = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(3), "{what}: {found}");
+        assert!(found.contains("race: "), "{what}: {found}");
     }
 }
 
