@@ -27,6 +27,8 @@ adaptor! {
     /// with an error of up to [1 MiB](Self::PEAK_ERROR) per thread; the peak of a tag that one
     /// thread uses at a time is exact.
     ///
+    /// An error for lack of memory names the three tags that hold the most.
+    ///
     /// It is a handle: clones share the counters. Host memory: 32 KiB, up to 80 bytes for each
     /// block beyond the first thousand, and 1 KiB for each thread and 32 tags. A free allocates
     /// host memory only if it is a thread's first call, or the thread's first for a tag.
@@ -58,10 +60,26 @@ adaptor! {
     TaggedResourceAdaptor(Tagged)
 }
 
+/// The most tags that an error names.
+const TAGS_NAMED: usize = 3;
+
 #[derive(Debug, Default)]
 struct Tagged {
     table: Table,
     usage: Usage,
+}
+
+impl Tagged {
+    /// An error for lack of memory names the tags that hold the most.
+    #[cold]
+    fn explained(&self, error: Error) -> Error {
+        if !error.is_out_of_memory() {
+            return error;
+        }
+        let with_some = self.usage.all().into_iter().filter(|usage| usage.live_bytes > 0);
+        let named = with_some.map(|usage| (usage.tag.name(), usage.live_bytes));
+        error.with_largest_tags(named.take(TAGS_NAMED).collect())
+    }
 }
 
 impl<U> TaggedResourceAdaptor<U> {
@@ -91,7 +109,7 @@ unsafe impl Layer for Tagged {
 
     #[inline]
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = upstream.allocate(layout)?;
+        let pointer = upstream.allocate(layout).map_err(|error| self.explained(error))?;
         if layout.size() > 0 {
             let tag = Tag::current();
             self.table.insert(pointer, tag);

@@ -37,6 +37,8 @@ mod fixed_size;
 mod fixtures;
 #[path = "suite/fragmentation.rs"]
 mod fragmentation;
+#[path = "suite/full_device.rs"]
+mod full_device;
 #[path = "suite/harness.rs"]
 mod harness;
 #[path = "suite/limits.rs"]

@@ -99,8 +99,10 @@ impl TrimmableResource for DriverPools {
     fn usage(&self) -> PoolUsage {
         let Some((driver, pools)) = self.find() else { return PoolUsage::new(0, 0) };
         let bytes = |attribute| pools.iter().map(|&pool| bytes_of(driver, pool, attribute)).sum();
-        let reserved = bytes(CuMemPoolAttribute::RESERVED_MEM_CURRENT);
-        PoolUsage::new(reserved, bytes(CuMemPoolAttribute::USED_MEM_CURRENT))
+        match bytes(CuMemPoolAttribute::RESERVED_MEM_CURRENT) {
+            0 => PoolUsage::new(0, 0),
+            reserved => PoolUsage::new(reserved, bytes(CuMemPoolAttribute::USED_MEM_CURRENT)),
+        }
     }
 
     fn trim_to(&self, keep: u64) -> u64 {

@@ -7,7 +7,7 @@ use rmm_sys::{CuResult, LoadError};
 
 use crate::limit_id::LimitId;
 use crate::oom::write_pending;
-use crate::{PendingBytes, PoolUsage, Remedy, StreamId, format_bytes, remedy};
+use crate::{DeviceUsage, PendingBytes, PoolUsage, Remedy, StreamId, format_bytes, remedy};
 
 /// The kind of an [`Error`].
 ///
@@ -99,6 +99,10 @@ struct Inner {
     /// What refused by a limit of its own, if that is the cause.
     limit: Option<LimitId>,
     remedies: Vec<Remedy>,
+    /// Who holds the device's memory, if the device has refused.
+    device: Option<DeviceUsage>,
+    /// The largest tags of the program, with their bytes.
+    tags: Vec<(&'static str, u64)>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -115,6 +119,8 @@ impl Error {
             pending: Vec::new(),
             limit: None,
             remedies: Vec::new(),
+            device: None,
+            tags: Vec::new(),
             source: None,
         }))
     }
@@ -240,6 +246,28 @@ impl Error {
     /// an example.
     pub fn remedies(&self) -> &[Remedy] {
         &self.0.remedies
+    }
+
+    /// Adds who holds the device's memory.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_device_usage(mut self, usage: impl Into<Option<DeviceUsage>>) -> Self {
+        self.0.device = usage.into();
+        self
+    }
+
+    /// Who holds the device's memory, if it is the device that has refused the request, and not a
+    /// limit. `Display` says it, too.
+    pub fn device_usage(&self) -> Option<&DeviceUsage> {
+        self.0.device.as_ref()
+    }
+
+    /// Adds the tags that hold the most bytes, for the message.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_largest_tags(mut self, tags: Vec<(&'static str, u64)>) -> Self {
+        self.0.tags = tags;
+        self
     }
 
     /// Notes which limit has refused the request.
@@ -421,6 +449,8 @@ impl fmt::Display for Error {
             pending,
             limit: _,
             remedies: _,
+            device,
+            tags,
             source,
         } = &*self.0;
         match kind {
@@ -452,6 +482,13 @@ impl fmt::Display for Error {
         }
         if let Some(code) = code {
             write!(f, ": {code}")?;
+        }
+        for (number, (tag, bytes)) in tags.iter().enumerate() {
+            f.write_str(if number == 0 { "; largest tags: " } else { ", " })?;
+            write!(f, "{tag} {}", format_bytes(*bytes))?;
+        }
+        if let Some(device) = device {
+            write!(f, "; {device}")?;
         }
         // The driver's absence is explained by its cause alone, so the one line has to carry it.
         if let (ErrorKind::DriverUnavailable, Some(source)) = (kind, source) {

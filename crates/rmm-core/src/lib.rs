@@ -63,6 +63,7 @@ mod capture;
 mod context;
 pub mod copy;
 mod device;
+mod device_usage;
 mod driver;
 #[doc(hidden)]
 pub mod driver_pools;
@@ -99,6 +100,7 @@ pub use capabilities::Capabilities;
 pub use capture::{CaptureScope, RelaxedCapture};
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};
+pub use device_usage::DeviceUsage;
 #[doc(hidden)]
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};

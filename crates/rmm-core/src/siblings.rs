@@ -24,6 +24,7 @@
 //! 5. No thread waits for one that runs code of the program ([`in_program`]).
 
 mod awaited;
+mod holders;
 mod request;
 mod turn;
 

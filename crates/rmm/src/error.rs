@@ -1,7 +1,8 @@
 //! Errors, and the details of out-of-memory errors.
 
 pub use rmm_core::{
-    Error, ErrorKind, LimitId, OomReason, PendingBytes, PoolUsage, Remedy, RemedyAction,
+    DeviceUsage, Error, ErrorKind, LimitId, OomReason, PendingBytes, PoolUsage, Remedy,
+    RemedyAction,
 };
 pub use rmm_spec::SpecError;
 

@@ -65,7 +65,18 @@ pub(super) fn allocate_slow(
     if session.heap.is_of_several_streams() && session.has_called() {
         session.reclaim_turns.begin();
     }
-    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    outcome.unwrap_or_else(|panic| resume_unwind(panic)).map_err(|error| explained(session, error))
+}
+
+/// The error, with who holds the memory of a device that is full, if the request is the program's,
+/// or that of an adaptor which asks others itself.
+#[cold]
+fn explained(session: &mut Session<'_>, error: Error) -> Error {
+    if !Asking::begin().is_outermost() && !Unasked::is_wanted() {
+        return error;
+    }
+    let siblings = &session.core.siblings;
+    session.unlocked(|| siblings.explain(error)).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Climbs, and climbs again after each callback of the program that has freed memory.

@@ -21,7 +21,7 @@ fn driver() -> &'static Driver {
 
 /// From which pool the other library allocates.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum From {
+pub(crate) enum From {
     /// That of the device, as it is.
     Default,
     /// One that the program has made current.
@@ -39,14 +39,14 @@ enum Since {
 }
 
 /// Another library, which calls the driver by itself.
-struct Library {
+pub(crate) struct Library {
     pool: CuMemPool,
     from: From,
     on: CudaStream,
 }
 
 impl Library {
-    fn new(from: From, threshold: u64) -> Self {
+    pub(crate) fn new(from: From, threshold: u64) -> Self {
         let device = Device::current().expect("a device").as_raw();
         let mut pool = CuMemPool::NULL;
         let code = match from {
@@ -74,7 +74,7 @@ impl Library {
     }
 
     /// As `cudaMallocAsync`.
-    fn allocate(&self, bytes: usize) -> DevicePtr {
+    pub(crate) fn allocate(&self, bytes: usize) -> DevicePtr {
         let mut pointer = DevicePtr::NULL;
         // SAFETY: `pointer` may be written to, and the stream exists.
         let code = unsafe { driver().cuMemAllocAsync(&raw mut pointer, bytes, self.on.as_raw()) };
@@ -83,7 +83,7 @@ impl Library {
     }
 
     /// As `cudaFreeAsync`.
-    fn free(&self, pointer: DevicePtr) {
+    pub(crate) fn free(&self, pointer: DevicePtr) {
         // SAFETY: allocated by `allocate`, and freed once.
         let code = unsafe { driver().cuMemFreeAsync(pointer, self.on.as_raw()) };
         assert_eq!(code, CuResult::SUCCESS);

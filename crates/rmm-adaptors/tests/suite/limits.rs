@@ -29,13 +29,15 @@ const KINDS: usize = 5;
 
 /// Each with a limit of 8 MiB.
 fn all() -> Vec<Limited> {
-    let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(mib(8)).build().unwrap();
-    let upstream = VirtualMemoryResource::new().unwrap();
-    let pages = PoolMemoryResource::builder(upstream).maximum_size(mib(8)).build().unwrap();
+    let pool =
+        Pool::builder(CudaMemoryResource::new()).maximum_size(mib(8)).build().expect("it is made");
+    let upstream = VirtualMemoryResource::new().expect("it is made");
+    let pages =
+        PoolMemoryResource::builder(upstream).maximum_size(mib(8)).build().expect("it is made");
     let blocks = FixedSizeMemoryResource::builder(CudaMemoryResource::new()).block_size(mib(2));
-    let blocks = blocks.blocks(1).maximum_size(mib(8)).build().unwrap();
+    let blocks = blocks.blocks(1).maximum_size(mib(8)).build().expect("it is made");
     let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(mib(2));
-    let arena = arena.maximum_size(mib(8)).build().unwrap();
+    let arena = arena.maximum_size(mib(8)).build().expect("it is made");
     let limiting = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(8));
     macro_rules! limited {
         ($name:expr, $resource:ident, $set:expr) => {
@@ -130,6 +132,8 @@ fn a_limit_below_what_is_held_refuses_growth_only() {
     }
 }
 
+type Lower = Box<dyn Fn() -> Result<(), Error>>;
+
 #[test]
 fn a_lowered_limit_still_lets_what_is_held_coalesce() {
     let machine = machine();
@@ -137,7 +141,7 @@ fn a_lowered_limit_still_lets_what_is_held_coalesce() {
     let upstream = VirtualMemoryResource::new().unwrap();
     let pages = PoolMemoryResource::builder(upstream).build().unwrap();
     let pool = Pool::builder(CudaMemoryResource::new()).initial_size(mib(16)).build().unwrap();
-    let resources: [(AnyResource, Box<dyn Fn() -> Result<(), Error>>); 2] = [
+    let resources: [(AnyResource, Lower); 2] = [
         (AnyResource::new(pool.clone()), Box::new(move || pool.set_maximum_size(mib(4)))),
         (AnyResource::new(pages.clone()), Box::new(move || pages.set_maximum_size(mib(4)))),
     ];

@@ -157,12 +157,15 @@ fn refused<T>(
     if !asking.is_outermost() && !Unasked::is_wanted() {
         return Err(refusal);
     }
-    let Some(others) = others().filter(|others| others.could_help(0, 0)) else {
-        return Err(refusal);
-    };
+    let Some(others) = others() else { return Err(refusal) };
+    if !others.could_help(0, 0) {
+        return Err(others.explain(refusal));
+    }
     if asking.is_outermost() {
-        ask_others(stream, bytes, refusal, allocate, &others)
+        let outcome = ask_others(stream, bytes, refusal, allocate, &others);
+        outcome.map_err(|error| others.explain(error))
     } else {
+        let refusal = others.explain(refusal);
         Unasked { others: Some(others), bytes, callbacks: Vec::new() }.leave();
         Err(refusal)
     }
