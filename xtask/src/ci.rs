@@ -174,6 +174,8 @@ fn add_readme_steps(root: &Path, without_cuda: Option<&str>, steps: &mut Steps) 
                 let mut shell = Command::new("sh");
                 shell.args(["-c", &command.text]).current_dir(root);
                 shell.envs(path.as_ref().ok().map(|path| ("PATH", path)));
+                shell
+                    .envs(python.iter().flat_map(|bin| bin.parent()).map(|at| ("VIRTUAL_ENV", at)));
                 steps.run(name, &mut shell);
             }
         }

@@ -12,6 +12,7 @@
 
 #include <cuda/memory_resource>
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -114,6 +115,10 @@ struct over_rmm : rmm_below, fixture<rmm_rs::device_resource> {
 
 struct under_pool : fixture<rmm::mr::pool_memory_resource> {
   under_pool() : fixture{rmm::mr::pool_memory_resource{tested_resource(), std::size_t{1} << 20}} {}
+
+  // RMM's pool gives its blocks back on the host. It waits for the last free on each stream, and
+  // not for memory that it has requested there since.
+  ~under_pool() override { EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess); }
 };
 
 }  // namespace rmm_rs_tests
