@@ -14,8 +14,8 @@ pub type DefaultPool = PoolMemoryResource<BackingMemoryResource>;
 /// Makes a pool of the current device, over virtual memory where the device has it, and over
 /// `cudaMalloc` elsewhere. It has no limit, and holds no memory yet.
 ///
-/// Over virtual memory a pool holds less: 1.03 to 1.04 bytes per byte in use at the peak of three
-/// recorded trainings on an H200, instead of 1.11 to 1.37. Other libraries may need memory of
+/// Over virtual memory a pool holds less: 1.03 to 1.05 bytes per byte in use at the peak of three
+/// recorded trainings, instead of 1.11 to 1.37. Other libraries may need memory of
 /// `cudaMalloc`, for legacy IPC handles above all: `docs/default-pool.md` says which, and
 /// [`on_device`](PoolMemoryResource::on_device) how to make such a pool.
 ///
