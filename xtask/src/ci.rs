@@ -166,16 +166,17 @@ fn add_readme_steps(root: &Path, without_cuda: Option<&str>, steps: &mut Steps) 
         let is_of = |words: [&str; 2]| words.iter().any(|word| command.text.contains(word));
         match without_cuda {
             Some(why) if is_of(["g++", "nvidia-cuda"]) => steps.skip(name, why),
-            _ if python.is_none() && is_of(["python ", "maturin"]) => {
+            _ if python.is_none() && is_of(["pip install", "python -c"]) => {
                 steps.skip(name, "there is no environment of the Python package");
+            }
+            _ if command.text.starts_with("pip install ./python") => {
+                steps.skip(name, "the step `python` has installed the wheel");
             }
             _ => {
                 // Exactly as a person types it, by a shell, from the top folder.
                 let mut shell = Command::new("sh");
                 shell.args(["-c", &command.text]).current_dir(root);
                 shell.envs(path.as_ref().ok().map(|path| ("PATH", path)));
-                shell
-                    .envs(python.iter().flat_map(|bin| bin.parent()).map(|at| ("VIRTUAL_ENV", at)));
                 steps.run(name, &mut shell);
             }
         }

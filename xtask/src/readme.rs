@@ -9,8 +9,13 @@ pub(crate) const PROMISED: [&str; 2] =
 
 /// The pages whose first shell block runs their first program from a checkout. README.md has the
 /// same lines, so what runs its commands has run theirs.
-pub(crate) const PAGES: [&str; 4] =
-    ["docs/containers.md", "crates/rmm-interop-cudarc/README.md", "docs/c.md", "docs/cpp.md"];
+pub(crate) const PAGES: [&str; 5] = [
+    "docs/containers.md",
+    "crates/rmm-interop-cudarc/README.md",
+    "docs/c.md",
+    "docs/cpp.md",
+    "docs/python.md",
+];
 
 /// A line of a shell block.
 #[derive(Debug, PartialEq, Eq)]
