@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cargo::{WithCommand as _, cargo, describe, workspace_root};
 use crate::error::{Context as _, Result};
+use crate::licences;
 use crate::metadata::{self, Workspace as _};
 
 const PACKAGE: &str = "rmm-capi";
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let profile = if args.debug { "debug" } else { "dist" };
     let folder = metadata.target_directory.as_std_path().join(profile);
     install(&root.join("crates").join(PACKAGE), &folder, &args.prefix, &version)?;
+    install_licences(&root, &args.prefix)?;
     println!("installed version {version} in {}", args.prefix.display());
     Ok(())
 }
@@ -90,6 +92,17 @@ fn install(package: &Path, built: &Path, prefix: &Path, version: &str) -> Result
         fs::write(&target, text).context(target.display())?;
     }
     Ok(())
+}
+
+/// Copies the licences of the library and of what is linked into it.
+fn install_licences(root: &Path, prefix: &Path) -> Result<()> {
+    let folder = prefix.join("share/licenses/rmm_rs");
+    fs::create_dir_all(&folder).context(folder.display())?;
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(root.join(name), folder.join(name)).context(name)?;
+    }
+    let text = licences::text_of(PACKAGE)?;
+    fs::write(folder.join(licences::FILE), text).context(folder.display())
 }
 
 /// The version of the interface that a header has, as text.

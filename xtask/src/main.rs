@@ -22,6 +22,7 @@ mod ci;
 mod deny;
 mod error;
 mod execute;
+mod licences;
 mod metadata;
 mod mutants;
 mod python;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use rmm_core::DevicePtr;
 
-use crate::pool::BuildIdHasher;
+use crate::hash::BuildIdHasher;
 
 /// A table by address. The newest block is kept beside the table and moves into it when the next
 /// one is inserted: many blocks are freed before that.

@@ -12,8 +12,8 @@ use rmm_core::{
     Property, Request, Resource, StreamRef, SyncResource, fork,
 };
 
+use crate::hash::BuildIdHasher;
 use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
-use crate::pool::BuildIdHasher;
 
 /// Allocates from a second resource when the first is out of memory: from managed memory behind a
 /// pool of device memory, for example.

@@ -37,6 +37,7 @@ mod default_pool;
 mod failure_callback;
 mod fallback;
 mod fixed_size;
+mod hash;
 mod layer;
 mod limiting;
 mod logging;
@@ -78,6 +79,8 @@ pub use tagged::{Tag, TagScope, TagUsage, TaggedResourceAdaptor};
 pub use thread_safe::ThreadSafeResourceAdaptor;
 #[cfg(feature = "tracing")]
 pub use tracing::TracingResourceAdaptor;
+#[doc(hidden)]
+pub use tracking::name_callers_by;
 pub use tracking::{
     CallSite, OutstandingAllocation, TrackingFinding, TrackingReport, TrackingResourceAdaptor,
     TrackingResourceAdaptorBuilder,

@@ -13,7 +13,6 @@ mod free;
 mod graphs;
 mod grow;
 mod growth;
-mod hash;
 mod heap;
 mod host_copy;
 mod idle_time;
@@ -60,7 +59,6 @@ pub use builder::PoolMemoryResourceBuilder;
 use builder::usable_maximum;
 pub(crate) use caches::CachePolicy;
 
-pub(crate) use hash::BuildIdHasher;
 pub use idle_time::ManualClock;
 pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 pub use pressure_callbacks::{Pressure, PressureCallback};
@@ -180,7 +178,7 @@ impl<U: SyncResource> Inner<U> {
     #[inline]
     fn allocate(&self, stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.core.allocate(&self.upstream, stream, layout)?;
-        if self.core.clears { self.core.clear(stream, pointer, layout) } else { Ok(pointer) }
+        if self.core.finishes { self.core.finish(stream, pointer, layout) } else { Ok(pointer) }
     }
 }
 
@@ -542,9 +540,8 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
         if layout.size() == 0 {
             return Some(DevicePtr::NULL);
         }
-        // To clear a block the driver is called.
-        if self.inner.core.clears {
-            return None;
+        if self.inner.core.finishes {
+            return self.inner.core.finish_now(stream, layout);
         }
         self.inner.core.try_allocate_now(stream, layout)
     }

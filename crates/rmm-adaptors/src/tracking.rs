@@ -2,6 +2,7 @@
 
 mod builder;
 mod call_site;
+mod caller;
 mod finding;
 mod report;
 mod table;
@@ -13,9 +14,11 @@ use rmm_core::{Description, DevicePtr, Error};
 use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
 
 pub use builder::TrackingResourceAdaptorBuilder;
+#[doc(hidden)]
+pub use caller::name_callers_by;
 pub use finding::TrackingFinding;
 pub use report::{CallSite, OutstandingAllocation, TrackingReport};
-use table::{FreeCheck, Tracking};
+pub(crate) use table::{OnFinding, Tracking};
 
 const NAME: &str = "tracking";
 
@@ -126,20 +129,7 @@ unsafe impl Layer for Tracking {
         let mut allocated = layout;
         if layout.size() > 0 || pointer != DevicePtr::NULL {
             // Before upstream can return the address to another thread.
-            match self.remove(pointer, layout) {
-                FreeCheck::Matches => {}
-                FreeCheck::Mismatch(known) => {
-                    self.report(&TrackingFinding::WrongFree {
-                        pointer,
-                        allocated: known,
-                        freed: layout,
-                    });
-                    allocated = known;
-                }
-                FreeCheck::Unknown => {
-                    self.report(&TrackingFinding::UnknownFree { pointer, freed: layout });
-                }
-            }
+            allocated = self.check_free(pointer, layout).unwrap_or(layout);
         }
         // SAFETY: the caller's contract is the same; where its layout breaks it, this is the layout
         // of the allocation.

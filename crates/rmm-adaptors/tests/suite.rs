@@ -125,3 +125,5 @@ mod tag_kernels;
 mod trim;
 #[path = "suite/watchdog.rs"]
 mod watchdog;
+#[path = "suite/wrong_frees.rs"]
+mod wrong_frees;

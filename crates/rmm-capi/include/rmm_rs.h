@@ -94,6 +94,14 @@
 #define RMM_RS_POOL_RELEASE_ABOVE 2
 
 /**
+ * Flag of a pool: it checks each free, for programs that are looked into. One with a wrong size
+ * frees the block with its own, one of what is no block of the pool changes nothing; both fail
+ * with `RMM_RS_INVALID_ARGUMENT`, and the last error names the address, the sizes, and where the
+ * block was allocated and is freed. Each allocation takes some microseconds longer.
+ */
+#define RMM_RS_POOL_CHECK_FREES 4
+
+/**
  * No budget: `maximum_size` alone counts.
  */
 #define RMM_RS_BUDGET_NONE 0
@@ -376,7 +384,8 @@ typedef struct rmm_rs_pool_options {
    */
   uint32_t budget;
   /**
-   * Any of `RMM_RS_POOL_CLEAR_BLOCKS` and `RMM_RS_POOL_RELEASE_ABOVE`.
+   * Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE` and
+   * `RMM_RS_POOL_CHECK_FREES`.
    */
   uint32_t flags;
   /**
@@ -434,6 +443,16 @@ typedef struct rmm_rs_pool_statistics {
    * Frees so far.
    */
   uint64_t deallocations;
+  /**
+   * Frees so far of addresses that were not allocated, as far as they were noticed: all with
+   * `RMM_RS_POOL_CHECK_FREES`.
+   */
+  uint64_t unknown_frees;
+  /**
+   * Frees so far with another size or alignment than that of the allocation; with
+   * `RMM_RS_POOL_CHECK_FREES` only.
+   */
+  uint64_t wrong_frees;
 } rmm_rs_pool_statistics;
 
 /**
@@ -664,8 +683,8 @@ rmm_rs_status rmm_rs_resource_allocate(const struct rmm_rs_resource *resource,
 /**
  * Frees memory in the order of the stream: what was enqueued on it before may still use the
  * memory. Size and alignment are those of the allocation. If it fails, which only a stream that
- * the driver does not know or a wrong argument can cause, the memory stays allocated. A null
- * pointer is allowed.
+ * the driver does not know or a wrong argument can cause, the memory stays allocated. A pool with
+ * `RMM_RS_POOL_CHECK_FREES` notices wrong sizes and addresses. A null pointer is allowed.
  */
 rmm_rs_status rmm_rs_resource_deallocate(const struct rmm_rs_resource *resource,
                                          void *stream,

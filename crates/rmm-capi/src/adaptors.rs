@@ -2,17 +2,19 @@
 
 use std::alloc::Layout;
 use std::ffi::{c_char, c_void};
+use std::io::Write as _;
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, FailureCallbackResourceAdaptor, FallbackMemoryResource,
     LimitingResourceAdaptor, LoggingResourceAdaptor, PrefetchResourceAdaptor,
-    StatisticsResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+    StatisticsResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingResourceAdaptor,
 };
 use rmm_core::AnyResource;
 
 use crate::failure::Failure;
 use crate::find::with_adaptor;
 use crate::guard;
+use crate::pool::note_wrong_free;
 use crate::resource::{self, Resource, borrow};
 use crate::status::Status;
 use crate::text;
@@ -136,12 +138,24 @@ pub unsafe extern "C" fn rmm_rs_tracking_new(
     capture_stacks: bool,
     out: *mut *const Resource,
 ) -> Status {
-    let build = |upstream| {
-        let builder = TrackingResourceAdaptor::builder(upstream);
-        Ok(AnyResource::new(builder.capture_stacks(capture_stacks).build()))
+    let build = || {
+        // SAFETY: the crate's contract.
+        let upstream = unsafe { borrow(upstream) }?;
+        let builder = TrackingResourceAdaptor::builder(upstream.any.clone());
+        let tracked = builder.capture_stacks(capture_stacks).on_finding(tell);
+        Ok(upstream.below(AnyResource::new(tracked)).that_reports())
     };
     // SAFETY: the crate's contract.
-    unsafe { over(upstream, out, build) }
+    unsafe { resource::make(out, build) }
+}
+
+/// Writes a finding to the standard error stream, as RMM does to its log; a wrong free also fails.
+fn tell(finding: &TrackingFinding<'_>) {
+    // There is no one to report a failed write to.
+    let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
+    if !matches!(finding, TrackingFinding::Leak(_)) {
+        note_wrong_free(finding);
+    }
 }
 
 /// What a failure callback is: called with its context and the bytes of a request that ran out of
@@ -166,7 +180,8 @@ unsafe impl Sync for OnFailure {}
 impl OnFailure {
     fn retries(&self, layout: Layout) -> bool {
         // SAFETY: the crate's contract.
-        unsafe { (self.callback)(self.context, layout.size()) }
+        let call = || unsafe { (self.callback)(self.context, layout.size()) };
+        crate::guard::call_back(call).0
     }
 }
 

@@ -99,8 +99,8 @@ fn failed(error: &Error) -> Status {
 
 /// Frees memory in the order of the stream: what was enqueued on it before may still use the
 /// memory. Size and alignment are those of the allocation. If it fails, which only a stream that
-/// the driver does not know or a wrong argument can cause, the memory stays allocated. A null
-/// pointer is allowed.
+/// the driver does not know or a wrong argument can cause, the memory stays allocated. A pool with
+/// `RMM_RS_POOL_CHECK_FREES` notices wrong sizes and addresses. A null pointer is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_deallocate(
     resource: *const Resource,
@@ -121,11 +121,11 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
         }
         let free = |stream: StreamRef<'_>| {
             // SAFETY: the crate's contract.
-            unsafe { resource.deallocate(stream, of_c(pointer), layout) };
+            resource.status_of(|| unsafe { resource.deallocate(stream, of_c(pointer), layout) })
         };
         // SAFETY: the crate's contract.
         match unsafe { streams::with(stream_of(stream), resource, free) } {
-            Ok(()) => RMM_RS_OK,
+            Ok(status) => status,
             Err(error) => guard::note(Failure::from(&error)),
         }
     })
@@ -173,11 +173,11 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
         let (Some(resource), Ok(layout)) = (known, layout) else {
             return refused(known, bytes, alignment, "");
         };
-        if !pointer.is_null() {
-            // SAFETY: the crate's contract.
-            unsafe { resource.any.deallocate_sync(of_c(pointer), layout) };
+        if pointer.is_null() {
+            return RMM_RS_OK;
         }
-        RMM_RS_OK
+        // SAFETY: the crate's contract.
+        resource.status_of(|| unsafe { resource.any.deallocate_sync(of_c(pointer), layout) })
     })
 }
 

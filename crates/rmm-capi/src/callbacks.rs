@@ -221,12 +221,13 @@ impl Foreign {
         free: impl Fn(&Self, DevicePtr),
     ) -> Result<DevicePtr, Error> {
         let mut pointer = std::ptr::null_mut();
-        let noted = guard::noted();
-        let Some(status) = allocate(&self.0.callbacks, &raw mut pointer) else {
+        let call = || allocate(&self.0.callbacks, &raw mut pointer);
+        let (status, noted) = guard::call_back(call);
+        let Some(status) = status else {
             return Err(Error::unsupported(NAME, "the resource has no such function"));
         };
         if status != RMM_RS_OK {
-            return Err(of_status(status, layout, guard::take_since(noted)));
+            return Err(of_status(status, layout, noted));
         }
         let pointer = of_c(pointer);
         if pointer.is_null() {
@@ -284,9 +285,8 @@ unsafe impl SyncResource for Foreign {
             // A free may be part of a `Drop`, which must not unwind.
             guard::value((), || {
                 // SAFETY: the caller's contract is the same. What could not be freed leaks.
-                let _status = in_program(|| unsafe {
-                    function(table.context, to_c(pointer), size, alignment)
-                });
+                let free = || unsafe { function(table.context, to_c(pointer), size, alignment) };
+                let _status = in_program(|| guard::call_back(free));
             });
         }
     }
@@ -332,9 +332,9 @@ unsafe impl StreamOrdered for Foreign {
             let handle = stream.as_raw().as_raw();
             guard::value((), || {
                 // SAFETY: the caller's contract is the same. What could not be freed leaks.
-                let _status = in_program(|| unsafe {
-                    function(table.context, handle, to_c(pointer), size, alignment)
-                });
+                let free =
+                    || unsafe { function(table.context, handle, to_c(pointer), size, alignment) };
+                let _status = in_program(|| guard::call_back(free));
             });
         }
     }

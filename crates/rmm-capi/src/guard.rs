@@ -94,17 +94,25 @@ pub(crate) fn with_last<R>(read: impl FnOnce(Option<&Failure>) -> R) -> Option<R
     LAST.try_with(|last| read(last.borrow().as_ref())).ok()
 }
 
-/// How many failures the thread has noted so far.
-pub(crate) fn noted() -> u64 {
-    NOTED.with(Cell::get)
+/// Calls a function of the program, and returns what was noted meanwhile: that is not the last
+/// error of the thread, which stays as it was.
+pub(crate) fn call_back<R>(function: impl FnOnce() -> R) -> (R, Option<Failure>) {
+    // While the thread ends no caller is left to ask for the error.
+    let before = (LAST.try_with(RefCell::take).ok().flatten(), NOTED.with(Cell::get));
+    let result = function();
+    NOTED.with(|noted| noted.set(before.1));
+    let noted = LAST.try_with(|last| last.replace(before.0)).ok().flatten();
+    (result, noted)
 }
 
-/// Takes the thread's last error away, if it was noted since the thread had noted that many.
-pub(crate) fn take_since(before: u64) -> Option<Failure> {
-    if noted() == before {
-        return None;
+/// Runs a free, and returns the status of the failure that it has noted, if any.
+pub(crate) fn noted_by(free: impl FnOnce()) -> i32 {
+    let before = NOTED.with(Cell::get);
+    free();
+    if NOTED.with(Cell::get) == before {
+        return RMM_RS_OK;
     }
-    LAST.try_with(RefCell::take).ok().flatten()
+    with_last(|last| last.map_or(RMM_RS_OK, |failure| failure.status)).unwrap_or(RMM_RS_OK)
 }
 
 #[cold]

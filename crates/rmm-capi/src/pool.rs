@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rmm_adaptors::{PoolMemoryResource, PoolPreset, ReleasePolicy};
+use rmm_adaptors::{PoolMemoryResource, PoolPreset, ReleasePolicy, TrackingFinding};
 use rmm_core::AnyResource;
 use rmm_resources::Budget;
 
@@ -31,9 +31,15 @@ pub const RMM_RS_POOL_CLEAR_BLOCKS: u32 = 1;
 /// Flag of a pool: it returns idle memory beyond `release_above` reserved bytes by itself, as
 /// blocks are freed.
 pub const RMM_RS_POOL_RELEASE_ABOVE: u32 = 2;
+/// Flag of a pool: it checks each free, for programs that are looked into. One with a wrong size
+/// frees the block with its own, one of what is no block of the pool changes nothing; both fail
+/// with `RMM_RS_INVALID_ARGUMENT`, and the last error names the address, the sizes, and where the
+/// block was allocated and is freed. Each allocation takes some microseconds longer.
+pub const RMM_RS_POOL_CHECK_FREES: u32 = 4;
 
 /// All flags.
-const POOL_FLAGS: u32 = RMM_RS_POOL_CLEAR_BLOCKS | RMM_RS_POOL_RELEASE_ABOVE;
+const POOL_FLAGS: u32 =
+    RMM_RS_POOL_CLEAR_BLOCKS | RMM_RS_POOL_RELEASE_ABOVE | RMM_RS_POOL_CHECK_FREES;
 
 /// No budget: `maximum_size` alone counts.
 pub const RMM_RS_BUDGET_NONE: u32 = 0;
@@ -69,7 +75,8 @@ pub struct PoolOptions {
     /// A maximum in relation to the memory that there is: one of `RMM_RS_BUDGET_*`. Of this and
     /// `maximum_size` the smaller one counts.
     pub budget: u32,
-    /// Any of `RMM_RS_POOL_CLEAR_BLOCKS` and `RMM_RS_POOL_RELEASE_ABOVE`.
+    /// Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE` and
+    /// `RMM_RS_POOL_CHECK_FREES`.
     pub flags: u32,
     /// From 0 to 1.
     pub budget_fraction: f64,
@@ -105,6 +112,12 @@ pub struct PoolFigures {
     pub allocations: u64,
     /// Frees so far.
     pub deallocations: u64,
+    /// Frees so far of addresses that were not allocated, as far as they were noticed: all with
+    /// `RMM_RS_POOL_CHECK_FREES`.
+    pub unknown_frees: u64,
+    /// Frees so far with another size or alignment than that of the allocation; with
+    /// `RMM_RS_POOL_CHECK_FREES` only.
+    pub wrong_frees: u64,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
@@ -132,7 +145,7 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
         // SAFETY: the crate's contract.
         let upstream = unsafe { borrow(upstream) }?;
         let mut builder = PoolMemoryResource::builder(upstream.of_device()?);
-        let mut policy = None;
+        let (mut policy, mut reports) = (None, false);
         if !options.is_null() {
             // SAFETY: the crate's contract.
             let options = unsafe { sized::read("rmm_rs_pool_options", options) }?;
@@ -160,17 +173,27 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
                 return Err(Failure::invalid(text));
             }
             builder = builder.clear_blocks(options.flags & RMM_RS_POOL_CLEAR_BLOCKS != 0);
+            if options.flags & RMM_RS_POOL_CHECK_FREES != 0 {
+                reports = true;
+                builder = builder.on_wrong_free(note_wrong_free);
+            }
             builder = builder.preset(preset(options.preset)?);
             policy = Some(known_policy(options.stream_policy)?);
         }
         let any = AnyResource::new(builder.build()?);
-        Ok(match policy {
+        let pool = match policy {
             Some(policy) => Resource::new(any, Arc::new(AtomicU32::new(policy))),
             None => upstream.below(any),
-        })
+        };
+        Ok(if reports { pool.that_reports() } else { pool })
     };
     // SAFETY: the crate's contract.
     unsafe { resource::make(out, build) }
+}
+
+/// Makes a wrong free the last error of the thread that frees.
+pub(crate) fn note_wrong_free(finding: &TrackingFinding<'_>) {
+    let _status = guard::note(Failure::invalid(finding.to_string()));
 }
 
 fn preset(number: u32) -> Result<PoolPreset, Failure> {
@@ -223,6 +246,8 @@ pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
             largest_free_bytes: statistics.largest_free_bytes,
             allocations: statistics.allocations,
             deallocations: statistics.frees,
+            unknown_frees: statistics.unknown_frees,
+            wrong_frees: statistics.wrong_frees,
         };
         // SAFETY: the crate's contract.
         unsafe { sized::write("rmm_rs_pool_statistics", out, &figures) }

@@ -55,7 +55,8 @@ impl OnPressure {
         let rmm_adaptors::Pressure { requested, missing, .. } = *pressure;
         let pressure = Pressure { size: size_of::<Pressure>(), requested, missing };
         // SAFETY: the crate's contract.
-        unsafe { (self.callback)(self.context, &raw const pressure) }
+        let call = || unsafe { (self.callback)(self.context, &raw const pressure) };
+        guard::call_back(call).0
     }
 }
 

@@ -16,7 +16,7 @@ use crate::control;
 use crate::direct::Direct;
 use crate::failure::Failure;
 use crate::pool::RMM_RS_STREAM_POLICY_CHECKED;
-use crate::status::Status;
+use crate::status::{RMM_RS_OK, Status};
 use crate::{guard, library, text};
 
 /// The device may use the memory (`cuda::mr::device_accessible`).
@@ -34,13 +34,15 @@ pub struct Resource {
     /// How raw stream handles are identified: one of the policies. All resources of a stack share
     /// it.
     pub(crate) policy: Arc<AtomicU32>,
+    /// Whether a free may note a failure: something in the stack checks frees.
+    reports: bool,
 }
 
 impl Resource {
     pub(crate) fn new(any: AnyResource<()>, policy: Arc<AtomicU32>) -> Self {
         let name = CString::new(any.name()).unwrap_or_default();
         let direct = Direct::of(&any);
-        Self { any, direct, name, policy }
+        Self { any, direct, name, policy, reports: false }
     }
 
     /// A resource that is the first of its stack.
@@ -64,7 +66,22 @@ impl Resource {
 
     /// A resource over this one.
     pub(crate) fn below(&self, any: AnyResource<()>) -> Self {
-        Self::new(any, Arc::clone(&self.policy))
+        Self { reports: self.reports, ..Self::new(any, Arc::clone(&self.policy)) }
+    }
+
+    /// The resource, whose frees may note a failure.
+    pub(crate) fn that_reports(self) -> Self {
+        Self { reports: true, ..self }
+    }
+
+    /// Runs a free of this resource, and returns its status.
+    #[inline]
+    pub(crate) fn status_of(&self, free: impl FnOnce()) -> Status {
+        if self.reports {
+            return guard::noted_by(free);
+        }
+        free();
+        RMM_RS_OK
     }
 
     #[inline]

@@ -99,6 +99,18 @@ impl TrackingResourceAdaptor {
         }))
     }
 
+    /// How many frees named no block that is allocated. Not in RMM.
+    #[getter]
+    fn unknown_frees(&self) -> u64 {
+        self.engine.peek().unknown_frees()
+    }
+
+    /// How many frees named a block with another size. Not in RMM.
+    #[getter]
+    fn wrong_frees(&self) -> u64 {
+        self.engine.peek().wrong_frees()
+    }
+
     /// Writes them to the debug log.
     fn log_outstanding_allocations(&self, py: Python<'_>) -> PyResult<()> {
         let text = self.get_outstanding_allocations_str(py)?;

@@ -36,6 +36,7 @@ mod bins;
 mod budget;
 mod buffer;
 mod callbacks;
+mod caller;
 mod capsule;
 mod collector;
 mod copies;
@@ -63,6 +64,7 @@ mod stream;
 mod stream_pool;
 mod suballocators;
 mod tag;
+mod wrong_free;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -83,6 +85,7 @@ fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
 
 #[pymodule]
 fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    rmm_adaptors::name_callers_by(caller::name);
     check_interpreter(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;

@@ -16,6 +16,7 @@ use crate::pressure::{Pressure, PressureCallback};
 use crate::reservation::Reservation;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 use crate::sizes::Bytes;
+use crate::wrong_free;
 
 /// A pool that serves requests from blocks of an upstream.
 ///
@@ -40,6 +41,10 @@ use crate::sizes::Bytes;
 ///     freed.
 /// clear_blocks : bool
 ///     Not in RMM: whether each block is filled with zeros before the caller gets it.
+/// check_frees : bool
+///     Not in RMM: whether a free of a wrong address or size raises `ValueError`, with the sizes
+///     and the lines of the program that allocated and free the block. Such a free changes nothing,
+///     or frees the block with its own size. Slow: for programs that are looked into.
 /// name : str, optional
 ///     Not in RMM: what errors, remedies and descriptions call the pool; "pool" by default.
 #[derive(Debug)]
@@ -106,6 +111,8 @@ fn dictionary<'py>(py: Python<'py>, figures: &PoolStatistics) -> PyResult<Bound<
         ("cached_allocations", figures.cached_allocations),
         ("slow_allocations", figures.slow_allocations),
         ("frees", figures.frees),
+        ("unknown_frees", figures.unknown_frees),
+        ("wrong_frees", figures.wrong_frees),
         ("live_bytes", figures.live_bytes),
         ("cached_bytes", figures.cached_bytes),
         ("peak_live_bytes", figures.peak_live_bytes),
@@ -130,7 +137,8 @@ impl PoolMemoryResource {
     #[new]
     #[pyo3(signature = (
         upstream_mr, initial_pool_size=None, maximum_pool_size=None, *, preset=None, release=None,
-        soft_maximum_size=None, release_after=None, clear_blocks=false, name=None
+        soft_maximum_size=None, release_after=None, clear_blocks=false, check_frees=false,
+        name=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
     fn py_new(
@@ -143,6 +151,7 @@ impl PoolMemoryResource {
         soft_maximum_size: Option<Bytes>,
         release_after: Option<f64>,
         clear_blocks: bool,
+        check_frees: bool,
         name: Option<&str>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let initial = initial_pool_size.map(|size| size.0);
@@ -166,6 +175,9 @@ impl PoolMemoryResource {
         let build = || {
             let mut builder = Pool::builder(upstream).initial_size(initial);
             builder = builder.clear_blocks(clear_blocks);
+            if check_frees {
+                builder = builder.on_wrong_free(wrong_free::note);
+            }
             if let Some(name) = name {
                 builder = builder.name(name);
             }

@@ -13,7 +13,7 @@ use crate::errors::{self, of_allocation, of_call, wrong_type};
 use crate::kept::Kept;
 use crate::place::At;
 use crate::stream::StreamArg;
-use crate::{fork, shown, sizes, tag};
+use crate::{fork, shown, sizes, tag, wrong_free};
 
 /// The base of all memory resources. An instance of itself has no memory.
 #[derive(Debug)]
@@ -127,6 +127,11 @@ impl DeviceMemoryResource {
     }
 
     /// Frees memory in the order of the stream. The size is that of the allocation.
+    ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     If a pool with `check_frees` finds that the address or the size is wrong.
     #[pyo3(signature = (ptr, nbytes, stream=StreamArg::Default))]
     fn deallocate(
         &self,
@@ -154,7 +159,9 @@ impl DeviceMemoryResource {
             // SAFETY: as above, and the block is still allocated.
             unsafe { resource.deallocate(stream, pointer, layout) };
         };
-        py.detach(|| stream.with(free)).map_err(|error| of_call(py, &error))
+        wrong_free::raised_by(|| {
+            py.detach(|| stream.with(free)).map_err(|error| of_call(py, &error))
+        })
     }
 
     /// Returns memory that the resource and those below it do not use, until each has no more than

@@ -153,6 +153,65 @@ def test_a_tracker_names_what_is_left() -> None:
     assert tracking.get_allocated_bytes() == 0
 
 
+def line_of(text: str) -> str:
+    """Where this file has a line."""
+    lines = Path(__file__).read_text().splitlines()
+    return f"{__file__}:{1 + next(n for n, line in enumerate(lines) if text in line)} in "
+
+
+def test_a_tracker_names_lines_of_the_program() -> None:
+    tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource(), capture_stacks=True)
+    buffer = DeviceBuffer(size=100, mr=tracking)  # the line of the buffer
+    block = tracking.allocate(5000)  # the line of the block
+    blocks = [tracking.allocate(10) for _ in range(3)]
+    report = tracking.get_outstanding_allocations_str()
+    assert f"5000 B in 1 block from {line_of('# the line of the block')}" in report
+    assert f"100 B in 1 block from {line_of('# the line of the buffer')}" in report
+    assert "30 B in 3 blocks from " in report
+    assert ".rs:" not in report
+    tracking.deallocate(block, 5000)
+    for block in blocks:
+        tracking.deallocate(block, 10)
+    del buffer
+
+
+#: What is wrong with a free: the size that is given, and bytes from the block; or that it is the second.
+WRONG_FREES = {"smaller": (100, 0), "larger": (100_000, 0), "by one": (1001, 0), "inside": (1000, 256), "second": (1000, 0)}
+
+
+@pytest.mark.parametrize("kind", WRONG_FREES)
+def test_a_wrong_free_raises_where_the_program_asks(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    size, offset = WRONG_FREES[kind]
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, check_frees=True)
+    counted = mr.StatisticsResourceAdaptor(pool)
+    block = counted.allocate(1000)  # the line of the allocation
+    if kind == "second":
+        counted.deallocate(block, 1000)
+    with pytest.raises(ValueError, match=f"{block + offset:#x}") as caught:
+        counted.deallocate(block + offset, size)  # the line of the free
+    text = str(caught.value)
+    assert f"freed at {line_of('# the line of the free')}" in text and str(size) in text
+    if offset == 0 and kind != "second":
+        assert f"allocated at {line_of('# the line of the allocation')}" in text
+    else:
+        assert pool.statistics()["unknown_frees"] == 1
+    if kind == "inside":
+        counted.deallocate(block, 1000)
+    again = [counted.allocate(1000) for _ in range(2)]
+    assert len(set(again)) == 2
+    for block in again:
+        counted.deallocate(block, 1000)
+    assert pool.statistics()["live_bytes"] == 0
+    assert text in capfd.readouterr().err
+
+
+def test_a_tracker_counts_wrong_frees(capfd: pytest.CaptureFixture[str]) -> None:
+    tracking = mr.TrackingResourceAdaptor(mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, check_frees=True))
+    tracking.deallocate(tracking.allocate(1000), 2000)
+    assert (tracking.wrong_frees, tracking.unknown_frees) == (1, 0)
+    assert "do not match" in capfd.readouterr().err
+
+
 def test_a_log_has_a_line_for_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logging = mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), str(tmp_path / "log.csv"))
     path = tmp_path / "log.dev0.csv"

@@ -7,10 +7,15 @@ use std::path::{Path, PathBuf};
 use super::files::below;
 use super::finding::Finding;
 use crate::error::{Context as _, Result};
-use crate::metadata::{Member as _, Metadata};
+use crate::licences;
+use crate::metadata::{Member as _, Metadata, Workspace as _};
 
 /// The files, at the top and in each published crate.
 const FILES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
+
+/// The Python package, which also has the licences of what is linked into its extension module.
+const PACKAGE: &str = "python/rmm_rs";
+const EXTENSION: &str = "rmm-py";
 
 /// Checks that every published crate has its copies.
 ///
@@ -36,9 +41,16 @@ pub(super) fn write(root: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>> {
     Ok(stale.into_iter().map(|(copy, _)| copy).collect())
 }
 
-/// The copies that are missing or differ, with the text that they should have.
+/// The files that are missing or differ, with the text that they should have.
 fn stale_copies(root: &Path, metadata: &Metadata) -> Result<Vec<(PathBuf, String)>> {
     let mut stale = Vec::new();
+    // Of the Python package, which is built from its folder alone.
+    if metadata.member(EXTENSION).is_some() {
+        let (copy, text) = (root.join(PACKAGE).join(licences::FILE), licences::text_of(EXTENSION)?);
+        if fs::read_to_string(&copy).ok().as_ref() != Some(&text) {
+            stale.push((copy, text));
+        }
+    }
     for name in FILES {
         let original = root.join(name);
         let text = fs::read_to_string(&original).context(original.display())?;

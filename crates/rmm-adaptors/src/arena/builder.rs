@@ -111,7 +111,9 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
         }
         let most =
             maximum_size.map_or(bytes, |most| most - most % CUDA_ALLOCATION_ALIGNMENT as u64);
+        // What a free names is looked up in the arena's own tables.
         let pool = PoolMemoryResource::builder(upstream)
+            .check_frees(false)
             .initial_size(bytes)
             .maximum_size(most)
             .build_of(NAME, None, CachePolicy::Off)?;

@@ -2,13 +2,14 @@
 
 use std::alloc::Layout;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rmm_core::siblings::Siblings;
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Context, Device, Error, Introspect, MemoryKind, RelaxedCapture,
-    StreamId, SyncResource,
+    StreamId, SyncResource, fork,
 };
 use rmm_resources::Budget;
 
@@ -19,7 +20,29 @@ use super::extents::granularity;
 use super::growth::Growth;
 use super::idle_time::{Clock, IdleTime, ManualClock};
 use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
+use crate::TrackingFinding;
 use crate::sync::fence::Fences;
+use crate::tracking::{OnFinding, Tracking};
+
+/// What is called with each wrong free.
+#[derive(Clone)]
+struct Report(Arc<dyn Fn(&TrackingFinding<'_>) + Send + Sync>);
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report").finish_non_exhaustive()
+    }
+}
+
+/// The table of checks, if frees are checked.
+fn checks(is_on: bool, report: Option<Report>) -> Option<Arc<Tracking>> {
+    let captures = report.is_some();
+    let on_finding: OnFinding = match report {
+        Some(Report(report)) => Box::new(move |finding| report(finding)),
+        None => Box::new(|_| ()),
+    };
+    (is_on || captures).then(|| Arc::new(Tracking::new(captures, false, on_finding)))
+}
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
 ///
@@ -37,7 +60,9 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     budget: Option<Budget>,
     soft_maximum_size: Option<u64>,
     growth: GrowthPolicy,
+    /// Whether frees are checked, and whether callers are captured and what is found is reported.
     check_frees: bool,
+    on_wrong_free: Option<Report>,
     symmetric_fences: bool,
     streams_outlive: bool,
     clears: bool,
@@ -58,6 +83,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
             soft_maximum_size: None,
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
+            on_wrong_free: None,
             symmetric_fences: false,
             streams_outlive: false,
             clears: false,
@@ -147,12 +173,49 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         self
     }
 
-    /// Whether each freed address is looked up first, so that one which is not allocated is counted
-    /// in [`unknown_frees`](super::PoolStatistics::unknown_frees) and otherwise ignored; in builds
-    /// with debug assertions by default. Without it a block of up to 1 MiB that is freed twice may
-    /// be allocated twice.
+    /// Whether the pool keeps a table of what it has handed out, to check each free; in builds with
+    /// debug assertions by default. A free of an address that is not allocated from this pool (a
+    /// second free, a free inside a block or of another pool's block) changes nothing and is
+    /// counted in [`unknown_frees`](super::PoolStatistics::unknown_frees); one with another size or
+    /// alignment frees the block with those of its allocation, and is counted in
+    /// [`wrong_frees`](super::PoolStatistics::wrong_frees). Without it such frees are undefined: a
+    /// block of up to 1 MiB that is freed twice may be allocated twice.
     pub fn check_frees(mut self, check: bool) -> Self {
         self.check_frees = check;
+        self
+    }
+
+    /// [Checks frees](Self::check_frees), captures the caller of each allocation, which takes
+    /// microseconds, and calls `report` with each wrong free: with the address, the sizes, and
+    /// where the block was allocated and is freed. It is called on the thread that frees, with no
+    /// lock held; a panic is caught.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use std::sync::mpsc::channel;
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::SyncResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let (sender, found) = channel();
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = builder.on_wrong_free(move |what| drop(sender.send(what.to_string()))).build()?;
+    /// let block = pool.allocate_sync(Layout::from_size_align(1000, 256)?)?;
+    /// // SAFETY: the check frees it with its own size.
+    /// unsafe { pool.deallocate_sync(block, Layout::from_size_align(2000, 256)?) };
+    /// assert!(found.recv()?.starts_with("Alloc bytes (1000) and Dealloc bytes (2000) do not match"));
+    /// assert_eq!(pool.statistics().wrong_frees, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_wrong_free(
+        mut self,
+        report: impl Fn(&TrackingFinding<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_wrong_free = Some(Report(Arc::new(report)));
         self
     }
 
@@ -369,7 +432,8 @@ impl<U: SyncResource + 'static> PoolMemoryResourceBuilder<U> {
             release,
             release_after,
             clock,
-            check_frees: checks_frees,
+            check_frees,
+            on_wrong_free,
             symmetric_fences,
             streams_outlive,
             clears,
@@ -400,6 +464,7 @@ impl<U: SyncResource + 'static> PoolMemoryResourceBuilder<U> {
         let initial_size = growth.initial_size;
         let cached = cached_with(preset, cached, upstream.as_extendable().is_some());
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
+        let checks = checks(check_frees, on_wrong_free);
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;
         let of_handles = if streams_outlive { 0 } else { StreamId::OF_HANDLE };
         let of_defaults = if Device::count()? > 1 { StreamId::OF_DEFAULT } else { 0 };
@@ -409,7 +474,7 @@ impl<U: SyncResource + 'static> PoolMemoryResourceBuilder<U> {
             hard_limit: hard,
             cached,
             fences,
-            checks_frees,
+            checks,
             streams_outlive,
             unclear_ids: of_handles | of_defaults,
             clears,
@@ -495,7 +560,7 @@ fn check_multiple(name: &'static str, what: &str, size: u64) -> Result<(), Error
 /// The name, kept for the rest of the process, once for all pools that have it.
 fn kept(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = fork::lock(&NAMES);
     if let Some(known) = names.get(name) {
         return known;
     }

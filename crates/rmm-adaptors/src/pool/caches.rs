@@ -529,6 +529,7 @@ impl Caches {
         self.made.fetch_sub(spare.len() as u64, Ordering::Relaxed);
     }
 
+    #[cfg(test)]
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
         let is_filled = |_, header: &SlotHeader| header.counters.bytes() > 0;

@@ -11,6 +11,42 @@ use rmm_core::{CudaStream, DevicePtr, Error, RelaxedCapture, StreamRef, copy};
 use super::core::PoolCore;
 
 impl PoolCore {
+    /// Enters a block that the caller gets into the table of [checks](PoolCore::checks), and clears
+    /// it, as far as the pool does that.
+    #[cold]
+    pub(super) fn finish(
+        &self,
+        stream: Option<StreamRef<'_>>,
+        pointer: DevicePtr,
+        layout: Layout,
+    ) -> Result<DevicePtr, Error> {
+        self.note_handed_out(pointer, layout);
+        if self.clears { self.clear(stream, pointer, layout) } else { Ok(pointer) }
+    }
+
+    /// As [`finish`](Self::finish), of a block that takes no wait: a clearing pool has none.
+    #[cold]
+    pub(super) fn finish_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
+        let pointer = if self.clears { None } else { self.try_allocate_now(stream, layout) };
+        pointer.inspect(|&pointer| self.note_handed_out(pointer, layout))
+    }
+
+    /// Removes a block from the table of checks that is none of a caller any more.
+    pub(super) fn forget_handed_out(&self, pointer: DevicePtr, layout: Layout) {
+        if let Some(checks) = &self.checks {
+            let known = checks.check_free(pointer, layout);
+            debug_assert!(known.is_some(), "it was handed out");
+        }
+    }
+
+    /// Enters a block into the table of checks, if there is one.
+    pub(super) fn note_handed_out(&self, pointer: DevicePtr, layout: Layout) {
+        if let Some(checks) = &self.checks {
+            let is_new = checks.insert(pointer, layout);
+            debug_assert!(is_new, "a block is handed out once until it is freed");
+        }
+    }
+
     /// Fills a block that was allocated just now with zeros: in the order of its stream, or before
     /// this returns. On an error the block is free again.
     ///

@@ -25,6 +25,7 @@ use super::state::PoolState;
 use super::statistics::PoolStatistics;
 use crate::sync::cache_padded::CachePadded;
 use crate::sync::fence::Fences;
+use crate::tracking::Tracking;
 
 /// Whose code a call to upstream runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,8 +57,8 @@ pub(super) struct PoolCore {
     /// The resource's name, for messages.
     pub(super) name: &'static str,
     pub(super) annotator: Annotator,
-    /// Whether a freed block is looked up in the heap before it is cached.
-    pub(super) checks_frees: bool,
+    /// The live blocks as callers know them, if frees are checked.
+    pub(super) checks: Option<Arc<Tracking>>,
     /// The bits of a stream's id that ask for a question to the driver at each call: which stream
     /// the handle names. None of a handle of unknown lifetime if all streams outlive the pool; that
     /// of default streams if the process has several contexts to choose from.
@@ -70,6 +71,8 @@ pub(super) struct PoolCore {
     pub(super) streams_outlive: bool,
     /// Whether blocks are [cleared](super::clear) before the caller gets them.
     pub(super) clears: bool,
+    /// Whether blocks are cleared or entered into `checks`.
+    pub(super) finishes: bool,
     /// Whether the [release policy](super::ReleasePolicy) asks for a look at unused memory.
     pub(super) release_is_due: AtomicBool,
     /// The context of the memory, and of all streams and events of this pool.
@@ -99,7 +102,7 @@ pub(super) struct Settings {
     pub(super) hard_limit: u64,
     pub(super) cached: CachePolicy,
     pub(super) fences: Fences,
-    pub(super) checks_frees: bool,
+    pub(super) checks: Option<Arc<Tracking>>,
     pub(super) streams_outlive: bool,
     pub(super) unclear_ids: u64,
     pub(super) clears: bool,
@@ -117,7 +120,7 @@ impl PoolCore {
             hard_limit,
             cached,
             fences,
-            checks_frees,
+            checks,
             streams_outlive,
             unclear_ids,
             clears,
@@ -134,10 +137,11 @@ impl PoolCore {
             hard_limit: AtomicU64::new(hard_limit),
             name,
             annotator: Annotator::new(name),
-            checks_frees,
             unclear_ids,
             streams_outlive,
+            finishes: clears || checks.is_some(),
             clears,
+            checks,
             release_is_due: AtomicBool::new(false),
             context,
             contexts_below,
@@ -318,7 +322,10 @@ impl PoolCore {
     pub(super) fn statistics(&self) -> PoolStatistics {
         let state = self.lock();
         let whole_free_bytes = state.heap.whole_free_bytes();
-        PoolStatistics { whole_free_bytes, ..state.statistics(&self.caches) }
+        let counted = PoolStatistics { whole_free_bytes, ..state.statistics(&self.caches) };
+        let Some(checks) = &self.checks else { return counted };
+        let unknown_frees = counted.unknown_frees + checks.unknown_frees();
+        PoolStatistics { unknown_frees, wrong_frees: checks.wrong_frees(), ..counted }
     }
 }
 

@@ -26,7 +26,7 @@ impl PoolCore {
         if let Some(stream) = stream
             && self.is_identified(stream)
             && self.is_calm()
-            && !self.checks_frees
+            && self.checks.is_none()
             && let Some(class) = self.small_class(layout)
         {
             self.annotator.freed(pointer, layout, Some(stream));
@@ -44,6 +44,10 @@ impl PoolCore {
         if fork::is_child() {
             return;
         }
+        let checked =
+            self.checks.as_ref().map_or(Some(layout), |it| it.check_free(pointer, layout));
+        // A free of what is no block changes nothing.
+        let Some(layout) = checked else { return };
         // The handle may name another stream than at the last call.
         let identified = self.identified(stream);
         match (&identified, stream) {
@@ -60,9 +64,6 @@ impl PoolCore {
         self.annotator.freed(pointer, layout, stream);
         let mut class = self.class(layout);
         if let (Some(its), Some(stream)) = (class, stream) {
-            if self.checks_frees && !self.may_be_freed(its, pointer) {
-                return;
-            }
             if self.caches.keeps(stream.id(), its) {
                 return self.deallocate_uncached(stream, pointer, its);
             }
@@ -165,17 +166,6 @@ impl PoolCore {
             self.caches.forget_undersized();
         }
         withholds
-    }
-
-    /// Whether a live block has this address; if not the free is counted as unknown.
-    #[cold]
-    fn may_be_freed(&self, class: Class, pointer: DevicePtr) -> bool {
-        let mut state = self.lock();
-        let is_live = state.is_live(pointer)
-            && !self.caches.contain(class, pointer.0)
-            && !state.transfer.contains(pointer.0);
-        state.statistics.unknown_frees += u64::from(!is_live);
-        is_live
     }
 
     /// As [`deallocate`](Self::deallocate), past the caches, of a block whose free was annotated

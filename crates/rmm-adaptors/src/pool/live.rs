@@ -11,8 +11,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use rmm_core::DevicePtr;
 
-use super::hash::BuildIdHasher;
 use super::heap::NodeId;
+use crate::hash::BuildIdHasher;
 
 /// An address in halves: with the number of a block it takes 12 bytes and not 16.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,20 +97,20 @@ impl LiveBlocks {
         debug_assert!(known.is_none(), "an address was handed out twice");
     }
 
+    /// Whether there is a block at an address.
+    #[cfg(test)]
+    fn contains(&self, pointer: DevicePtr) -> bool {
+        let address = Address::of(pointer);
+        let shard = self.shards.get(self.shard(address));
+        shard.is_some_and(|shard| shard.contains_key(&address))
+    }
+
     /// Removes the block at an address and returns it.
     #[inline]
     pub(super) fn remove(&mut self, pointer: DevicePtr) -> Option<NodeId> {
         let address = Address::of(pointer);
         let shard = self.shard(address);
         self.shards.get_mut(shard)?.remove(&address)
-    }
-
-    /// Whether there is a block at an address.
-    #[inline]
-    pub(super) fn contains(&self, pointer: DevicePtr) -> bool {
-        let address = Address::of(pointer);
-        let shard = self.shards.get(self.shard(address));
-        shard.is_some_and(|shard| shard.contains_key(&address))
     }
 
     /// Host bytes of the table.

@@ -37,7 +37,7 @@ impl PoolCore {
         layout: Layout,
     ) -> bool {
         let Some(class) = self.class(layout) else { return false };
-        if self.checks_frees
+        if self.checks.is_some()
             || self.release_is_due.load(Ordering::Relaxed)
             || !self.is_identified(stream)
             || !self.is_calm()

@@ -99,7 +99,8 @@ impl<U: SyncResource> PoolMemoryResource<U> {
             Layout::from_size_align(size, CUDA_ALLOCATION_ALIGNMENT).map_err(|_| invalid())?;
         let start = self.allocate_sync(layout)?;
         if size > 0 {
-            // Its blocks are annotated each.
+            // Its blocks are checked and annotated each.
+            self.inner.core.forget_handed_out(start, layout);
             self.inner.core.annotator.freed(start, layout, None);
             self.inner.core.lock().set_aside.insert(start.0);
         }
@@ -191,6 +192,7 @@ impl<U: SyncResource> Reservation<U> {
             core.caches.note_undersized();
         }
         drop(rest);
+        core.note_handed_out(pointer, layout);
         core.annotator.allocated(pointer, layout, stream);
         Ok(pointer)
     }

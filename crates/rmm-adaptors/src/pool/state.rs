@@ -11,7 +11,6 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncRe
 use super::asleep::Phase;
 use super::caches::{Caches, LargeDemand};
 use super::exchange::Exchanges;
-use super::hash::BuildIdHasher;
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
@@ -20,6 +19,7 @@ use super::reclaim_turns::ReclaimTurns;
 use super::statistics::PoolStatistics;
 use super::timeline::Timeline;
 use super::transfer::{Batch, TransferCache};
+use crate::hash::BuildIdHasher;
 
 /// Memory from upstream, from one call.
 #[derive(Clone, Copy, Debug)]
@@ -360,11 +360,6 @@ impl PoolState {
             idle_time.note_live(self.heap.live());
         }
         DevicePtr(address)
-    }
-
-    /// Whether this is the address of a block that is allocated, or in a cache.
-    pub(super) fn is_live(&self, pointer: DevicePtr) -> bool {
-        self.live.contains(pointer)
     }
 
     /// Removes a block from the table of live blocks; `None` if the address is not in it.

@@ -20,6 +20,9 @@ pub struct PoolStatistics {
     /// Frees of addresses that were not live, as far as they were detected. Each is a bug in the
     /// program.
     pub unknown_frees: u64,
+    /// Frees with a size or an alignment other than that of the allocation, if the pool [checks
+    /// frees](super::PoolMemoryResourceBuilder::check_frees). Each is a bug in the program.
+    pub wrong_frees: u64,
     /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than
     /// a sixteenth.
     pub live_bytes: u64,

@@ -30,8 +30,8 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use rmm_core::{CudaEvent, Error, StreamId};
 use rmm_sys::CuStream;
 
-use super::hash::BuildIdHasher;
 use super::heap::{ListId, Point};
+use crate::hash::BuildIdHasher;
 use context::ContextEvents;
 use frontier::Frontier;
 pub(super) use slot::RecordPolicy;

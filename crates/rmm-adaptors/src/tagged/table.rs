@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use rmm_core::{DevicePtr, fork};
 
 use super::Tag;
-use crate::pool::BuildIdHasher;
+use crate::hash::BuildIdHasher;
 
 /// Slots per group, a cache line: an address may be in any slot of its group in each table.
 const WAYS: usize = 8;

@@ -49,7 +49,7 @@ impl<U> TrackingResourceAdaptorBuilder<U> {
         let Self { upstream, captures_stacks } = self;
         TrackingResourceAdaptor::over(
             upstream,
-            Tracking::new(captures_stacks, Box::new(on_finding)),
+            Tracking::new(captures_stacks, true, Box::new(on_finding)),
         )
     }
 }

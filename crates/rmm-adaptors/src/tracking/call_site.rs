@@ -28,8 +28,13 @@ pub(super) fn call_site(stack: &str, folder: &Path) -> String {
 
 /// Whether a function belongs to the allocation itself, whichever code requests it.
 fn is_our_function(name: &str) -> bool {
-    const OURS: [&str; 9] = [
+    // Those of the libraries for C and Python too, whose functions for C have no path.
+    const OURS: [&str; 13] = [
         "rmm::",
+        "rmm_rs::",
+        "rmm_rs_",
+        "_rmm::",
+        "__rust_",
         "rmm_adaptors::",
         "rmm_containers::",
         "rmm_core::",
@@ -46,8 +51,15 @@ fn is_our_function(name: &str) -> bool {
 /// Whether a file is of these crates, whose directory may have the version in its name, or of the
 /// standard library, recognised by where the compiler was built or installed.
 fn is_our_file(place: &Path) -> bool {
-    const OURS: [&str; 5] =
-        ["rmm-adaptors", "rmm-containers", "rmm-core", "rmm-resources", "rmm-spec"];
+    const OURS: [&str; 7] = [
+        "rmm-adaptors",
+        "rmm-capi",
+        "rmm-containers",
+        "rmm-core",
+        "rmm-py",
+        "rmm-resources",
+        "rmm-spec",
+    ];
     let is_our_crate = |folder: &str| {
         let version = OURS.iter().find_map(|name| folder.strip_prefix(name));
         version.is_some_and(|version| {
@@ -107,6 +119,19 @@ mod tests {
    4: load
              at ./tests/load.rs:12:5";
         assert_eq!(in_work(stack), "load at ./tests/load.rs:12:5");
+    }
+
+    #[test]
+    fn the_call_site_of_a_program_in_c_is_its_own_line() {
+        let stack = "   0: <rmm_adaptors::tracking::caller::Caller>::now
+   1: rmm_rs::allocate::rmm_rs_resource_allocate::{{closure}}
+             at ./crates/rmm-capi/src/allocate.rs:70:5
+   2: rmm_rs_resource_allocate
+             at ./crates/rmm-capi/src/allocate.rs:62:5
+   3: load
+             at /home/me/program.c:12:5
+   4: main";
+        assert_eq!(in_work(stack), "load at /home/me/program.c:12:5");
     }
 
     #[test]

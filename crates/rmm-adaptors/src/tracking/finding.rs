@@ -18,6 +18,8 @@ pub enum TrackingFinding<'a> {
         pointer: DevicePtr,
         /// The layout of the free.
         freed: Layout,
+        /// Where it is freed, if callers are captured.
+        freed_at: Option<&'a str>,
     },
     /// A free with a layout other than that of the allocation.
     WrongFree {
@@ -27,6 +29,10 @@ pub enum TrackingFinding<'a> {
         allocated: Layout,
         /// The layout of the free.
         freed: Layout,
+        /// Where the block was allocated, if callers are captured.
+        allocated_at: Option<&'a str>,
+        /// Where it is freed, if callers are captured.
+        freed_at: Option<&'a str>,
     },
     /// Blocks that are live when the last handle is dropped.
     Leak(&'a TrackingReport),
@@ -35,29 +41,37 @@ pub enum TrackingFinding<'a> {
 impl fmt::Display for TrackingFinding<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownFree { pointer, freed } => write!(
-                f,
-                "Deallocating a pointer that was not tracked. Ptr: {:#x} [{}B]",
-                pointer.0,
-                freed.size()
-            ),
-            Self::WrongFree { pointer, allocated, freed } if allocated.size() != freed.size() => {
+            Self::UnknownFree { pointer, freed, freed_at } => {
+                let size = freed.size();
                 write!(
                     f,
-                    "Alloc bytes ({}) and Dealloc bytes ({}) do not match. Ptr: {:#x}",
-                    allocated.size(),
-                    freed.size(),
+                    "Deallocating a pointer that was not tracked. Ptr: {:#x} [{size}B]",
                     pointer.0
-                )
+                )?;
+                places(f, [("freed", *freed_at)])
             }
-            Self::WrongFree { pointer, allocated, freed } => write!(
-                f,
-                "Alloc alignment ({}) and Dealloc alignment ({}) do not match. Ptr: {:#x}",
-                allocated.align(),
-                freed.align(),
-                pointer.0
-            ),
+            Self::WrongFree { pointer, allocated, freed, allocated_at, freed_at } => {
+                let ((what, one), other) = if allocated.size() == freed.size() {
+                    (("alignment", allocated.align()), freed.align())
+                } else {
+                    (("bytes", allocated.size()), freed.size())
+                };
+                write!(
+                    f,
+                    "Alloc {what} ({one}) and Dealloc {what} ({other}) do not match. Ptr: {:#x}",
+                    pointer.0
+                )?;
+                places(f, [("allocated", *allocated_at), ("freed", *freed_at)])
+            }
             Self::Leak(report) => write!(f, "Leaked: {report}"),
         }
     }
+}
+
+fn places<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    places: [(&str, Option<&str>); N],
+) -> fmt::Result {
+    let known = places.into_iter().filter_map(|(what, place)| Some((what, place?)));
+    known.into_iter().try_for_each(|(what, place)| write!(f, ", {what} at {place}"))
 }

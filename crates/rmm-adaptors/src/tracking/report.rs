@@ -6,13 +6,12 @@ use std::alloc::Layout;
 use std::backtrace::Backtrace;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::env;
 use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::{DevicePtr, format_bytes};
 
-use super::call_site::call_site;
+use super::caller::Caller;
 
 /// A live block.
 #[derive(Clone, Debug)]
@@ -22,8 +21,27 @@ pub struct OutstandingAllocation {
     pub pointer: DevicePtr,
     /// The layout that was requested.
     pub layout: Layout,
-    /// The backtrace of the allocation, if backtraces are captured.
+    /// The backtrace of the allocation, if backtraces are captured, and `place` is not known.
     pub stack: Option<Arc<Backtrace>>,
+    /// The line of the program that allocated it, if it was captured in a program of another
+    /// language, such as Python.
+    pub place: Option<Arc<str>>,
+}
+
+impl OutstandingAllocation {
+    pub(super) fn new(pointer: DevicePtr, layout: Layout, caller: Option<&Caller>) -> Self {
+        let (stack, place) = match caller {
+            Some(Caller::Stack(stack)) => (Some(Arc::clone(stack)), None),
+            Some(Caller::Named(place)) => (None, Some(Arc::clone(place))),
+            None => (None, None),
+        };
+        Self { pointer, layout, stack, place }
+    }
+
+    fn caller(&self) -> Option<Caller> {
+        let stack = self.stack.clone().map(Caller::Stack);
+        stack.or_else(|| self.place.clone().map(Caller::Named))
+    }
 }
 
 /// A call site and the live blocks that it allocated.
@@ -67,13 +85,10 @@ impl TrackingReport {
     /// The call sites of the blocks, by bytes, the largest first; empty without backtraces.
     /// Resolves symbols, which takes milliseconds.
     pub fn call_sites(&self) -> Vec<CallSite> {
-        // Without a current directory, paths are displayed in full.
-        let folder = env::current_dir().unwrap_or_default();
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for block in &self.blocks {
-            if let Some(stack) = &block.stack {
-                let (blocks, bytes) =
-                    sums.entry(call_site(&stack.to_string(), &folder)).or_default();
+            if let Some(caller) = block.caller() {
+                let (blocks, bytes) = sums.entry(caller.to_string()).or_default();
                 *blocks += 1;
                 *bytes += block.layout.size() as u64;
             }
@@ -89,9 +104,10 @@ impl TrackingReport {
 impl fmt::Display for OutstandingAllocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}: {} B", self.pointer.0, self.layout.size())?;
-        match &self.stack {
-            Some(stack) => write!(f, " : callstack:\n{stack}"),
-            None => Ok(()),
+        match (&self.stack, &self.place) {
+            (Some(stack), _) => write!(f, " : callstack:\n{stack}"),
+            (None, Some(place)) => write!(f, " from {place}"),
+            (None, None) => Ok(()),
         }
     }
 }

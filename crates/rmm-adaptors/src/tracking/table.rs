@@ -3,11 +3,9 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
-use std::backtrace::Backtrace;
 use std::cmp::Reverse;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
@@ -15,15 +13,16 @@ use dashmap::mapref::entry::Entry;
 use rmm_core::siblings::in_program;
 use rmm_core::{DevicePtr, fork};
 
+use super::caller::Caller;
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
 use crate::blocks::Blocks;
-use crate::pool::BuildIdHasher;
+use crate::hash::BuildIdHasher;
 use crate::sync::Counter;
 use crate::sync::first_thread::{FirstThreadCell, TryEnter};
 
-pub(super) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
+pub(crate) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 
-pub(super) struct Tracking {
+pub(crate) struct Tracking {
     /// The live blocks, while one thread alone uses the tracker. Its owner may update `bytes`
     /// exclusively.
     first: FirstThreadCell<Blocks<Block>>,
@@ -32,34 +31,35 @@ pub(super) struct Tracking {
     bytes: Counter,
     unknown_frees: AtomicU64,
     wrong_frees: AtomicU64,
-    captures_stacks: bool,
+    captures_callers: bool,
+    reports_leaks: bool,
     on_finding: OnFinding,
 }
 
 #[derive(Clone)]
 struct Block {
     layout: Layout,
-    stack: Option<Arc<Backtrace>>,
+    caller: Option<Caller>,
 }
 
 /// How a free compares with its allocation.
-#[derive(PartialEq, Eq, Debug)]
-pub(super) enum FreeCheck {
+enum FreeCheck {
     Matches,
-    /// The block was allocated with this layout.
-    Mismatch(Layout),
+    /// The block was allocated with this layout, by this caller.
+    Mismatch(Layout, Option<Caller>),
     Unknown,
 }
 
 impl Tracking {
-    pub(super) fn new(captures_stacks: bool, on_finding: OnFinding) -> Self {
+    pub(crate) fn new(captures_callers: bool, reports_leaks: bool, on_finding: OnFinding) -> Self {
         Self {
             first: FirstThreadCell::default(),
             live: DashMap::default(),
             bytes: Counter::default(),
             unknown_frees: AtomicU64::new(0),
             wrong_frees: AtomicU64::new(0),
-            captures_stacks,
+            captures_callers,
+            reports_leaks,
             on_finding,
         }
     }
@@ -77,11 +77,11 @@ impl Tracking {
 
     /// Inserts a block. Returns whether the address was absent; otherwise nothing changes.
     #[inline]
-    pub(super) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
-        let mut stack = self.captures_stacks.then(|| Arc::new(Backtrace::force_capture()));
+    pub(crate) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
+        let mut caller = self.captures_callers.then(Caller::now);
         let size = layout.size() as u64;
         let unshared = self.unshared(|blocks| {
-            let is_new = blocks.insert(pointer, || Block { layout, stack: stack.take() });
+            let is_new = blocks.insert(pointer, || Block { layout, caller: caller.take() });
             if is_new {
                 self.bytes.add_exclusive(size);
             }
@@ -93,7 +93,7 @@ impl Tracking {
         match self.live.entry(pointer) {
             Entry::Occupied(_) => false,
             Entry::Vacant(vacant) => {
-                vacant.insert(Block { layout, stack });
+                vacant.insert(Block { layout, caller });
                 self.bytes.add(size);
                 true
             }
@@ -101,7 +101,7 @@ impl Tracking {
     }
 
     #[inline]
-    pub(super) fn remove(&self, pointer: DevicePtr, layout: Layout) -> FreeCheck {
+    fn remove(&self, pointer: DevicePtr, layout: Layout) -> FreeCheck {
         let unshared = self.unshared(|blocks| {
             let block = blocks.remove(pointer)?;
             self.bytes.subtract_exclusive(block.layout.size() as u64);
@@ -120,7 +120,7 @@ impl Tracking {
             return FreeCheck::Matches;
         }
         self.wrong_frees.fetch_add(1, Ordering::Relaxed);
-        FreeCheck::Mismatch(block.layout)
+        FreeCheck::Mismatch(block.layout, block.caller)
     }
 
     /// Inserts the block that `allocate` returns, while one thread alone uses the tracker and no
@@ -133,12 +133,12 @@ impl Tracking {
         allocate: impl FnOnce() -> Option<DevicePtr>,
         free: impl FnOnce(DevicePtr),
     ) -> Option<DevicePtr> {
-        if self.captures_stacks {
+        if self.captures_callers {
             return None;
         }
         let inserted = self.first.try_enter(|blocks| {
             let pointer = allocate()?;
-            if !blocks.insert(pointer, || Block { layout, stack: None }) {
+            if !blocks.insert(pointer, || Block { layout, caller: None }) {
                 free(pointer);
                 return None;
             }
@@ -169,9 +169,44 @@ impl Tracking {
         matches!(removed, TryEnter::Done(true))
     }
 
+    /// Checks a free of a block, and removes it: the layout of its allocation, with which it is to
+    /// be freed, or `None` if no block has the address. What is wrong is reported.
+    #[inline]
+    pub(crate) fn check_free(&self, pointer: DevicePtr, freed: Layout) -> Option<Layout> {
+        match self.remove(pointer, freed) {
+            FreeCheck::Matches => Some(freed),
+            FreeCheck::Mismatch(allocated, caller) => {
+                let (allocated_at, freed_at) = self.places(caller.as_ref());
+                let allocated_at = allocated_at.as_deref();
+                let freed_at = freed_at.as_deref();
+                self.report(&TrackingFinding::WrongFree {
+                    pointer,
+                    allocated,
+                    freed,
+                    allocated_at,
+                    freed_at,
+                });
+                Some(allocated)
+            }
+            FreeCheck::Unknown => {
+                let (_, freed_at) = self.places(None);
+                let freed_at = freed_at.as_deref();
+                self.report(&TrackingFinding::UnknownFree { pointer, freed, freed_at });
+                None
+            }
+        }
+    }
+
+    /// Where a block was allocated, and where this call frees it, if callers are captured.
+    #[cold]
+    fn places(&self, allocated: Option<&Caller>) -> (Option<String>, Option<String>) {
+        let freed = self.captures_callers.then(|| Caller::now().to_string());
+        (allocated.map(ToString::to_string), freed)
+    }
+
     /// Reports a finding to the program. No lock on the table is held.
     #[cold]
-    pub(super) fn report(&self, finding: &TrackingFinding<'_>) {
+    fn report(&self, finding: &TrackingFinding<'_>) {
         // A free may be part of a `Drop`, which must not unwind.
         let _panicked =
             catch_unwind(AssertUnwindSafe(|| in_program(|| (self.on_finding)(finding))));
@@ -186,21 +221,19 @@ impl Tracking {
         self.unshared(|blocks| blocks.len()).unwrap_or_else(|_| self.live.len()) as u64
     }
 
-    pub(super) fn unknown_frees(&self) -> u64 {
+    pub(crate) fn unknown_frees(&self) -> u64 {
         self.unknown_frees.load(Ordering::Relaxed)
     }
 
-    pub(super) fn wrong_frees(&self) -> u64 {
+    pub(crate) fn wrong_frees(&self) -> u64 {
         self.wrong_frees.load(Ordering::Relaxed)
     }
 
     /// Sorted by size, the largest first, then by address.
     pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
         fork::check_wait();
-        let list = |pointer, Block { layout, stack }: &Block| OutstandingAllocation {
-            pointer,
-            layout: *layout,
-            stack: stack.clone(),
+        let list = |pointer, block: &Block| {
+            OutstandingAllocation::new(pointer, block.layout, block.caller.as_ref())
         };
         let unshared = self.unshared(|blocks| {
             blocks.iter().map(|(pointer, block)| list(pointer, block)).collect::<Vec<_>>()
@@ -216,7 +249,7 @@ impl Tracking {
 impl Drop for Tracking {
     fn drop(&mut self) {
         // The blocks are the parent's in the child of a `fork`.
-        if !fork::is_child() && self.blocks() > 0 {
+        if self.reports_leaks && !fork::is_child() && self.blocks() > 0 {
             self.report(&TrackingFinding::Leak(&TrackingReport::new(self.outstanding())));
         }
     }
@@ -227,7 +260,7 @@ impl fmt::Debug for Tracking {
         f.debug_struct("Tracking")
             .field("blocks", &self.blocks())
             .field("bytes", &self.bytes())
-            .field("captures_stacks", &self.captures_stacks)
+            .field("captures_callers", &self.captures_callers)
             .finish_non_exhaustive()
     }
 }

@@ -5,13 +5,16 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rmm_rs::adaptors::*;
 use rmm_rs::allocate::*;
 use rmm_rs::base::*;
 use rmm_rs::callbacks::*;
 use rmm_rs::library::*;
 use rmm_rs::pool::*;
+use rmm_rs::pressure::*;
 use rmm_rs::registry::*;
 use rmm_rs::resource::*;
+use rmm_rs::spec::*;
 use rmm_rs::status::*;
 use rmm_rs::stream::*;
 use rmm_sim::Machine;
@@ -185,6 +188,48 @@ fn a_status_comes_back_with_its_text_and_a_panic_is_contained() {
     std::panic::set_hook(hook);
     assert_eq!(allocated, Err(RMM_RS_PANIC));
     assert_eq!(last_error(), "panic: the upstream panics");
+}
+
+unsafe extern "C-unwind" fn says_no(_: *mut c_void, _: usize) -> bool {
+    c!(rmm_rs_set_last_error(c"the callback says no".as_ptr()));
+    false
+}
+
+unsafe extern "C-unwind" fn frees_nothing(_: *mut c_void, _: *const Pressure) -> bool {
+    c!(rmm_rs_set_last_error(c"the callback says no".as_ptr()));
+    false
+}
+
+#[test]
+fn a_success_leaves_the_last_error_whatever_callbacks_do() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let (upstream, cuda) = (upstream(), of_spec("cuda"));
+    let asked = resource(&table(&upstream)).expect("a resource");
+    let limited = of_spec("pool(cuda, max=1MiB)");
+    let mut guard = ptr::null_mut();
+    let none = ptr::null_mut();
+    let registered =
+        c!(rmm_rs_pool_on_pressure(limited.0, Some(frees_nothing), none, None, &raw mut guard));
+    assert_eq!(registered, RMM_RS_OK);
+    let failing =
+        made(|out| c!(rmm_rs_failure_callback_new(limited.0, Some(says_no), none, None, out)));
+    let failing = failing.expect("a resource");
+    let ways = [("an upstream", &asked, 1000), ("a pool and its adaptor", &failing, 2 << 20)];
+    for (name, first, bytes) in ways {
+        let both = made(|out| c!(rmm_rs_fallback_new(first.0, cuda.0, out))).expect("a resource");
+        let spec = c"pol(cuda)";
+        assert!(made(|out| c!(rmm_rs_resource_from_spec(spec.as_ptr(), out))).is_err());
+        let before = last_error();
+        assert!(before.contains("pol"), "{before}");
+        NEXT.set(RMM_RS_OUT_OF_MEMORY);
+        let block = allocate(&both, ptr::null_mut(), bytes).expect("the second serves it");
+        assert_eq!(last_error(), before, "{name}");
+        assert_eq!(free(&both, ptr::null_mut(), block, bytes), RMM_RS_OK);
+        assert_eq!(last_error(), before, "{name}");
+        NEXT.set(0);
+    }
+    c!(rmm_rs_pressure_callback_release(guard));
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn a_budget_is_a_maximum() {
     assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, 1.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, f64::NAN, 0), Err(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(budget(4, 0.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
-    let flags = PoolOptions { flags: 4, ..options() };
+    let flags = PoolOptions { flags: 8, ..options() };
     assert_eq!(maximum(flags), Err(RMM_RS_INVALID_ARGUMENT));
 }
 

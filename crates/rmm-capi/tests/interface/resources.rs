@@ -164,16 +164,7 @@ fn a_pool_keeps_to_its_options_and_tells_what_it_holds() {
     assert_eq!((detail.reserved, detail.live), (1 << 20, 1 << 19));
     assert!(detail.largest_free != unknown && detail.largest_free > 0);
 
-    let mut figures = PoolFigures {
-        size: size_of::<PoolFigures>(),
-        reserved_bytes: 0,
-        live_bytes: 0,
-        peak_reserved_bytes: 0,
-        peak_live_bytes: 0,
-        largest_free_bytes: 0,
-        allocations: 0,
-        deallocations: 9,
-    };
+    let mut figures = no_figures();
     assert_eq!(c!(rmm_rs_pool_statistics_get(pool.0, &raw mut figures)), RMM_RS_OK);
     let PoolFigures { reserved_bytes, live_bytes, allocations, deallocations, .. } = figures;
     assert_eq!((reserved_bytes, live_bytes), (1 << 20, 1 << 19));
@@ -188,6 +179,63 @@ fn a_pool_keeps_to_its_options_and_tells_what_it_holds() {
     assert_eq!(c!(rmm_rs_resource_trim(pool.0, 0, &raw mut released)), RMM_RS_OK);
     assert_eq!(released, 1 << 20);
     assert_eq!(c!(rmm_rs_resource_trim(of_spec("cuda").0, 0, &raw mut released)), 5);
+}
+
+fn no_figures() -> PoolFigures {
+    PoolFigures {
+        size: size_of::<PoolFigures>(),
+        reserved_bytes: 0,
+        live_bytes: 0,
+        peak_reserved_bytes: 0,
+        peak_live_bytes: 0,
+        largest_free_bytes: 0,
+        allocations: 0,
+        deallocations: 9,
+        unknown_frees: 0,
+        wrong_frees: 0,
+    }
+}
+
+#[test]
+fn wrong_frees_fail_where_the_program_asks_for_checks() {
+    let machine = Machine::builder().memory(8 << 30).build();
+    let _entered = machine.enter();
+    let cuda = of_spec("cuda");
+    let options = PoolOptions { flags: RMM_RS_POOL_CHECK_FREES, ..options() };
+    let pool = made(|out| c!(rmm_rs_pool_new(cuda.0, &raw const options, out))).expect("a pool");
+    let logged =
+        made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("an adaptor over the pool");
+    let tracked = made(|out| c!(rmm_rs_tracking_new(cuda.0, true, out))).expect("a tracker");
+    for (name, resource) in [("pool", &pool), ("adaptor", &logged), ("tracker", &tracked)] {
+        for size in [1000, 2 << 20] {
+            for wrong in [size / 2, size + 1, size * 100] {
+                let block = allocate(resource, LEGACY, size).expect("memory");
+                assert_eq!(free(resource, LEGACY, block, wrong), RMM_RS_INVALID_ARGUMENT, "{name}");
+                let text = last_error();
+                for part in [
+                    &format!("{block:?}"),
+                    &size.to_string(),
+                    &wrong.to_string(),
+                    "allocated at ",
+                    "freed at ",
+                ] {
+                    assert!(text.contains(part), "{name}: {text}");
+                }
+                if name == "tracker" {
+                    // It passes on what it does not know.
+                    continue;
+                }
+                assert_eq!(free(resource, LEGACY, block, size), RMM_RS_INVALID_ARGUMENT, "{name}");
+                let inside = block.wrapping_byte_add(256);
+                assert_eq!(free(resource, LEGACY, inside, size), RMM_RS_INVALID_ARGUMENT, "{name}");
+            }
+            let block = allocate(resource, LEGACY, size).expect("memory");
+            assert_eq!(free(resource, LEGACY, block, size), RMM_RS_OK, "{name}");
+        }
+    }
+    let mut figures = no_figures();
+    assert_eq!(c!(rmm_rs_pool_statistics_get(pool.0, &raw mut figures)), RMM_RS_OK);
+    assert_eq!((figures.live_bytes, figures.unknown_frees, figures.wrong_frees), (0, 24, 12));
 }
 
 /// As a newer header has it: a field follows that this library does not know.

@@ -407,6 +407,7 @@ impl Cache {
         Put::Done
     }
 
+    #[cfg(test)]
     /// Whether the cache has a block of the class with this address.
     pub(super) fn contains(&self, class: Class, address: u64) -> bool {
         if class.is_large() {

@@ -90,6 +90,7 @@ impl LargeCache {
         self.count == MOST
     }
 
+    #[cfg(test)]
     /// Whether there is a block with this address.
     pub(super) fn contains(&self, address: u64) -> bool {
         self.blocks[..self.count].iter().any(|block| block.address == address)

@@ -111,6 +111,7 @@ impl SlotHeader {
         Some(act(cache, &self.counters))
     }
 
+    #[cfg(test)]
     /// Looks at the cache under the lock, if it is there.
     pub(super) fn look_at_shared<R>(&self, look: impl FnOnce(&Cache) -> R) -> Option<R> {
         let shared = primitives::lock(&self.shared);

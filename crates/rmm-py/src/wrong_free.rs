@@ -1,0 +1,34 @@
+//! Wrong frees that a pool has found, which the call raises that frees.
+
+use std::cell::Cell;
+use std::io::Write as _;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rmm_adaptors::TrackingFinding;
+
+thread_local! {
+    static FOUND: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// Keeps a finding for the call that this thread is in, and writes it to the standard error stream:
+/// the collector's frees raise nothing.
+pub(crate) fn note(finding: &TrackingFinding<'_>) {
+    let text = finding.to_string();
+    // There is no one to report a failed write to.
+    let _told = writeln!(std::io::stderr(), "rmm: {text}");
+    let _ending = FOUND.try_with(|found| found.set(Some(text)));
+}
+
+/// Runs a free.
+///
+/// # Errors
+/// Those of `free`; `ValueError` with what it has found.
+pub(crate) fn raised_by(free: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
+    let _earlier = FOUND.take();
+    free()?;
+    match FOUND.take() {
+        None => Ok(()),
+        Some(text) => Err(PyValueError::new_err(text)),
+    }
+}
