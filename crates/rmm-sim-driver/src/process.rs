@@ -87,6 +87,8 @@ static BEGIN: extern "C" fn() = begin;
 static END: extern "C" fn() = end;
 
 extern "C" fn begin() {
+    // The program may change its environment and its folder.
+    let _chosen = report::sink();
     let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse().ok());
     let builder = Machine::builder().devices(number("RMM_SIM_DEVICES").unwrap_or(1));
     let builder = match number("RMM_SIM_MEMORY") {

@@ -51,7 +51,11 @@ const COMMAND_SHOWN: usize = 120;
 pub(crate) fn sink() -> &'static Sink {
     SINK.get_or_init(|| match std::env::var_os("RMM_SIM_REPORT") {
         Some(place) if place == "-" => Sink::Errors,
-        Some(folder) if !folder.is_empty() => Sink::Folder(folder.into()),
+        Some(folder) if !folder.is_empty() => {
+            // The program may change its own folder.
+            let folder = PathBuf::from(folder);
+            Sink::Folder(std::path::absolute(&folder).unwrap_or(folder))
+        }
         _ => Sink::None,
     })
 }
