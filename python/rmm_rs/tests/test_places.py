@@ -23,11 +23,9 @@ RESOURCES = {
     "pinned": "mr.PinnedHostMemoryResource()",
     "managed": "mr.ManagedMemoryResource()",
     "pool": "mr.PoolMemoryResource(mr.CudaMemoryResource(), '16MiB')",
-    "pool of pinned memory": "mr.PoolMemoryResource(mr.PinnedHostMemoryResource(), '16MiB')",
     "arena": "mr.ArenaMemoryResource(mr.CudaMemoryResource(), '16MiB')",
     "fixed size": "mr.FixedSizeMemoryResource(mr.CudaMemoryResource(), 1 << 20)",
     "bins": "bins()",
-    "counted": "mr.StatisticsResourceAdaptor(mr.CudaAsyncMemoryResource(release_threshold=1 << 24))",
     "fallback": "mr.FallbackMemoryResource(mr.CudaAsyncMemoryResource(release_threshold=1 << 24),"
     " mr.CudaMemoryResource())",
     "callback": "callback()",
