@@ -128,7 +128,7 @@ def steps(arguments: argparse.Namespace) -> list[Step]:
     return [
         Step("environment", 60, [python, str(HERE / "environment.py")]),
         test("cupy", 90, HERE / "test_cupy.py", *default),
-        test("torch", 150, HERE / "test_torch.py", *default),
+        test("torch", 240, HERE / "test_torch.py", *default),
         Step("prices", arguments.prices + 60, prices, with_peer=True),
         test("dask", 120, HERE / "test_dask_cluster.py", *default),
         test("suite", 240, TESTS, f"--ignore={HERE}", f"--deselect={ALONE}", *parallel),
