@@ -16,7 +16,8 @@ use rmm_adaptors::{
     ThreadSafeResourceAdaptor,
 };
 use rmm_core::{
-    AnyResource, CudaStream, Device, DevicePtr, Error, Resource, StreamRef, SyncResource,
+    AnyResource, Context, CudaStream, Device, DevicePtr, Error, Introspect as _, Resource,
+    StreamRef, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
@@ -309,4 +310,41 @@ fn a_pool_without_a_context_hands_out_no_pinned_memory() {
 #[test]
 fn nothing_above_a_pool_hands_out_memory_that_sleeps() {
     assert_refused(&ASLEEP, || AnyResource::new(VirtualMemoryResource::new().expect("pages")));
+}
+
+/// What divides the memory of a pool in another device's context ends with either context. Through
+/// functions of the program it cannot be seen.
+#[test]
+fn what_stands_above_a_pool_ends_with_the_pool_s_context() {
+    let mut seen = Vec::new();
+    let seen_through = |way: &&(&str, Make)| !way.0.contains("over functions");
+    for (name, make) in WAYS.iter().filter(seen_through) {
+        for ordinal in [0, 1] {
+            let machine = Machine::builder().devices(2).memory(512 * MIB).build();
+            let _entered = machine.enter();
+            let below = Device::new(0).and_then(Device::make_current).expect("a device");
+            let upstream = AnyResource::new(CudaMemoryResource::new());
+            let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
+            drop(below);
+            let _above = Device::new(1).and_then(Device::make_current).expect("a device");
+            let way = make(&pool);
+            let warm = way.allocate_sync(layout(4096)).expect("there is room");
+            // SAFETY: allocated above with this layout, and not used.
+            unsafe { way.deallocate_sync(warm, layout(4096)) };
+            let current = Context::current().expect("a device");
+            let is_above = way.request_value::<Context>() == Some(current);
+            if ordinal == 1 && !is_above {
+                continue;
+            }
+            reset(ordinal);
+            let _next = Device::new(1).and_then(Device::make_current).expect("a device");
+            match way.allocate_sync(layout(4096)) {
+                Err(error) if error.is_context_lost() => {}
+                answer => seen.push(format!("{name}, device {ordinal}: {answer:?}")),
+            }
+            drop((way, pool));
+            machine.assert_no_violations();
+        }
+    }
+    assert!(seen.is_empty(), "{} were not refused:\n{}", seen.len(), seen.join("\n"));
 }
