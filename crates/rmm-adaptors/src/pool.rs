@@ -18,6 +18,7 @@ mod host_copy;
 mod idle_time;
 mod ladder;
 mod live;
+mod map;
 mod now;
 mod outlook;
 mod policy;
@@ -372,19 +373,10 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     }
 
     /// All blocks of the pool, by segment and address: a map of its memory. O(blocks) in time and
-    /// host memory.
+    /// host memory. Threads that wait for the pool meanwhile are let in, and what they change is in
+    /// the map.
     pub fn blocks(&self) -> Vec<PoolBlock> {
-        let mut state = self.inner.core.lock();
-        self.inner.core.flush_caches(&mut state);
-        let block = |block: heap::Block| PoolBlock {
-            segment: block.segment.index(),
-            segment_base: state.base(block.segment),
-            offset: block.offset,
-            size: block.size,
-            is_live: block.free_in.is_none(),
-            owner: block.free_in.and_then(|list| state.timeline.stream(list)),
-        };
-        state.heap.blocks().map(block).collect()
+        self.inner.core.blocks()
     }
 
     /// The most bytes that the pool may reserve, if a limit was set.

@@ -113,6 +113,8 @@ mod shared_adaptors;
 mod sibling_groups;
 #[path = "suite/siblings.rs"]
 mod siblings;
+#[path = "suite/siblings_unused.rs"]
+mod siblings_unused;
 #[path = "suite/soak.rs"]
 mod soak;
 #[path = "suite/suballocators.rs"]

@@ -31,6 +31,7 @@ mod models;
 mod now;
 mod own;
 mod slot;
+mod slot_set;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 
@@ -50,6 +51,7 @@ pub(super) use classes::{CLASSES, Class};
 use crowd::Crowd;
 pub(super) use large_demand::LargeDemand;
 use slot::{SlotHeader, Wanted};
+use slot_set::SlotSet;
 
 /// First slots, of the thread that comes first on a stream: mostly more than there are streams at
 /// work, so that few streams share one.
@@ -103,6 +105,8 @@ type SpareCaches = Vec<Box<Cache>>;
 pub(super) struct Caches {
     /// A slot that is in use has a cache.
     table: BiasedTable<SlotHeader, Option<Box<Cache>>, SLOTS>,
+    /// The slots in use. Changed with the pool's lock held.
+    used: SlotSet,
     /// Empty caches, kept so that a steady state makes no host allocation.
     spare: Mutex<SpareCaches>,
     /// Caches in slots and spare ones.
@@ -135,6 +139,7 @@ impl Caches {
     pub(super) fn new(policy: CachePolicy, fences: Fences) -> Self {
         Self {
             table: BiasedTable::new(fences, Default::default),
+            used: SlotSet::default(),
             spare: Mutex::default(),
             made: AtomicU64::new(0),
             policy,
@@ -415,6 +420,7 @@ impl Caches {
         let Some(slot) = free.or_else(stolen) else { return };
         let is_slot = |index, _: &SlotHeader| index == slot;
         let next = if is_shared { NextOwner::None } else { NextOwner::Thread(me) };
+        let slot_index = slot;
         revoker.revoke(Some(me), next, is_slot, |header, slot| {
             let cache = slot.get_or_insert_with(|| self.spare_or_new(stream));
             // A thread that has ended leaves its blocks to the next one on the same stream.
@@ -422,6 +428,7 @@ impl Caches {
                 self.flush_cache(header, cache, &mut to);
                 cache.pass_to(stream);
                 header.assign(Some(stream));
+                self.used.insert(slot_index);
             }
             if is_shared {
                 header.share(slot.take());
@@ -470,8 +477,12 @@ impl Caches {
         is_wanted: impl Fn(usize, &SlotHeader) -> bool,
         mut to: impl FnMut(StreamId, u64),
     ) {
-        let is_wanted =
-            |index, header: &SlotHeader| !header.is_unused() && is_wanted(index, header);
+        if self.are_unused() {
+            return;
+        }
+        let is_wanted = |index, header: &SlotHeader| {
+            self.used.contains(index) && !header.is_unused() && is_wanted(index, header)
+        };
         let Some(mut revoker) = self.table.revoker_of_made() else { return };
         revoker.revoke(me, NextOwner::None, is_wanted, |header, cache| {
             header.assign(None);
@@ -483,6 +494,16 @@ impl Caches {
             }
             self.spare().extend(cache.take());
         });
+        for index in self.used.iter() {
+            if revoker.slots()[index].header().is_unused() {
+                self.used.remove(index);
+            }
+        }
+    }
+
+    /// Whether no stream has a cache.
+    pub(super) fn are_unused(&self) -> bool {
+        self.used.are_none()
     }
 
     /// The caches that no slot has. Locked by one revoker at a time.
@@ -546,6 +567,12 @@ impl Caches {
     /// Host bytes of the table and of the caches in it.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
         self.table.bytes() + self.made.load(Ordering::Relaxed) * Cache::bookkeeping_bytes()
+    }
+
+    /// Bytes of all cached blocks. Other threads may change them meanwhile.
+    pub(super) fn bytes(&self) -> u64 {
+        let Some(slots) = self.table.slots().filter(|_| !self.are_unused()) else { return 0 };
+        self.used.iter().map(|slot| slots[slot].header().counters.bytes()).sum()
     }
 
     /// Bytes of all cached blocks, and the counts of all caches so far. Other threads may change

@@ -6,8 +6,9 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
+use std::thread;
 
 use rmm_core::siblings::{Awaited, LimitId, Siblings, may_be_waited_for};
 use rmm_core::{
@@ -42,6 +43,9 @@ impl UpstreamCode {
     }
 }
 
+/// How often a thread yields to others that wait for the lock: longer than one takes to wake up.
+const PATIENCE: usize = 256;
+
 #[derive(Debug)]
 pub(super) struct PoolCore {
     /// Lock order: a cache is a leaf. Take no other lock while inside one.
@@ -49,6 +53,8 @@ pub(super) struct PoolCore {
     /// On its own cache line: the lock word changes on every call that misses the caches, and the
     /// fields beside it are read on every call.
     state: CachePadded<Mutex<PoolState>>,
+    /// Threads that wait for the lock.
+    waiting: AtomicU32,
     /// Signalled when a call to upstream has ended, or runs code of the program.
     pub(super) settled: Condvar,
     pub(super) growth: Growth,
@@ -132,6 +138,7 @@ impl PoolCore {
         Self {
             caches: Caches::new(cached, fences),
             state: CachePadded(Mutex::new(PoolState::new())),
+            waiting: AtomicU32::new(0),
             settled: Condvar::new(),
             growth,
             hard_limit: AtomicU64::new(hard_limit),
@@ -157,7 +164,35 @@ impl PoolCore {
     /// Takes the lock. A poisoned lock is used all the same: the state is whole between its steps,
     /// and an allocator has to go on in `Drop`.
     pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
-        fork::lock(&self.state.0)
+        match self.state.0.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait_for_lock(),
+        }
+    }
+
+    #[cold]
+    fn wait_for_lock(&self) -> MutexGuard<'_, PoolState> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let state = fork::lock(&self.state.0);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// Whether another thread waits for the lock.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives threads that wait for the lock the time to take it, in the middle of long work. The
+    /// caller has released it: a mutex alone would mostly go to the caller again.
+    pub(super) fn let_others_in(&self) {
+        for _ in 0..PATIENCE {
+            if !self.is_waited_for() {
+                break;
+            }
+            thread::yield_now();
+        }
     }
 
     /// The pool grows up to here.

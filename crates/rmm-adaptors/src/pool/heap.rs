@@ -22,6 +22,7 @@
 mod absorbed;
 mod bins;
 mod coalesce;
+mod cursor;
 mod extend;
 mod few;
 mod free_list;
@@ -40,7 +41,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use absorbed::Absorbed;
+#[cfg(test)]
+use absorbed::TAKEN_IN;
 pub(super) use bins::GRANULE;
+pub(super) use cursor::BlockCursor;
 pub(super) use extend::PendingExtent;
 use lists::Lists;
 pub(super) use nodes::{ListId, NodeId, Point, SegmentId};
@@ -120,9 +124,6 @@ impl Node {
 /// Upper bound on the bins that a search of another stream's list examines, since not every block
 /// in them is usable.
 const FOREIGN_BINS: usize = 8;
-
-/// Upper bound on the bytes of an idle block that becomes part of a smaller one that was freed.
-const TAKEN_IN: u64 = 16 << 20;
 
 impl Heap {
     pub(super) fn new() -> Self {
@@ -386,6 +387,7 @@ impl Heap {
 
     /// Adds a detached block to a list. None of its neighbours may be in that list.
     fn enlist(&mut self, id: NodeId, list: ListId, point: Point) {
+        self.nodes.note_change();
         self.nodes.get_mut(id).state = NodeState::Free(list, point);
         self.lists.insert(list, &mut self.nodes, id);
         self.runs.join(&self.nodes, id);
@@ -403,6 +405,7 @@ impl Heap {
 
     /// Takes a free block out of its list. The caller sets its new state.
     fn unlink(&mut self, id: NodeId, list: ListId) {
+        self.nodes.note_change();
         self.runs.part(&self.nodes, id);
         self.lists[list.index()].remove(&mut self.nodes, id);
     }
@@ -477,21 +480,6 @@ impl Heap {
         self.nodes.get_mut(kept).state = NodeState::Free(list, point);
         self.runs.join(&self.nodes, kept);
         self.enlarge_if_alone(kept)
-    }
-
-    /// Moves small idle neighbours of a detached block to the list of the only stream, where they
-    /// coalesce with it: no other stream could have used them. A large one stays idle: it would
-    /// wait for the stream's work as a whole, and the driver could not have it.
-    #[inline]
-    fn take_in_idle_neighbours(&mut self, id: NodeId, list: ListId, point: Point) {
-        let Node { before, after, size, .. } = *self.nodes.get(id);
-        for neighbour in before.into_iter().chain(after) {
-            let node = self.nodes.get(neighbour);
-            let is_idle = matches!(node.state, NodeState::Free(ListId::ANY_STREAM, _));
-            if is_idle && node.size <= size.max(TAKEN_IN) {
-                self.absorb(neighbour, list, point);
-            }
-        }
     }
 
     /// Merges a block with the one after it; both are detached.
@@ -569,13 +557,8 @@ impl Heap {
         Block { segment, offset, size, free_in }
     }
 
-    /// All blocks, by segment and offset, without what is coming.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
-        self.segments
-            .iter()
-            .flatten()
-            .flat_map(|segment| self.blocks_from(segment.first))
-            .filter(|&id| matches!(self.nodes.get(id).state, NodeState::Live | NodeState::Free(..)))
-            .map(|id| self.block(id))
+    /// Counts the changes of blocks and lists.
+    pub(super) fn changes(&self) -> u64 {
+        self.nodes.changes()
     }
 }

@@ -179,16 +179,23 @@ impl<'l, 'p> Ladder<'l, 'p> {
         let core = self.session.core;
         core.flush_caches(self.session);
         self.take_free()
-            .or_else(|| self.poll())
-            .or_else(|| self.coalesce())
-            .or_else(|| self.grow_to_soft_limit())
-            .or_else(|| self.wait_on_stream())
-            .or_else(|| self.grow_to_hard_limit())
-            .or_else(|| self.return_idle())
-            .or_else(|| self.ask_for_idle())
-            .or_else(|| self.wait_on_host())
-            .or_else(|| self.return_idle_and_grow())
-            .or_else(|| self.ask_to_wait())
+            .or_else(|| self.after_pause(Self::poll))
+            .or_else(|| self.after_pause(Self::coalesce))
+            .or_else(|| self.after_pause(Self::grow_to_soft_limit))
+            .or_else(|| self.after_pause(Self::wait_on_stream))
+            .or_else(|| self.after_pause(Self::grow_to_hard_limit))
+            .or_else(|| self.after_pause(Self::return_idle))
+            .or_else(|| self.after_pause(Self::ask_for_idle))
+            .or_else(|| self.after_pause(Self::wait_on_host))
+            .or_else(|| self.after_pause(Self::return_idle_and_grow))
+            .or_else(|| self.after_pause(Self::ask_to_wait))
+    }
+
+    /// Takes a step, before which threads that wait for the lock have it: with many blocks each
+    /// takes long.
+    fn after_pause(&mut self, step: impl FnOnce(&mut Self) -> Option<NodeId>) -> Option<NodeId> {
+        self.session.pause();
+        step(self)
     }
 
     /// Step 1. Takes a block of the stream's own free list, else an idle block, else a block of

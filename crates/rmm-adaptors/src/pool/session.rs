@@ -90,6 +90,16 @@ impl<'p> Session<'p> {
         outcome
     }
 
+    /// Lets threads have the lock that wait for it, in the middle of long work. What was found out
+    /// about the state may be out of date then.
+    pub(super) fn pause(&mut self) {
+        if self.core.is_waited_for() {
+            let core = self.core;
+            let paused = self.unlocked(|| core.let_others_in());
+            paused.unwrap_or_else(|panic| resume_unwind(panic));
+        }
+    }
+
     fn come_back(&mut self) {
         self.away -= 1;
         if self.away == 0 && !self.phase.is_awake() {

@@ -115,6 +115,9 @@ impl PoolCore {
     /// Returns idle upstream blocks until no more than `keep` bytes are reserved. Returns the
     /// bytes.
     pub(super) fn trim(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+        if self.lock().is_trimmed(&self.caches) {
+            return 0;
+        }
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
         let mut session = Session::new(self);
@@ -134,6 +137,7 @@ impl PoolCore {
         session.sweep_all();
         let bytes = session.return_beyond(upstream, keep);
         session.shrink();
+        session.note_trimmed();
         bytes
     }
 

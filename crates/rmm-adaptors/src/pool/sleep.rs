@@ -187,7 +187,11 @@ impl<'s, 'p> Change<'s, 'p> {
     }
 
     /// Waits for the device, and finds out what has to be suspended and copied.
-    fn prepare(&mut self, waits: bool) -> Result<(Pieces, Vec<(u64, u64)>), Error> {
+    fn prepare(
+        &mut self,
+        waits: bool,
+        contents: Contents,
+    ) -> Result<(Pieces, Vec<(u64, u64)>), Error> {
         let core = self.session.core;
         let session = &mut *self.session;
         core.flush_caches(session);
@@ -207,7 +211,8 @@ impl<'s, 'p> Change<'s, 'p> {
         session.try_wait_for_device()?;
         let pieces = session.heap.pieces().map(|piece| session.upstream_block(piece));
         let pieces = pieces.map(|block| (block.base, block.layout)).collect();
-        Ok((pieces, session.live_ranges()))
+        let is_kept = contents == Contents::ToHost;
+        Ok((pieces, if is_kept { session.live_ranges() } else { Vec::new() }))
     }
 }
 
@@ -248,7 +253,7 @@ impl PoolCore {
         let _relaxed = RelaxedCapture::enter();
         let mut session = Session::new(self);
         let mut change = Change::begin(&mut session)?;
-        let (pieces, live) = change.prepare(options.waits)?;
+        let (pieces, live) = change.prepare(options.waits, options.contents)?;
         let mut contents = None;
         let suspended = change.session.unlocked(|| {
             self.annotate_sleep(&pieces, true);
@@ -329,7 +334,10 @@ impl PoolCore {
         let _context = self.context.enter()?;
         let _relaxed = RelaxedCapture::enter();
         let (mut asleep, live) = match std::mem::replace(&mut session.phase, Phase::Changing) {
-            Phase::Asleep(asleep) => (asleep, session.live_ranges()),
+            Phase::Asleep(asleep) => {
+                let is_kept = asleep.contents.is_some();
+                (asleep, if is_kept { session.live_ranges() } else { Vec::new() })
+            }
             other => {
                 session.phase = other;
                 let why = "another thread is putting it to sleep or waking it";

@@ -115,6 +115,9 @@ pub(super) struct PoolState {
     pub(super) returning: u32,
     /// Calls to upstream that have ended so far.
     pub(super) settled: u64,
+    /// The heap as it was when all that was freed had become idle, and no idle upstream block was
+    /// left: its operations, and its live and reserved bytes.
+    trimmed: Option<(u64, u64, u64)>,
     /// Sessions that have released the lock and will take it again.
     pub(super) away: u32,
     /// Those of them that run code of the program, for which no thread waits.
@@ -148,6 +151,7 @@ impl PoolState {
             pending: 0,
             returning: 0,
             settled: 0,
+            trimmed: None,
             away: 0,
             in_program: 0,
             phase: Phase::Awake,
@@ -470,6 +474,26 @@ impl PoolState {
             ReleaseTrigger { freed: 0, since: self.operations(), peak: self.heap.live() };
         let used = self.idle_time.as_mut().and_then(|idle| idle.end_span(self.heap.live()));
         keep.min(used.unwrap_or(u64::MAX))
+    }
+
+    fn trim_state(&self) -> (u64, u64, u64) {
+        (self.operations(), self.heap.live(), self.heap.reserved())
+    }
+
+    /// Notes whether there is nothing more to trim until something is freed.
+    pub(super) fn note_trimmed(&mut self) {
+        let is_done = self.heap.occupied().next().is_none() && self.heap.unused_pieces().is_empty();
+        self.trimmed = is_done.then(|| self.trim_state());
+    }
+
+    /// Whether nothing was freed since a trim that left nothing to return. Not of a pool that
+    /// sleeps.
+    pub(super) fn is_trimmed(&self, caches: &Caches) -> bool {
+        self.trimmed == Some(self.trim_state())
+            && self.phase.is_awake()
+            && caches.are_unused()
+            && self.transfer.bytes() == 0
+            && self.heap.occupied().next().is_none()
     }
 
     /// Frees the slots of all streams that may be gone and hold nothing here.

@@ -14,6 +14,9 @@ use super::state::PoolState;
 impl PoolCore {
     /// As [`trim`](Self::trim), after a wait for pending frees.
     pub(super) fn trim_blocking(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+        if self.lock().is_trimmed(&self.caches) {
+            return 0;
+        }
         self.wait_for_pending_frees();
         self.trim(upstream, keep)
     }
@@ -36,13 +39,14 @@ impl PoolCore {
     /// but for what the driver has refused to return.
     pub(super) fn bytes_held(&self) -> PoolUsage {
         let state = self.lock();
-        let statistics = state.statistics(&self.caches);
+        let reserved = state.heap.reserved();
         if self.is_asleep(&state) {
-            let held = statistics.reserved_bytes.saturating_sub(statistics.asleep_bytes);
+            let held = reserved.saturating_sub(state.phase.asleep_bytes());
             return PoolUsage::new(held, held - state.phase.left_bytes());
         }
-        PoolUsage::new(statistics.reserved_bytes, statistics.live_bytes)
-            .with_largest_free(statistics.largest_free_bytes)
+        let cached = self.caches.bytes() + state.transfer.bytes();
+        PoolUsage::new(reserved, state.heap.live().saturating_sub(cached))
+            .with_largest_free(state.heap.largest_free())
     }
 }
 

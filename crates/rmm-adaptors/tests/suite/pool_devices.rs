@@ -58,18 +58,32 @@ const SUBALLOCATORS: usize = 6;
 /// Suballocators of the current device.
 fn suballocators() -> [(&'static str, AnyResource); SUBALLOCATORS] {
     let upstream = CudaMemoryResource::new;
-    let pool = || PoolMemoryResource::builder(upstream()).maximum_size(mib(8)).build().unwrap();
+    let pool = || {
+        PoolMemoryResource::builder(upstream())
+            .maximum_size(mib(8))
+            .build()
+            .expect("there is memory")
+    };
     let blocks = |bytes| {
         let builder = FixedSizeMemoryResource::builder(upstream()).block_size(bytes).blocks(2);
-        builder.build().unwrap()
+        builder.build().expect("there is memory")
     };
-    let bins = BinningMemoryResource::builder_of(pool()).bin_of(4096, blocks(4096)).unwrap();
-    let arena = ArenaMemoryResource::builder(upstream()).arena_size(mib(8)).build().unwrap();
+    let bins = BinningMemoryResource::builder_of(pool())
+        .bin_of(4096, blocks(4096))
+        .expect("there is memory");
+    let arena = ArenaMemoryResource::builder(upstream())
+        .arena_size(mib(8))
+        .build()
+        .expect("there is memory");
     let compact = PoolMemoryResource::builder(upstream()).preset(PoolPreset::Compact);
-    let reserved = FallbackMemoryResource::new(pool().reserve(mib(3)).unwrap(), pool());
+    let reserved =
+        FallbackMemoryResource::new(pool().reserve(mib(3)).expect("there is memory"), pool());
     [
         ("pool", AnyResource::new(pool())),
-        ("compact pool", AnyResource::new(compact.maximum_size(mib(8)).build().unwrap())),
+        (
+            "compact pool",
+            AnyResource::new(compact.maximum_size(mib(8)).build().expect("there is memory")),
+        ),
         ("fixed size", AnyResource::new(blocks(mib(2)))),
         ("binning", AnyResource::new(bins.build())),
         ("arena", AnyResource::new(arena)),

@@ -20,7 +20,10 @@
 use std::collections::BTreeMap;
 
 use super::Heap;
-use super::nodes::{ListId, Node, NodeId, SegmentId};
+use super::nodes::{ListId, Node, NodeId, NodeState, Point, SegmentId};
+
+/// Upper bound on the bytes of an idle block that becomes part of a smaller one that was freed.
+pub(super) const TAKEN_IN: u64 = 16 << 20;
 
 /// Idle ranges, by segment and offset, and where each ends.
 #[derive(Debug, Default)]
@@ -74,8 +77,23 @@ impl Absorbed {
 }
 
 impl Heap {
+    /// Moves small idle neighbours of a detached block to the list of the only stream, where they
+    /// coalesce with it: no other stream could have used them. A large one stays idle: it would
+    /// wait for the stream's work as a whole, and the driver could not have it.
+    #[inline]
+    pub(super) fn take_in_idle_neighbours(&mut self, id: NodeId, list: ListId, point: Point) {
+        let Node { before, after, size, .. } = *self.nodes.get(id);
+        for neighbour in before.into_iter().chain(after) {
+            let node = self.nodes.get(neighbour);
+            let is_idle = matches!({ node.state }, NodeState::Free(ListId::ANY_STREAM, _));
+            if is_idle && node.size <= size.max(TAKEN_IN) {
+                self.absorb(neighbour, list, point);
+            }
+        }
+    }
+
     /// Moves an idle block to a stream's list, where it coalesces, and notes that it is idle.
-    pub(super) fn absorb(&mut self, id: NodeId, list: ListId, point: u64) {
+    fn absorb(&mut self, id: NodeId, list: ListId, point: u64) {
         self.delist(id);
         let node = self.nodes.get_mut(id);
         node.holds_idle = true;

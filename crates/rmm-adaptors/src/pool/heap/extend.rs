@@ -344,6 +344,7 @@ impl Heap {
             let rest = self.split(extent.node, size);
             self.insert_coalesced(rest, into, point);
         }
+        self.nodes.note_change();
         self.nodes.get_mut(extent.node).holds_idle = false;
         self.nodes.get_mut(extent.node).state = NodeState::Live;
         self.live += self.nodes.get(extent.node).size;

@@ -99,6 +99,8 @@ pub(super) struct Nodes {
     further: Vec<Vec<Node>>,
     /// The first unused record; each links to the next.
     unused: Option<NodeId>,
+    /// See [`changes`](Self::changes).
+    changes: u64,
 }
 
 /// Records that move when their number grows: few enough for a short call, and all that most
@@ -114,6 +116,7 @@ const LEAST_GROWTH: usize = 256;
 impl Nodes {
     #[inline]
     pub(super) fn insert(&mut self, node: Node) -> NodeId {
+        self.note_change();
         let Some(id) = self.unused else { return self.insert_new(node) };
         let unused = self.get_mut(id);
         let next = unused.next;
@@ -150,10 +153,21 @@ impl Nodes {
     }
 
     pub(super) fn remove(&mut self, id: NodeId) {
+        self.note_change();
         let next = self.unused.replace(id);
         let node = self.get_mut(id);
         node.state = NodeState::Unused;
         node.next = next;
+    }
+
+    /// Counts what changes which blocks there are, or which list one is in.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    #[inline]
+    pub(super) fn note_change(&mut self) {
+        self.changes += 1;
     }
 
     /// How many records there are, used or not.
