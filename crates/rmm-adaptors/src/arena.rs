@@ -86,12 +86,14 @@ pub use statistics::ArenaStatistics;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(64 <<
-/// 20).build()?; let (stream, other) = (CudaStream::new()?, CudaStream::new()?); let layout =
-/// Layout::from_size_align(1000, 256)?; let first = arena.allocate(&stream, layout)?; let second =
-/// arena.allocate(&stream, layout)?; assert_eq!(second.0 - first.0, 1024); // in one superblock let
-/// elsewhere = arena.allocate(&other, layout)?; assert!(elsewhere.0.abs_diff(first.0) >= 1 << 20);
-/// // in another stream's
+/// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(64 << 20).build()?;
+/// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let first = arena.allocate(&stream, layout)?;
+/// let second = arena.allocate(&stream, layout)?;
+/// assert_eq!(second.0 - first.0, 1024); // in one superblock
+/// let elsewhere = arena.allocate(&other, layout)?;
+/// assert!(elsewhere.0.abs_diff(first.0) >= 1 << 20); // in another stream's
 /// # for (stream, pointer) in [(&stream, first), (&stream, second), (&other, elsewhere)] {
 /// #     // SAFETY: allocated above with this layout on this stream.
 /// #     unsafe { arena.deallocate(stream, pointer, layout) };
@@ -150,10 +152,10 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     ///
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
-    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 <<
-    /// 20).build()?; let report = arena.report(); assert_eq!((report.largest_free,
-    /// report.superblocks()), (4 << 20, 0)); assert!(report.to_string().ends_with("fragmentation:
-    /// 0.0 %"));
+    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
+    /// let report = arena.report();
+    /// assert_eq!((report.largest_free, report.superblocks()), (4 << 20, 0));
+    /// assert!(report.to_string().ends_with("fragmentation: 0.0 %"));
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     #[doc(alias = "dump_memory_log")]
@@ -174,8 +176,8 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     ///
     /// # let machine = rmm_sim::Machine::new();
     /// # let _entered = machine.enter();
-    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 <<
-    /// 20).build()?; assert_eq!((arena.trim(0), arena.arena_size()), (4 << 20, 0));
+    /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
+    /// assert_eq!((arena.trim(0), arena.arena_size()), (4 << 20, 0));
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     #[doc(alias = "defragment")]

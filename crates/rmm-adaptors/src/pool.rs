@@ -152,12 +152,14 @@ pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
-/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 <<
-/// 20).build()?; let stream = CudaStream::new()?; let layout = Layout::from_size_align(1000, 256)?;
-/// let first = pool.allocate(&stream, layout)?; // SAFETY: allocated above with this layout; its
-/// only stream is the one it is freed on. unsafe { pool.deallocate(&stream, first, layout) }; let
-/// second = pool.allocate(&stream, layout)?; assert_eq!(first, second); // immediately: stream
-/// order separates the two uses
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
+/// let stream = CudaStream::new()?;
+/// let layout = Layout::from_size_align(1000, 256)?;
+/// let first = pool.allocate(&stream, layout)?;
+/// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+/// unsafe { pool.deallocate(&stream, first, layout) };
+/// let second = pool.allocate(&stream, layout)?;
+/// assert_eq!(first, second); // immediately: stream order separates the two uses
 /// # // SAFETY: as above.
 /// # unsafe { pool.deallocate(&stream, second, layout) };
 /// assert_eq!(pool.statistics().upstream_allocations, 1);
