@@ -4,8 +4,8 @@ fn main() {
     let target = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
     if target == "linux" {
         // The soname carries the major version of the ABI; cargo also passes it to libraries that
-        // depend on this one. The library stays loaded after `dlclose`: thread-local destructors and
-        // exit handlers point into it.
+        // depend on this one. The library stays loaded after `dlclose`: thread-local destructors
+        // and exit handlers point into it.
         if std::env::var_os("CARGO_FEATURE_SONAME").is_some() {
             println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,librmm_rs.so.1");
         }

@@ -142,7 +142,7 @@ pub unsafe extern "C" fn rmm_rs_tracking_new(
         // SAFETY: the crate's contract.
         let upstream = unsafe { borrow(upstream) }?;
         let builder = TrackingResourceAdaptor::builder(upstream.any.clone());
-        let tracked = builder.capture_stacks(capture_stacks).on_finding(tell);
+        let tracked = builder.capture_stacks(capture_stacks).on_finding(write_finding);
         Ok(upstream.below(AnyResource::new(tracked)).that_reports())
     };
     // SAFETY: the crate's contract.
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn rmm_rs_tracking_new(
 }
 
 /// Writes a finding to the standard error stream, as RMM does to its log; a wrong free also fails.
-fn tell(finding: &TrackingFinding<'_>) {
+fn write_finding(finding: &TrackingFinding<'_>) {
     // There is no one to report a failed write to.
     let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
     if !matches!(finding, TrackingFinding::Leak(_)) {

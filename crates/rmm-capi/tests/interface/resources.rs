@@ -217,6 +217,7 @@ fn wrong_frees_fail_where_the_program_asks_for_checks() {
                     &size.to_string(),
                     &wrong.to_string(),
                     "allocated at ",
+                    "common.rs",
                     "freed at ",
                 ] {
                     assert!(text.contains(part), "{name}: {text}");
