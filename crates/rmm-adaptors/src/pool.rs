@@ -4,6 +4,7 @@ mod allocate;
 mod asleep;
 mod builder;
 mod caches;
+mod checks;
 mod clear;
 mod close;
 mod core;

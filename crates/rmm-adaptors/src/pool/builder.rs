@@ -2,7 +2,6 @@
 
 use std::alloc::Layout;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use rmm_resources::Budget;
 
 use super::PoolMemoryResource;
 use super::caches::CachePolicy;
+use super::checks::{Report, checks};
 use super::core::{PoolCore, Settings, UpstreamCode};
 use super::extents::granularity;
 use super::growth::Growth;
@@ -22,27 +22,6 @@ use super::idle_time::{Clock, IdleTime, ManualClock};
 use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 use crate::TrackingFinding;
 use crate::sync::fence::Fences;
-use crate::tracking::{OnFinding, Tracking};
-
-/// What is called with each wrong free.
-#[derive(Clone)]
-struct Report(Arc<dyn Fn(&TrackingFinding<'_>) + Send + Sync>);
-
-impl fmt::Debug for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Report").finish_non_exhaustive()
-    }
-}
-
-/// The table of checks, if frees are checked.
-fn checks(is_on: bool, report: Option<Report>) -> Option<Arc<Tracking>> {
-    let captures = report.is_some();
-    let on_finding: OnFinding = match report {
-        Some(Report(report)) => Box::new(move |finding| report(finding)),
-        None => Box::new(|_| ()),
-    };
-    (is_on || captures).then(|| Arc::new(Tracking::new(captures, false, on_finding)))
-}
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
 ///
@@ -178,8 +157,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// second free, a free inside a block or of another pool's block) changes nothing and is
     /// counted in [`unknown_frees`](super::PoolStatistics::unknown_frees); one with another size or
     /// alignment frees the block with those of its allocation, and is counted in
-    /// [`wrong_frees`](super::PoolStatistics::wrong_frees). Without it such frees are undefined: a
-    /// block of up to 1 MiB that is freed twice may be allocated twice.
+    /// [`wrong_frees`](super::PoolStatistics::wrong_frees). Without it all of these are undefined.
     pub fn check_frees(mut self, check: bool) -> Self {
         self.check_frees = check;
         self
@@ -215,7 +193,7 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
         mut self,
         report: impl Fn(&TrackingFinding<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.on_wrong_free = Some(Report(Arc::new(report)));
+        self.on_wrong_free = Some(Report::new(report));
         self
     }
 
