@@ -240,9 +240,9 @@ mod tests {
 
     #[test]
     fn pieces_hold_whole_blocks() {
-        let blocks = growth(GrowthPolicy::FixedStep(3000), Some(1000));
-        assert_eq!(blocks.chunk_size(0, 1000, u64::MAX), Some(3000));
-        assert_eq!(blocks.chunk_size(3000, 1000, 5999), Some(2000));
+        let blocks = growth(GrowthPolicy::FixedStep(3072), Some(1024));
+        assert_eq!(blocks.chunk_size(0, 1024, u64::MAX), Some(3072));
+        assert_eq!(blocks.chunk_size(3072, 1024, 6143), Some(2048));
     }
 
     #[test]
