@@ -107,6 +107,9 @@ static int call(int wanted) {
     DONE(rmm_rs_resource_name(resource));
     DONE(rmm_rs_resource_properties(resource));
     REFUSED(rmm_rs_resource_upstream(resource, &made));
+    REFUSED(rmm_rs_pool_set_maximum_size(resource, 1 << 20));
+    REFUSED(rmm_rs_limiting_set_limit(resource, 1 << 20));
+    REFUSED(rmm_rs_resource_limit_id(resource, &number));
     DONE(rmm_rs_resource_describe(resource, text, sizeof text));
     REFUSED(rmm_rs_resource_trim(resource, 0, &number));
     REFUSED(rmm_rs_resource_trim_blocking(resource, 0, &number));
