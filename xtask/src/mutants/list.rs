@@ -399,8 +399,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "full-upstream-asked-in-turns-for-ever",
         file: LADDER,
-        original: "if error.is_some() || !fits_but_for_others {",
-        replacement: "if !fits_but_for_others {",
+        original: "error.is_none() && fits_but_for_others && session.others_call()",
+        replacement: "fits_but_for_others && session.others_call()",
         breaks: "requests for the same room keep each other asking a full upstream",
     },
     Mutant {

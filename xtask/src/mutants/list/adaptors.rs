@@ -32,8 +32,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limit-not-reached",
         file: LIMITING,
-        original: "filter(|&sum| sum <= self.most)",
-        replacement: "filter(|&sum| sum < self.most)",
+        original: "filter(|&sum| sum <= self.most())",
+        replacement: "filter(|&sum| sum < self.most())",
         breaks: "the last bytes of a limit are refused",
     },
     Mutant {
@@ -67,15 +67,15 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tracking-frees-as-told",
         file: TRACKING,
-        original: "                    allocated = known;\n",
-        replacement: "",
+        original: "self.check_free(pointer, layout).unwrap_or(layout)",
+        replacement: "self.check_free(pointer, layout).map_or(layout, |_| layout)",
         breaks: "a free with the wrong size reaches upstream with that size",
     },
     Mutant {
         name: "tracking-forgets-after-the-free",
         file: TRACKING,
-        original: "                FreeCheck::Matches => {}\n",
-        replacement: "                FreeCheck::Matches => {\n                    self.insert(pointer, layout);\n                    // SAFETY: none: a mutant.\n                    unsafe { upstream.deallocate(pointer, layout) };\n                    self.remove(pointer, layout);\n                    return;\n                }\n",
+        original: "self.check_free(pointer, layout).unwrap_or(layout);\n",
+        replacement: "self.check_free(pointer, layout).unwrap_or(layout);\n            if allocated == layout {\n                self.insert(pointer, layout);\n                // SAFETY: none: a mutant.\n                unsafe { upstream.deallocate(pointer, layout) };\n                self.check_free(pointer, layout);\n                return;\n            }\n",
         breaks: "an address that another thread gets in between is taken for tracked",
     },
     Mutant {
@@ -165,15 +165,15 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "thread-safe-frees-anyway",
         file: THREAD_SAFE,
-        original: "self.0.with(|()| unsafe { upstream.deallocate(pointer, layout) });",
-        replacement: "unsafe { upstream.deallocate(pointer, layout) };",
+        original: "in_program(|| self.0.with(|()| free()));",
+        replacement: "in_program(free);",
         breaks: "a free is in upstream together with another call",
     },
     Mutant {
         name: "thread-safe-allocates-anyway",
         file: THREAD_SAFE,
-        original: "self.0.with(|()| upstream.allocate(layout))",
-        replacement: "upstream.allocate(layout)",
+        original: "|| self.0.with(|()| allocate()))",
+        replacement: "|| allocate())",
         breaks: "an allocation is in upstream together with another call",
     },
     Mutant {
@@ -200,15 +200,15 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "fallback-block-not-noted",
         file: FALLBACK,
-        original: "        self.pointers.lock().unwrap_or_else(PoisonError::into_inner).insert(pointer);\n",
+        original: "        fork::lock(&self.pointers).insert(pointer);\n",
         replacement: "",
         breaks: "a block of the second resource is freed to the first",
     },
     Mutant {
         name: "fallback-block-remembered",
         file: FALLBACK,
-        original: "lock().unwrap_or_else(PoisonError::into_inner).remove(&pointer);",
-        replacement: "lock().unwrap_or_else(PoisonError::into_inner).contains(&pointer);",
+        original: "fork::lock(&self.pointers).remove(&pointer);",
+        replacement: "fork::lock(&self.pointers).contains(&pointer);",
         breaks: "a block of the first resource, where one of the second was, is freed to the second",
     },
     Mutant {
@@ -263,8 +263,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "log-header-late",
         file: SINKS,
-        original: "            sink.flush()?;\n        }\n        let state",
-        replacement: "        }\n        let state",
+        original: "            sink.flush()?;\n        }\n        fork::watch",
+        replacement: "        }\n        fork::watch",
         breaks: "a log without lines has no header",
     },
     Mutant {
@@ -326,7 +326,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "now-checked-free-unchecked",
         file: POOL_NOW,
-        original: "if self.checks_frees\n            || self",
+        original: "if self.checks.is_some()\n            || self",
         replacement: "if self",
         breaks: "a pool that checks frees does not check those that do not wait",
     },

@@ -41,8 +41,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "capi-kept-policy-ignored",
         file: STREAMS,
-        original: "if resource.keeps_streams() {",
-        replacement: "if false && resource.keeps_streams() {",
+        original: "|| resource.keeps_streams()",
+        replacement: "|| false && resource.keeps_streams()",
         breaks: "a resource that keeps streams asks the driver at each call",
     },
     Mutant {

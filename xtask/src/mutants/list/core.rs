@@ -10,6 +10,7 @@ const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
 const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
 const ERASED: &str = "crates/rmm-core/src/erased/compare.rs";
 const INTROSPECT: &str = "crates/rmm-core/src/resource/introspect.rs";
+const PROCESS: &str = "crates/rmm-sys/src/process.rs";
 const REQUEST: &str = "crates/rmm-core/src/resource/request.rs";
 const VIEW: &str = "crates/rmm-core/src/resource_view.rs";
 
@@ -90,5 +91,12 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "let is_last = guards == 1;",
         replacement: "let is_last = guards == 0;",
         breaks: "the thread's mode stays relaxed after the last guard",
+    },
+    Mutant {
+        name: "fork-not-noticed",
+        file: PROCESS,
+        original: "STATE.fetch_or(CHILD, Ordering::Relaxed);",
+        replacement: "STATE.fetch_or(CHILD & EXITING, Ordering::Relaxed);",
+        breaks: "the child of a fork uses its parent's driver",
     },
 ];

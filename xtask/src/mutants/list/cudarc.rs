@@ -118,8 +118,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "preload-unknown-address-is-freed",
         file: ALLOCATIONS,
-        original: "let Some((_, (number, bytes))) = LIVE.remove(&pointer) else { return Served::No };",
-        replacement: "let Some((_, (number, bytes))) = LIVE.remove(&pointer) else {\n        return Served::Yes(CuResult::SUCCESS);\n    };",
+        original: "let Some((_, block)) = LIVE.remove(&pointer) else { return Served::No };",
+        replacement: "let Some((_, block)) = LIVE.remove(&pointer) else {\n        return Served::Yes(CuResult::SUCCESS);\n    };",
         breaks: "an address of the driver's is not freed, and a wrong one is no error",
     },
     Mutant {
@@ -132,8 +132,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "preload-program-is-not-served",
         file: ALLOCATIONS,
-        original: "LIVE.insert(pointer, (device.number, bytes));\n            report",
-        replacement: "report",
+        original: "LIVE.insert(pointer, block);\n            report",
+        replacement: "let _unknown = block;\n            report",
         breaks: "an address of ours is given to the driver to free",
     },
     Mutant {

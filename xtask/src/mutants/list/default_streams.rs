@@ -176,8 +176,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "raw-handles-are-not-identified",
         file: CORE,
-        original: "!stream.id().needs_identification() || self.streams_outlive",
-        replacement: "self.streams_outlive || stream.id().get() > 0",
+        original: "stream.id().get() & self.unclear_ids == 0",
+        replacement: "stream.id().get() & self.unclear_ids & StreamId::OF_DEFAULT == 0",
         breaks: "a stream that reuses a handle gets memory that work of the former one uses",
     },
     Mutant {

@@ -107,8 +107,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a-refused-step-is-halved",
         file: GROW,
-        original: "Err(_) if bytes > request.size => bytes = request.size,",
-        replacement: "Err(_) if bytes > request.size => {\n                    bytes = request.size.max(bytes / 2 / 256 * 256);\n                }",
+        original: "Err(_) if bytes > least => bytes = least,",
+        replacement: "Err(_) if bytes > least => {\n                    bytes = least.max(core.growth.whole_pages(bytes / 2 / 256 * 256));\n                }",
         breaks: "after a refusal the pool takes more than the need, and leaves nothing for the next request",
     },
     Mutant {

@@ -2,6 +2,7 @@
 
 use crate::mutants::mutant::Mutant;
 
+const ABSORBED: &str = "crates/rmm-adaptors/src/pool/heap/absorbed.rs";
 const HEAP: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 const EXTEND: &str = "crates/rmm-adaptors/src/pool/heap/extend.rs";
 const WINDOW: &str = "crates/rmm-adaptors/src/pool/heap/window.rs";
@@ -29,14 +30,14 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "idle-memory-beside-a-freed-block-stays-apart",
-        file: HEAP,
+        file: ABSORBED,
         original: "if is_idle && node.size <= size.max(TAKEN_IN) {",
         replacement: "if false {",
         breaks: "what the only stream frees does not coalesce with idle memory",
     },
     Mutant {
         name: "all-idle-memory-waits-for-a-freed-block",
-        file: HEAP,
+        file: ABSORBED,
         original: "if is_idle && node.size <= size.max(TAKEN_IN) {",
         replacement: "if is_idle {",
         breaks: "a small free makes much idle memory wait for the stream's work",

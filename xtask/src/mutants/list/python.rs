@@ -5,27 +5,19 @@ use crate::mutants::mutant::Mutant;
 const BINS: &str = "crates/rmm-py/src/bins.rs";
 const BUFFER: &str = "crates/rmm-py/src/buffer.rs";
 const CALLBACKS: &str = "crates/rmm-py/src/callbacks.rs";
-const FORK: &str = "crates/rmm-py/src/fork.rs";
 const KEPT: &str = "crates/rmm-py/src/kept.rs";
 const MODULE: &str = "crates/rmm-py/src/lib.rs";
+const PLACE: &str = "crates/rmm-py/src/place.rs";
 const POOL: &str = "crates/rmm-py/src/pool.rs";
 const PRESSURE: &str = "crates/rmm-py/src/pressure.rs";
 const REGISTRY: &str = "crates/rmm-py/src/registry.rs";
 const REMEDY: &str = "crates/rmm-py/src/remedy.rs";
 const RESERVATION: &str = "crates/rmm-py/src/reservation.rs";
-const STREAM: &str = "crates/rmm-py/src/stream.rs";
 
 /// The package whose tests need an interpreter.
 pub(in crate::mutants) const PACKAGE: &str = "rmm-py";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "python-fork-not-noticed",
-        file: FORK,
-        original: "FORKED.store(true, Ordering::Relaxed);",
-        replacement: "FORKED.store(false, Ordering::Relaxed);",
-        breaks: "the child of a fork uses its parent's driver",
-    },
     Mutant {
         name: "python-dropped-with-the-lock",
         file: KEPT,
@@ -35,16 +27,16 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "python-waits-with-the-lock",
-        file: STREAM,
-        original: "py.detach(|| self.with(synchronize))",
-        replacement: "self.with(synchronize)",
+        file: PLACE,
+        original: "py.detach(|| self.with(stream::synchronize))",
+        replacement: "self.with(stream::synchronize)",
         breaks: "a host function that needs the interpreter's lock is waited for with it",
     },
     Mutant {
         name: "python-second-interpreter-accepted",
         file: MODULE,
-        original: "Err(first) if first == id => Ok(()),",
-        replacement: "Err(first) if first == id || first >= 0 => Ok(()),",
+        original: "if id == 0 {",
+        replacement: "if id >= 0 {",
         breaks: "two interpreters share classes",
     },
     Mutant {

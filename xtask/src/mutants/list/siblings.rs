@@ -2,23 +2,26 @@
 
 use crate::mutants::mutant::Mutant;
 
-const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
+const AWAITED: &str = "crates/rmm-core/src/siblings/awaited.rs";
+const DRIVER_POOLS: &str = "crates/rmm-core/src/driver_pools.rs";
 const IDLE_TIME: &str = "crates/rmm-adaptors/src/pool/idle_time.rs";
 const LADDER: &str = "crates/rmm-adaptors/src/pool/ladder.rs";
 const LIMITING: &str = "crates/rmm-adaptors/src/limiting.rs";
 const POOL_TRIM: &str = "crates/rmm-adaptors/src/pool/trim.rs";
 const PRESSURE: &str = "crates/rmm-adaptors/src/pool/pressure.rs";
 const REMEDY: &str = "crates/rmm-core/src/remedy.rs";
+const REQUEST: &str = "crates/rmm-core/src/siblings/request.rs";
 const RESERVATION: &str = "crates/rmm-adaptors/src/pool/reservation.rs";
 const SIBLINGS: &str = "crates/rmm-core/src/siblings.rs";
 const TRIM_STACK: &str = "crates/rmm-core/src/resource/trim_stack.rs";
+const TURN: &str = "crates/rmm-core/src/siblings/turn.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limit-asks-everyone",
         file: SIBLINGS,
-        original: "member.id != self.id && limit.is_none_or(|limit| member.draws_on.contains(&limit))",
-        replacement: "member.id != self.id && (limit.is_none() || true)",
+        original: "self.may_ask(member) && member.draws_on.contains(&limit)",
+        replacement: "self.may_ask(member) && (member.draws_on.contains(&limit) || true)",
         breaks: "each refusal by a limit empties pools that could not help",
     },
     Mutant {
@@ -30,9 +33,9 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "siblings-return-all-at-once",
-        file: SIBLINGS,
-        original: "give(other, |usage| usage.reserved.saturating_sub(missing))",
-        replacement: "give(other, |_| 0)",
+        file: TURN,
+        original: "other.give(|usage| usage.reserved.saturating_sub(missing))",
+        replacement: "other.give(|_| 0)",
         breaks: "a sibling returns all its idle memory for a request that is short of little",
     },
     Mutant {
@@ -58,9 +61,9 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "driver-pool-trim-waits-during-a-capture",
-        file: DRIVER_POOL,
-        original: "if !is_captured && !CaptureScope::is_announced() {",
-        replacement: "if !is_captured {",
+        file: DRIVER_POOLS,
+        original: "if is_captured || CaptureScope::is_announced() {",
+        replacement: "if is_captured {",
         breaks: "a trim of a driver pool invalidates a capture",
     },
     Mutant {
@@ -73,16 +76,30 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "host-waits-before-siblings",
         file: LADDER,
-        original: ".or_else(|| self.ask_for_idle())",
+        original: ".or_else(|| self.after_pause(Self::ask_for_idle))",
         replacement: "",
         breaks: "the host waits for the device while siblings hold idle memory",
     },
     Mutant {
         name: "limit-asks-no-one",
         file: LIMITING,
-        original: "allocate_with(stream, padded, reserve, || Others::of_limit(self.id))",
-        replacement: "allocate_with(stream, padded, reserve, || Others::of_limit(LimitId::new()))",
+        original: "Some(Others::of_limit(self.id))",
+        replacement: "Some(Others::of_limit(LimitId::new()))",
         breaks: "a limit refuses while pools over it hold idle memory",
+    },
+    Mutant {
+        name: "code-of-the-program-is-waited-for",
+        file: AWAITED,
+        original: "if COUNT.get() == PAUSED.get() { code() } else { switched(COUNT.get(), code) }",
+        replacement: "code()",
+        breaks: "a thread waits for a callback that waits for it",
+    },
+    Mutant {
+        name: "others-are-asked-under-an-adaptor-s-lock",
+        file: REQUEST,
+        original: "let asking = Asking::begin();\n    if !asking.is_outermost() {\n",
+        replacement: "let asking = Asking::begin();\n    if !asking.is_outermost() || true {\n        drop(asking);\n",
+        breaks: "a request waits for a lock of its own thread, which a sibling over the same adaptor needs",
     },
     Mutant {
         name: "reservation-keeps-the-rest",

@@ -13,7 +13,6 @@ const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const BUDGET: &str = "crates/rmm-resources/src/budget.rs";
 const AVAILABLE: &str = "crates/rmm-resources/src/budget/available.rs";
 const CLEAR: &str = "crates/rmm-adaptors/src/pool/clear.rs";
-const POOL: &str = "crates/rmm-adaptors/src/pool.rs";
 const PAGES: &str = "crates/rmm-resources/src/registered_host/pages.rs";
 const REGISTERED: &str = "crates/rmm-resources/src/registered_host.rs";
 
@@ -139,16 +138,16 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "blocks-without-a-stream-stay-dirty",
-        file: POOL,
-        original: "if self.core.clears { self",
-        replacement: "if self.core.clears && stream.is_some() { self",
+        file: CLEAR,
+        original: "if self.clears { self",
+        replacement: "if self.clears && stream.is_some() { self",
         breaks: "a tenant that allocates without a stream reads what another has left",
     },
     Mutant {
         name: "dirty-blocks-are-had-at-once",
-        file: POOL,
-        original: "if self.inner.core.clears {",
-        replacement: "if false {",
+        file: CLEAR,
+        original: "let pointer = if self.clears { None }",
+        replacement: "let pointer = if false { None }",
         breaks: "a call that does not wait hands out what another tenant has left",
     },
     Mutant {
