@@ -46,8 +46,11 @@ impl PoolCore {
         }
         let checked =
             self.checks.as_ref().map_or(Some(layout), |it| it.check_free(pointer, layout));
-        // A free of what is no block changes nothing.
-        let Some(layout) = checked else { return };
+        let Some(layout) = checked else {
+            // A free of what is no block changes nothing, but is the checker's to report.
+            self.annotator.freed(pointer, layout, stream);
+            return;
+        };
         // The handle may name another stream than at the last call.
         let identified = self.identified(stream);
         match (&identified, stream) {

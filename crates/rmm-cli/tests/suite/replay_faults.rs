@@ -52,9 +52,9 @@ fn log(kind: &str) -> Trace {
 }
 
 /// A device with room for what is live, and little more where that makes a pool wait. The driver's
-/// own pool takes what it needs.
+/// own pool takes what it needs: its requests wait for no memory that another stream has freed.
 fn description(kind: &str) -> MachineBuilder {
-    let mib = if kind == "cuda-async" { 64 } else { 16 };
+    let mib = if kind == "cuda-async" { 128 } else { 16 };
     Machine::builder().memory(mib << 20).schedule(Schedule::Lazy)
 }
 
