@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MOST_IN_ROOT: usize = 60;
 
 /// Items that are public for sister crates and macros only.
-const PLUMBING: [&str; 9] = [
+const PLUMBING: [&str; 10] = [
     "Contains",
     "Erasable",
     "Members",
@@ -19,6 +19,7 @@ const PLUMBING: [&str; 9] = [
     "SatisfiedBy",
     "StreamWatcher",
     "ask_again",
+    "name_callers_by",
 ];
 
 fn file(path: &str) -> PathBuf {

@@ -36,9 +36,10 @@ const CUDARC: &str = "cudarc";
 /// The modules of the test program whose tests are about one kind of stream and one resource; all
 /// others choose these themselves.
 const SUITE: [&str; 2] = ["small::", "spacious::"];
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "devices::",
     "driver::",
+    "driver_pools::",
     "exit::",
     "export::",
     "merged_lists::",

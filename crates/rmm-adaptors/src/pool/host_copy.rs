@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use rmm_core::known_contexts::context_of_memory;
 use rmm_core::{
     AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaEvent, CudaStream, DevicePtr, Error,
-    HostAccessible, Introspect, SyncResource, ask_again, copy,
+    HostAccessible, Introspect, SyncResource, ask_again, copy, fork,
 };
 
 /// Bytes of one host block, of one copy at most, and between two reports: 1 ms of a bus of 64 GB/s.
@@ -205,7 +205,7 @@ impl HostCopy {
 
 impl Drop for HostCopy {
     fn drop(&mut self) {
-        if self.is_in_use {
+        if self.is_in_use || fork::is_child() {
             // The device could write to memory that has another owner by then.
             return;
         }

@@ -146,6 +146,9 @@ impl PoolCore {
 
     /// Takes back what is left of a reservation.
     fn return_reserved(&self, start: DevicePtr) {
+        if fork::is_child() {
+            return;
+        }
         self.lock().set_aside.remove(&start.0);
         // No work has used it, so any stream may.
         self.deallocate_past_caches(None, start);

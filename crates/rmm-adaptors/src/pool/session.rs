@@ -13,6 +13,7 @@ use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rmm_core::siblings::{Awaited, awaited, in_program};
 use rmm_core::{Device, Error, StreamRef, SyncResource, fork};
@@ -26,6 +27,10 @@ use crate::trace;
 /// they may have left memory, or freed some. The limit keeps threads from waking each other for
 /// ever.
 pub(super) const MAX_RETRIES: u32 = 4;
+
+/// Code of the program that ends within this time is waited for, as a subscriber of spans does: it
+/// does not wait for this thread.
+const SHORT_CALL: Duration = Duration::from_millis(100);
 
 /// A request that no free block has served yet.
 #[derive(Clone, Copy)]
@@ -111,15 +116,24 @@ impl<'p> Session<'p> {
     /// since the pool is not awake.
     ///
     /// # Errors
-    /// Not ready if one runs code of the program: that may wait for this thread, or be its own.
+    /// Not ready if one runs code of the program for long: that may wait for this thread, or be its
+    /// own.
     pub(super) fn wait_until_alone(&mut self) -> Result<(), Error> {
+        let mut refuses_at = None;
         while self.away > 0 {
-            if self.in_program > 0 {
+            if self.in_program == 0 {
+                refuses_at = None;
+                self.wait_once();
+                continue;
+            }
+            let now = Instant::now();
+            let left = *refuses_at.get_or_insert(now + SHORT_CALL) - now;
+            if left.is_zero() {
                 let why = "a call of the pool is in progress, within a callback or an adaptor of \
                            the program: call this after it";
                 return Err(Error::not_ready(self.core.name, why));
             }
-            self.wait_once();
+            self.wait_at_most(left);
         }
         Ok(())
     }
@@ -130,6 +144,14 @@ impl<'p> Session<'p> {
         let state = self.state.take().expect("the lock is held between the calls of a session");
         let state = self.core.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
         self.state = Some(state);
+    }
+
+    /// As [`wait_once`](Self::wait_once), for so long.
+    fn wait_at_most(&mut self, time: Duration) {
+        fork::check_wait();
+        let state = self.state.take().expect("the lock is held between the calls of a session");
+        let waited = self.core.settled.wait_timeout(state, time);
+        self.state = Some(waited.unwrap_or_else(PoisonError::into_inner).0);
     }
 
     /// Calls upstream for `bytes`, which count as pending meanwhile.

@@ -52,7 +52,9 @@ impl SleepingMemory {
 
 impl Drop for SleepingMemory {
     fn drop(&mut self) {
-        ranges().remove(&self.number);
+        if !fork::is_child() {
+            ranges().remove(&self.number);
+        }
     }
 }
 

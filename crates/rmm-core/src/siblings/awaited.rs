@@ -39,6 +39,8 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
     /// How many of them are paused: the first ones.
     static PAUSED: Cell<usize> = const { Cell::new(0) };
+    /// How many were, outside of the innermost code of the program.
+    static OUTSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Other threads may wait for a call or a turn of this thread, until this is dropped.
@@ -93,12 +95,16 @@ fn pause_first(count: usize) {
     });
 }
 
-/// Restores how many are paused, also if the code in between panics.
-struct Restore(usize);
+/// Restores how many are paused, and were outside, also if the code in between panics.
+struct Restore {
+    paused: usize,
+    outside: usize,
+}
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        pause_first(self.0);
+        OUTSIDE.set(self.outside);
+        pause_first(self.paused);
     }
 }
 
@@ -106,18 +112,19 @@ impl Drop for Restore {
 /// one meanwhile.
 #[inline]
 pub fn in_program<T>(code: impl FnOnce() -> T) -> T {
-    if COUNT.get() == PAUSED.get() { code() } else { switched(COUNT.get(), code) }
+    if COUNT.get() == 0 { code() } else { switched(COUNT.get(), PAUSED.get(), code) }
 }
 
-/// Makes a call of this library within code of the program.
+/// Makes a call of this library within code of the program. It may be waited for, unless that code
+/// was called by other code of the program.
 #[inline]
 pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
-    if PAUSED.get() == 0 { call() } else { switched(0, call) }
+    if PAUSED.get() == 0 { call() } else { switched(OUTSIDE.get(), OUTSIDE.get(), call) }
 }
 
 #[cold]
-fn switched<T>(paused: usize, code: impl FnOnce() -> T) -> T {
-    let _restore = Restore(PAUSED.get());
+fn switched<T>(paused: usize, outside: usize, code: impl FnOnce() -> T) -> T {
+    let _restore = Restore { paused: PAUSED.get(), outside: OUTSIDE.replace(outside) };
     pause_first(paused);
     code()
 }
