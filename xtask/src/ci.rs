@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "documentation",
         cargo().args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings"),
     );
-    add_readme_steps(&root, without_rmm_tests.as_deref(), &mut steps);
+    add_readme_steps(&root, &mut steps);
     if extent == Extent::All {
         add_models(&mut steps, &root);
         add_rmm_tests(&mut steps, &root, without_rmm_tests);
@@ -149,7 +149,7 @@ fn has_cuda_headers() -> bool {
 
 /// Runs the commands of README.md, other than the tests, which have run by now. The pages for each
 /// language begin with lines of it.
-fn add_readme_steps(root: &Path, without_cuda: Option<&str>, steps: &mut Steps) {
+fn add_readme_steps(root: &Path, steps: &mut Steps) {
     let mut commands = Vec::new();
     steps.check("README.md", || {
         let text = fs::read_to_string(root.join("README.md")).context("README.md")?;
@@ -161,24 +161,22 @@ fn add_readme_steps(root: &Path, without_cuda: Option<&str>, steps: &mut Steps) 
     let python = python::folder_of_programs(root);
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths(python.iter().cloned().chain(env::split_paths(&path)));
+    let has_cpp = Command::new("g++").arg("--version").output().is_ok();
     for command in commands {
         let name = format!("README.md:{}", command.line);
-        let is_of = |words: [&str; 2]| words.iter().any(|word| command.text.contains(word));
-        match without_cuda {
-            Some(why) if is_of(["g++", "nvidia-cuda"]) => steps.skip(name, why),
-            _ if python.is_none() && is_of(["pip install", "python -c"]) => {
-                steps.skip(name, "there is no environment of the Python package");
-            }
-            _ if command.text.starts_with("pip install ./python") => {
-                steps.skip(name, "the step `python` has installed the wheel");
-            }
-            _ => {
-                // Exactly as a person types it, by a shell, from the top folder.
-                let mut shell = Command::new("sh");
-                shell.args(["-c", &command.text]).current_dir(root);
-                shell.envs(path.as_ref().ok().map(|path| ("PATH", path)));
-                steps.run(name, &mut shell);
-            }
+        let is_of = |words: &[&str]| words.iter().any(|word| command.text.contains(word));
+        if !has_cpp && is_of(&["g++", "nvidia-cuda", "first_cpp"]) {
+            steps.skip(name, "there is no g++");
+        } else if python.is_none() && is_of(&["pip install", "python -c"]) {
+            steps.skip(name, "there is no environment of the Python package");
+        } else if command.text.starts_with("pip install ./python") {
+            steps.skip(name, "the step `python` has installed the wheel");
+        } else {
+            // Exactly as a person types it, by a shell, from the top folder.
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &command.text]).current_dir(root);
+            shell.envs(path.as_ref().ok().map(|path| ("PATH", path)));
+            steps.run(name, &mut shell);
         }
     }
 }

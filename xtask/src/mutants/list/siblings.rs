@@ -90,7 +90,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "code-of-the-program-is-waited-for",
         file: AWAITED,
-        original: "if COUNT.get() == PAUSED.get() { code() } else { switched(COUNT.get(), code) }",
+        original: "if COUNT.get() == 0 { code() } else { switched(COUNT.get(), PAUSED.get(), code) }",
         replacement: "code()",
         breaks: "a thread waits for a callback that waits for it",
     },
