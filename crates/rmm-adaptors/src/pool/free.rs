@@ -47,8 +47,11 @@ impl PoolCore {
         let checked =
             self.checks.as_ref().map_or(Some(layout), |it| it.check_free(pointer, layout));
         let Some(layout) = checked else {
-            // A free of what is no block changes nothing, but is the checker's to report.
-            self.annotator.freed(pointer, layout, stream);
+            // A free of what is no block changes nothing. Where no function of the program has got
+            // it, it is the checker's to report.
+            if self.checks.as_ref().is_some_and(|it| !it.captures_callers()) {
+                self.annotator.freed(pointer, layout, stream);
+            }
             return;
         };
         // The handle may name another stream than at the last call.

@@ -64,6 +64,11 @@ impl Tracking {
         }
     }
 
+    /// Whether findings name the callers: a function of the program gets them.
+    pub(crate) fn captures_callers(&self) -> bool {
+        self.captures_callers
+    }
+
     /// Calls `act` with the table of the only thread. If a second thread has appeared, moves the
     /// entries to the concurrent table and returns `act`.
     #[inline]
