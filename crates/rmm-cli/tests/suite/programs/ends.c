@@ -10,20 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef void *Handle;
-typedef unsigned long long Address;
-int cuInit(unsigned flags);
-int cuDevicePrimaryCtxRetain(Handle *context, int device);
-int cuDevicePrimaryCtxRelease_v2(int device);
-int cuCtxSetCurrent(Handle context);
-int cuMemAlloc_v2(Address *memory, size_t bytes);
-int cuMemFree_v2(Address memory);
-
-#define CHECK(call)                                                      \
-    do {                                                                 \
-        int code = (call);                                               \
-        if (code != 0) printf("%s: %d\n", #call, code), exit(9);         \
-    } while (0)
+#include "driver.h"
 
 static void use(const char *what) {
     Handle context;

@@ -2,34 +2,21 @@
 #include <stddef.h>
 #include <stdio.h>
 
-typedef void *Handle;
-typedef unsigned long long Address;
+#include "driver.h"
+
 typedef struct { int type, id; } Location;
 typedef struct { int type, handles; Location location; void *security; unsigned char flags[8]; } Physical;
 typedef struct { int type, handles; Location location; void *security; size_t maximum; unsigned char reserved[56]; } Pool;
-int cuInit(unsigned flags);
-int cuDevicePrimaryCtxRetain(Handle *context, int device);
-int cuCtxSetCurrent(Handle context);
 int cuCtxCreate_v2(Handle *context, unsigned flags, int device);
-int cuStreamCreate(Handle *stream, unsigned flags);
 int cuStreamBeginCapture_v2(Handle stream, int mode);
 int cuStreamEndCapture(Handle stream, Handle *graph);
 int cuGraphInstantiateWithFlags(Handle *executable, Handle graph, unsigned long long flags);
-int cuEventCreate(Handle *event, unsigned flags);
-int cuMemAlloc_v2(Address *memory, size_t bytes);
 int cuMemAllocAsync(Address *memory, size_t bytes, Handle stream);
 int cuMemAllocManaged(Address *memory, size_t bytes, unsigned flags);
-int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
 int cuMemPoolCreate(Handle *pool, const Pool *properties);
 int cuMemAddressReserve(Address *start, size_t bytes, size_t alignment, Address hint, unsigned long long flags);
 int cuMemCreate(unsigned long long *memory, size_t bytes, const Physical *properties, unsigned long long flags);
 int cuMemMap(Address start, size_t bytes, size_t offset, unsigned long long memory, unsigned long long flags);
-
-#define CHECK(call)                                               \
-    do {                                                          \
-        int code = (call);                                        \
-        if (code != 0) return printf("%s: %d\n", #call, code), 9; \
-    } while (0)
 
 int main(void) {
     const Location device = {1, 0};

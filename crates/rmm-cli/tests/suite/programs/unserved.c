@@ -5,10 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef void *Handle;
-int cuInit(unsigned flags);
-int cuDevicePrimaryCtxRetain(Handle *context, int device);
-int cuDevicePrimaryCtxRelease_v2(int device);
+#include "driver.h"
+
 int cuGetExportTable(const void **table, const void *id);
 int cuGetProcAddress_v2(const char *name, void **function, int version, unsigned long long flags, int *status);
 int cuArrayCreate_v2(Handle *array, const void *description);
