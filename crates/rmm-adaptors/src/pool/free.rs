@@ -44,16 +44,18 @@ impl PoolCore {
         if fork::is_child() {
             return;
         }
-        let checked =
-            self.checks.as_ref().map_or(Some(layout), |it| it.check_free(pointer, layout));
-        let Some(layout) = checked else {
-            // A free of what is no block changes nothing. Where no function of the program has got
-            // it, it is the checker's to report.
-            if self.checks.as_ref().is_some_and(|it| !it.captures_callers()) {
-                self.annotator.freed(pointer, layout, stream);
-            }
-            return;
-        };
+        let mut layout = layout;
+        if let Some(checks) = &self.checks {
+            let Some(own) = checks.check_free(pointer, layout) else {
+                // A free of what is no block changes nothing. Where no function of the program has
+                // got it, it is the checker's to report.
+                if !checks.captures_callers() {
+                    self.annotator.freed(pointer, layout, stream);
+                }
+                return;
+            };
+            layout = own;
+        }
         // The handle may name another stream than at the last call.
         let identified = self.identified(stream);
         match (&identified, stream) {
