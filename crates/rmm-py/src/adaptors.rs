@@ -1,18 +1,22 @@
 //! Adaptors: resources that see or change the requests to an upstream.
 
+use std::io::Write as _;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rmm_adaptors::{
     AlignedResourceAdaptor as Aligned, FallbackMemoryResource as Fallback,
     LimitingResourceAdaptor as Limiting, PrefetchResourceAdaptor as Prefetch,
-    TaggedResourceAdaptor as Tagged, ThreadSafeResourceAdaptor as ThreadSafe,
+    TaggedResourceAdaptor as Tagged, ThreadSafeResourceAdaptor as ThreadSafe, TrackingFinding,
     TrackingResourceAdaptor as Tracking,
 };
 use rmm_core::AnyResource;
 
 use crate::adaptor::{adaptor, silent_adaptor};
+use crate::callbacks::attached;
 use crate::kept::Kept;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
+use crate::truth::Truth;
 
 adaptor! {
     /// Refuses requests that would bring the total above a limit. Sizes are rounded up to 256.
@@ -60,7 +64,8 @@ impl LimitingResourceAdaptor {
 }
 
 adaptor! {
-    /// Remembers every allocation, with the stack of its caller on request.
+    /// Remembers every allocation, with the stack of its caller on request. Wrong frees go to the
+    /// debug log, and so does what is still allocated when it ends.
     ///
     /// Parameters
     /// ----------
@@ -82,7 +87,7 @@ impl TrackingResourceAdaptor {
         capture_stacks: Truth,
     ) -> PyResult<PyClassInitializer<Self>> {
         let builder = Tracking::builder(upstream_mr.engine()?).capture_stacks(capture_stacks.0);
-        Ok(Self::over(upstream_mr, builder.build()))
+        Ok(Self::over(upstream_mr, builder.on_finding(log_finding)))
     }
 
     /// The bytes that are allocated.
@@ -114,23 +119,25 @@ impl TrackingResourceAdaptor {
     /// Writes them to the debug log.
     fn log_outstanding_allocations(&self, py: Python<'_>) -> PyResult<()> {
         let text = self.get_outstanding_allocations_str(py)?;
-        let logger = py.import("rmm_rs.pylibrmm.logger")?;
-        let level = logger.getattr("level_enum")?.getattr("debug")?;
-        let line = format!("Outstanding Allocations: {text}");
-        logger.call_method1("_log", (level, line)).map(drop)
+        log(py, "debug", format!("Outstanding Allocations: {text}"))
     }
 }
 
-/// Any object as true or false.
-#[derive(Clone, Copy, Debug)]
-struct Truth(bool);
-
-impl<'py> FromPyObject<'_, 'py> for Truth {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        object.is_truthy().map(Self)
+/// Writes a finding to the debug log, and to the standard error stream once Python ends.
+fn log_finding(finding: &TrackingFinding<'_>) {
+    let level = if matches!(finding, TrackingFinding::Leak(_)) { "warn" } else { "error" };
+    let logged = attached(|py| log(py, level, finding.to_string()));
+    if !matches!(logged, Some(Ok(()))) {
+        // There is no one to report a failed write to.
+        let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
     }
+}
+
+/// Writes a line to the debug log.
+fn log(py: Python<'_>, level: &str, line: String) -> PyResult<()> {
+    let logger = py.import("rmm_rs.pylibrmm.logger")?;
+    let level = logger.getattr("level_enum")?.getattr(level)?;
+    logger.call_method1("_log", (level, line)).map(drop)
 }
 
 silent_adaptor! {

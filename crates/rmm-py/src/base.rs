@@ -19,6 +19,7 @@ use rmm_resources::{
 use crate::kept::Kept;
 use crate::resource::{DeviceMemoryResource, make};
 use crate::sizes::Bytes;
+use crate::truth::Truth;
 
 /// Classes without arguments.
 macro_rules! plain {
@@ -145,19 +146,24 @@ pub(crate) struct CudaAsyncMemoryResource {
 #[pymethods]
 impl CudaAsyncMemoryResource {
     #[new]
-    #[pyo3(signature = (
-        initial_pool_size=None, release_threshold=None, enable_ipc=false, enable_fabric=false
-    ))]
+    #[pyo3(
+        signature = (
+            initial_pool_size=None, release_threshold=None, enable_ipc=Truth(false),
+            enable_fabric=Truth(false)
+        ),
+        text_signature = "(initial_pool_size=None, release_threshold=None, enable_ipc=False, \
+                          enable_fabric=False)"
+    )]
     fn py_new(
         py: Python<'_>,
         initial_pool_size: Option<Bytes>,
         release_threshold: Option<u64>,
-        enable_ipc: bool,
-        enable_fabric: bool,
+        enable_ipc: Truth,
+        enable_fabric: Truth,
     ) -> PyResult<PyClassInitializer<Self>> {
         let mut types = ExportHandleTypes::empty();
-        types.set(ExportHandleTypes::POSIX_FILE_DESCRIPTOR, enable_ipc);
-        types.set(ExportHandleTypes::FABRIC, enable_fabric);
+        types.set(ExportHandleTypes::POSIX_FILE_DESCRIPTOR, enable_ipc.0);
+        types.set(ExportHandleTypes::FABRIC, enable_fabric.0);
         let threshold = release_threshold.unwrap_or(u64::MAX);
         let build = || {
             let initial = initial_pool_size.map_or(0, |Bytes(initial)| initial);

@@ -90,7 +90,7 @@ pub(crate) fn _driver_version(py: Python<'_>) -> PyResult<(u32, i32)> {
 #[pyfunction]
 pub(crate) fn _code_text(code: u32) -> (String, String) {
     let code = CuResult(code);
-    (code.name().unwrap_or("CUDA_ERROR_UNKNOWN").to_owned(), code.to_string())
+    (code.name().unwrap_or("CUDA_ERROR_UNKNOWN").to_owned(), code.text().to_owned())
 }
 
 /// Adds the functions.

@@ -32,12 +32,13 @@ pub(crate) enum Lifetime {
 pub(crate) fn stream(object: &Bound<'_, PyAny>) -> PyResult<(usize, Lifetime)> {
     let lifetime = lifetime_of(object);
     if object.hasattr("__cuda_stream__")? {
-        let (version, handle): (Bound<'_, PyAny>, usize) =
+        // RMM takes a list too.
+        let [version, handle]: [Bound<'_, PyAny>; 2] =
             object.call_method0("__cuda_stream__")?.extract()?;
         if !version.eq(0)? {
             return Err(unknown_version(&version));
         }
-        return Ok((handle, lifetime));
+        return Ok((handle.extract()?, lifetime));
     }
     let handle = if is_of(object, "numba", &["Stream"]) {
         object.call_method0("__int__")?.extract()?

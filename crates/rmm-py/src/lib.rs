@@ -64,6 +64,7 @@ mod stream;
 mod stream_pool;
 mod suballocators;
 mod tag;
+mod truth;
 mod wrong_free;
 
 use pyo3::exceptions::PyImportError;
@@ -85,8 +86,8 @@ fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
 
 #[pymodule]
 fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    rmm_adaptors::name_callers_by(caller::name);
     check_interpreter(module.py())?;
+    rmm_adaptors::name_callers_by(caller::name);
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;
     stream::add_to(module)?;

@@ -1,6 +1,6 @@
 //! The adaptor that writes each call to a file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -66,7 +66,8 @@ fn path_of(py: Python<'_>, name: Option<PathBuf>) -> PyResult<String> {
     })?;
     let device = make(py, Device::current)?;
     let named = append_id(name, i64::try_from(device.ordinal()).unwrap_or(i64::MAX));
-    Ok(std::path::absolute(Path::new(&named))?.display().to_string())
+    // Without `..`, as RMM names it: the folder before that need not be there.
+    py.import("os.path")?.call_method1("abspath", (named,))?.extract()
 }
 
 #[pymethods]

@@ -12,6 +12,7 @@ use crate::bins::Bins;
 use crate::kept::Kept;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor, make};
 use crate::sizes::Bytes;
+use crate::truth::Truth;
 
 /// A suballocator with an arena for each stream.
 ///
@@ -35,16 +36,19 @@ pub(crate) struct ArenaMemoryResource;
 #[pymethods]
 impl ArenaMemoryResource {
     #[new]
-    #[pyo3(signature = (upstream_mr, arena_size=None, dump_log_on_failure=false))]
+    #[pyo3(
+        signature = (upstream_mr, arena_size=None, dump_log_on_failure=Truth(false)),
+        text_signature = "(upstream_mr, arena_size=None, dump_log_on_failure=False)"
+    )]
     fn py_new(
         py: Python<'_>,
         upstream_mr: Upstream<'_>,
         arena_size: Option<Bytes>,
-        dump_log_on_failure: bool,
+        dump_log_on_failure: Truth,
     ) -> PyResult<PyClassInitializer<Self>> {
         let upstream = upstream_mr.engine()?;
         let build = || {
-            let builder = Arena::builder(upstream).dump_log_on_failure(dump_log_on_failure);
+            let builder = Arena::builder(upstream).dump_log_on_failure(dump_log_on_failure.0);
             match arena_size {
                 Some(Bytes(size)) => builder.arena_size(size).build(),
                 None => builder.build(),

@@ -104,8 +104,8 @@ class CudaAsyncMemoryResource(DeviceMemoryResource):
         cls,
         initial_pool_size: int | str | None = None,
         release_threshold: int | None = None,
-        enable_ipc: bool = False,
-        enable_fabric: bool = False,
+        enable_ipc: object = False,
+        enable_fabric: object = False,
     ) -> Self: ...
     def pool_handle(self) -> int: ...
 
@@ -220,7 +220,7 @@ class ArenaMemoryResource(UpstreamResourceAdaptor):
         cls,
         upstream_mr: DeviceMemoryResource,
         arena_size: int | str | None = None,
-        dump_log_on_failure: bool = False,
+        dump_log_on_failure: object = False,
     ) -> Self: ...
 
 @disjoint_base

@@ -306,6 +306,16 @@ def test_errors_of_cuda_are_pickled() -> None:
         gpu.deviceGetName(77)
 
 
+def test_an_error_of_cuda_says_its_name_once() -> None:
+    from rmm_rs._cuda import gpu
+
+    for error, name in (
+        (gpu.CUDARuntimeError(2), "cudaErrorMemoryAllocation"),
+        (gpu.CUDADriverError(2), "CUDA_ERROR_OUT_OF_MEMORY"),
+    ):
+        assert str(error) == f"{name}: {error.msg}" and "CUDA_ERROR" not in error.msg
+
+
 WITHOUT_A_DRIVER = {
     "DeviceBuffer(size=1)",
     "DeviceBuffer(size=1, stream=Stream(), mr=mr.CudaMemoryResource())",

@@ -45,6 +45,60 @@ def test_a_level_that_is_not_logged_warns() -> None:
         rmm_rs.set_flush_level(level_enum.info)
 
 
+WRONG_FREES = """
+import rmm_rs, sys
+from rmm_rs import level_enum, mr
+if sys.argv[1:] == ["off"]:
+    rmm_rs.set_logging_level(level_enum.off)
+tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+kept = tracking.allocate(1234)
+tracking.deallocate(tracking.allocate(100), 5)
+tracking.deallocate(4096, 10)
+del tracking
+rmm_rs.flush_logger()
+"""
+
+
+def test_wrong_frees_and_leaks_go_to_the_log(run: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "debug.txt"
+    result = run(WRONG_FREES, env={"RMM_DEBUG_LOG_FILE": str(path)})
+    assert (result.returncode, result.stderr) == (0, "")
+    size, unknown, leak = [line for line in path.read_text().splitlines() if line.startswith("[")]
+    assert "[error " in size and "Alloc bytes (100) and Dealloc bytes (5) do not match" in size
+    assert "[error " in unknown and "a pointer that was not tracked" in unknown
+    assert "[warn  " in leak and "Leaked: 1.2 KiB in 1 block" in leak
+
+
+def test_a_log_that_is_off_has_no_wrong_frees(run: Callable[..., Any]) -> None:
+    result = run("", arguments=("-c", WRONG_FREES, "off"))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_what_a_line_drops_may_log(run: Callable[..., Any]) -> None:
+    code = """
+import sys
+from rmm_rs import mr
+class Drops:
+    lines = []
+    def write(self, text):
+        # As the collector may, while the line is written.
+        kept.clear()
+        self.lines.append(text)
+    def flush(self):
+        pass
+kept = [mr.TrackingResourceAdaptor(mr.CudaMemoryResource())]
+kept[0].allocate(10)
+tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+sys.stderr = Drops()
+tracking.deallocate(4096, 10)
+sys.stderr = sys.__stderr__
+leak, wrong = Drops.lines
+assert "Leaked: 10 B" in leak and "not tracked" in wrong
+"""
+    result = run(code, timeout=30)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_the_log_goes_to_a_file(run: Callable[..., Any], tmp_path: Path) -> None:
     code = """
 import rmm_rs

@@ -229,6 +229,26 @@ def test_a_log_has_a_line_for_each_call(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
+def test_the_path_of_a_log_has_no_parent_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    logging = mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), "missing/../log.csv")
+    assert logging.get_file_name() == str(tmp_path / "log.dev0.csv")
+
+
+@pytest.mark.parametrize("flag", [0, 1, "", "yes", None, []])
+def test_a_flag_is_any_object(flag: object) -> None:
+    cuda = mr.CudaMemoryResource()
+    mr.ArenaMemoryResource(cuda, "1MiB", flag)
+    mr.TrackingResourceAdaptor(cuda, flag)
+    for name in ("enable_ipc", "enable_fabric"):
+        try:
+            mr.CudaAsyncMemoryResource(**{name: flag})  # type: ignore[arg-type]
+        except RuntimeError as error:
+            assert flag and "memory handle type not supported" in str(error)
+
+
 @pytest.mark.parametrize(
     ("name", "named"),
     [("hello.txt", "hello.dev1.txt"), ("hello", "hello.dev1"), (".hidden", ".hidden.dev1"),

@@ -54,6 +54,17 @@ def test_flags_make_a_stream(flags: Any) -> None:
     CudaStreamPool(2, flags).get_stream().synchronize()
 
 
+def test_a_handle_may_come_in_a_list() -> None:
+    class Listed(Protocol):
+        def __cuda_stream__(self) -> Any:
+            return list(super().__cuda_stream__())
+
+    own = Stream()
+    assert Stream(Listed(own)) == own
+    with pytest.raises(ValueError, match="length 2"):
+        Stream(type("Three", (), {"__cuda_stream__": lambda self: (0, 0, 0)})())
+
+
 def test_flags_are_for_new_streams() -> None:
     with pytest.raises(ValueError, match="^flags may only be specified when obj is None"):
         Stream(Stream(), CudaStreamFlags.NON_BLOCKING)

@@ -21,7 +21,8 @@ __all__ = [
     "should_log",
 ]
 
-_lock = threading.Lock()
+# The collector may run while a line is written, and what it drops may log.
+_lock = threading.RLock()
 _level = level_enum.info
 _flush_level = level_enum.off
 _file: TextIO | None = None
