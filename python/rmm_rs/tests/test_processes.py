@@ -290,6 +290,48 @@ interpreters.destroy(other)
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_the_main_interpreter_imports_after_others_were_refused(run: Run) -> None:
+    result = run("""
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+code = '''
+try:
+    import rmm_rs
+except ImportError:
+    pass
+else:
+    raise SystemError("it was imported")
+'''
+def create(kinds):
+    for arguments, keywords in kinds:
+        try:
+            return interpreters.create(*arguments, **keywords)
+        except TypeError:
+            pass
+# One that shares the lock, and one of the default kind, which has its own from Python 3.12 on.
+kinds = [(("legacy",), {}), ((), {"isolated": False})], [((), {})]
+others = [create(kind) for kind in kinds]
+for other in others:
+    failed = interpreters.run_string(other, code)
+    assert failed is None, failed
+import rmm_rs
+buffer = rmm_rs.DeviceBuffer.to_device(b"abc")
+assert bytes(buffer) == b"abc"
+tracking = rmm_rs.mr.TrackingResourceAdaptor(rmm_rs.mr.CudaMemoryResource(), capture_stacks=True)
+kept = rmm_rs.DeviceBuffer(size=10, mr=tracking)
+assert "<string>" in tracking.get_outstanding_allocations_str()
+# And again, while the main one has it, and after they have ended.
+for other in others:
+    failed = interpreters.run_string(other, code)
+    assert failed is None, failed
+    interpreters.destroy(other)
+assert bytes(buffer.copy()) == b"abc"
+""")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_the_import_takes_less_than_a_tenth_of_a_second(run: Run) -> None:
     code = """
 import time
