@@ -31,6 +31,10 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 /// block that is not aligned as requested is freed, and the request fails with
 /// [`Unsupported`](rmm_core::ErrorKind::Unsupported). A panic of the freeing function is caught.
 ///
+/// The allocating function may be called more than once for one request: if it is out of memory,
+/// and a resource of this library that it called is too, it is called again after other pools of
+/// the process have returned memory.
+///
 /// It is a handle: clones share the functions and are equal.
 ///
 /// ```

@@ -246,8 +246,9 @@ typedef int32_t rmm_rs_status;
 
 /**
  * What a failure callback is: called with its context and the bytes of a request that ran out of
- * memory, it returns whether to try again. It may be called on any thread, on several at once. An
- * exception of C++ that leaves it ends the process.
+ * memory, it returns whether to try again. It is called anew each time that the request fails,
+ * without a limit. It may be called on any thread, on several at once. An exception of C++ that
+ * leaves it ends the process.
  */
 typedef bool (*rmm_rs_failure_callback)(void *context, size_t bytes);
 
@@ -256,6 +257,10 @@ typedef bool (*rmm_rs_failure_callback)(void *context, size_t bytes);
  * several at once. Those that can fail return a status, after `rmm_rs_set_last_error` with the
  * reason. An exception of C++ that leaves one of them ends the process. They may call this
  * library; a call of a resource that stands on them can recurse without end.
+ *
+ * An allocating function may be called more than once for one request: if it runs out of memory,
+ * and a call of this library in it did too, it is called again after other pools of the process
+ * have returned memory. Each call must leave nothing behind when it fails.
  */
 typedef struct rmm_rs_callbacks {
   /**
@@ -275,7 +280,7 @@ typedef struct rmm_rs_callbacks {
    */
   void *context;
   /**
-   * Allocates in the order of a stream.
+   * Allocates in the order of a stream. May be called more than once for one request.
    */
   rmm_rs_status (*allocate)(void *context, void *stream, size_t bytes, size_t alignment, void **out);
   /**

@@ -159,8 +159,9 @@ fn write_finding(finding: &TrackingFinding<'_>) {
 }
 
 /// What a failure callback is: called with its context and the bytes of a request that ran out of
-/// memory, it returns whether to try again. It may be called on any thread, on several at once. An
-/// exception of C++ that leaves it ends the process.
+/// memory, it returns whether to try again. It is called anew each time that the request fails,
+/// without a limit. It may be called on any thread, on several at once. An exception of C++ that
+/// leaves it ends the process.
 #[expect(non_camel_case_types, reason = "the name is one of C")]
 pub type rmm_rs_failure_callback =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, bytes: usize) -> bool>;

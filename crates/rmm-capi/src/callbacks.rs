@@ -39,6 +39,10 @@ pub const RMM_RS_CALLBACKS_STREAM_ORDERED: u32 = 1;
 /// several at once. Those that can fail return a status, after `rmm_rs_set_last_error` with the
 /// reason. An exception of C++ that leaves one of them ends the process. They may call this
 /// library; a call of a resource that stands on them can recurse without end.
+///
+/// An allocating function may be called more than once for one request: if it runs out of memory,
+/// and a call of this library in it did too, it is called again after other pools of the process
+/// have returned memory. Each call must leave nothing behind when it fails.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Callbacks {
@@ -50,7 +54,7 @@ pub struct Callbacks {
     pub flags: u32,
     /// Passed to each function.
     pub context: *mut c_void,
-    /// Allocates in the order of a stream.
+    /// Allocates in the order of a stream. May be called more than once for one request.
     pub allocate: Option<
         unsafe extern "C-unwind" fn(
             context: *mut c_void,

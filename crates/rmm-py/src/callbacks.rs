@@ -106,7 +106,9 @@ fn is_alone(engine: &AnyResource) -> bool {
 /// Parameters
 /// ----------
 /// allocate_func : callable
-///     Called with the bytes and the `Stream`; returns the address.
+///     Called with the bytes and the `Stream`; returns the address, or 0 if it is out of memory. It
+///     may be called more than once for one request: if it raises `MemoryError` because a resource
+///     of this package did, it is called again after other pools have returned memory.
 /// deallocate_func : callable
 ///     Called with the address, the bytes and the `Stream`.
 #[derive(Debug)]
@@ -242,7 +244,8 @@ impl CallbackMemoryResource {
 /// ----------
 /// upstream_mr : DeviceMemoryResource
 /// callback : callable
-///     Called with the bytes of the request; returns whether to try again.
+///     Called with the bytes of the request; returns whether to try again. It is called anew each
+///     time that the request fails, without a limit.
 #[derive(Debug)]
 #[pyclass(
     subclass,
