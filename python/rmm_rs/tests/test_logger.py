@@ -45,15 +45,22 @@ def test_a_level_that_is_not_logged_warns() -> None:
         rmm_rs.set_flush_level(level_enum.info)
 
 
-WRONG_FREES = """
+#: A resource whose addresses no device has: the software driver would report wrong frees of its own.
+FAKE = """
+import itertools
+from rmm_rs import mr
+addresses = itertools.count(0x1000, 0x1000)
+fake = mr.CallbackMemoryResource(lambda size, stream: next(addresses), lambda *_: None)
+"""
+WRONG_FREES = FAKE + """
 import rmm_rs, sys
-from rmm_rs import level_enum, mr
+from rmm_rs import level_enum
 if sys.argv[1:] == ["off"]:
     rmm_rs.set_logging_level(level_enum.off)
-tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+tracking = mr.TrackingResourceAdaptor(fake)
 kept = tracking.allocate(1234)
 tracking.deallocate(tracking.allocate(100), 5)
-tracking.deallocate(4096, 10)
+tracking.deallocate(0x100000, 10)
 del tracking
 rmm_rs.flush_logger()
 """
@@ -75,9 +82,8 @@ def test_a_log_that_is_off_has_no_wrong_frees(run: Callable[..., Any]) -> None:
 
 
 def test_what_a_line_drops_may_log(run: Callable[..., Any]) -> None:
-    code = """
+    code = FAKE + """
 import sys
-from rmm_rs import mr
 class Drops:
     lines = []
     def write(self, text):
@@ -86,11 +92,11 @@ class Drops:
         self.lines.append(text)
     def flush(self):
         pass
-kept = [mr.TrackingResourceAdaptor(mr.CudaMemoryResource())]
+kept = [mr.TrackingResourceAdaptor(fake)]
 kept[0].allocate(10)
-tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+tracking = mr.TrackingResourceAdaptor(fake)
 sys.stderr = Drops()
-tracking.deallocate(4096, 10)
+tracking.deallocate(0x100000, 10)
 sys.stderr = sys.__stderr__
 leak, wrong = Drops.lines
 assert "Leaked: 10 B" in leak and "not tracked" in wrong
