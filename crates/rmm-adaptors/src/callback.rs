@@ -230,7 +230,7 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
             return Ok(DevicePtr::NULL);
         }
         fork::check()?;
-        let allocate = || (self.functions.allocate)(stream, layout);
+        let allocate = move || (self.functions.allocate)(stream, layout);
         let pointer = allocate_in_program(Some(stream), allocate)?;
         if pointer == DevicePtr::NULL {
             return Err(Error::out_of_memory(NAME).with_layout(layout).with_stream(stream.id()));

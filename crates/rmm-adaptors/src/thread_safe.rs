@@ -53,8 +53,8 @@ unsafe impl Layer for Serialized {
 
     #[inline]
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let allocate = || in_library(|| upstream.allocate(layout));
-        allocate_in_program(upstream.stream(), || self.0.with(|()| allocate()))
+        let allocate = move || in_library(|| upstream.allocate(layout));
+        allocate_in_program(upstream.stream(), move || self.0.with(|()| allocate()))
     }
 
     #[inline]

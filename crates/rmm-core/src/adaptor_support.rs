@@ -234,14 +234,19 @@ fn run<C: Calls>(
         return Ok(DevicePtr::NULL);
     }
     fork::check()?;
-    allocate_in_program(calls.stream(), || {
+    allocate_in_program(calls.stream(), move || {
         let block = allocate(Upstream { calls, brand: PhantomData })?;
         if block.layout != layout {
-            let message = "the adaptor returned a block of another layout than was asked for";
-            return Err(Error::invalid_argument(name, message).with_layout(layout));
+            return Err(another_layout(name, layout));
         }
         // The caller owns the memory from here on.
         let block = ManuallyDrop::new(block);
         Ok(block.pointer)
     })
+}
+
+#[cold]
+fn another_layout(name: &'static str, layout: Layout) -> Error {
+    let message = "the adaptor returned a block of another layout than was asked for";
+    Error::invalid_argument(name, message).with_layout(layout)
 }

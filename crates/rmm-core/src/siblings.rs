@@ -26,6 +26,7 @@
 mod awaited;
 mod holders;
 mod request;
+mod thread_state;
 mod turn;
 
 use std::fmt;

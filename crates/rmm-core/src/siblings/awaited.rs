@@ -17,6 +17,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::thread_state::Flag;
+
 /// Something of one thread that other threads wait for.
 pub trait Awaited: Send + Sync {
     /// The thread enters code of the program: threads that wait go on.
@@ -61,7 +63,7 @@ impl Awaiting {
     pub(super) fn begin(awaited: Arc<dyn Awaited>) -> Self {
         let entered = AWAITED.try_with(|all| all.borrow_mut().push(Arc::clone(&awaited)));
         let awaited = entered.is_ok().then_some(awaited);
-        COUNT.set(COUNT.get() + usize::from(awaited.is_some()));
+        set_count(COUNT.get() + usize::from(awaited.is_some()));
         Self { awaited, thread_bound: PhantomData }
     }
 }
@@ -73,9 +75,14 @@ impl Drop for Awaiting {
             let mut all = all.borrow_mut();
             all.iter().rposition(|it| Arc::ptr_eq(it, own)).map(|place| all.remove(place))
         });
-        COUNT.set(COUNT.get() - 1);
+        set_count(COUNT.get() - 1);
         drop(removed);
     }
+}
+
+fn set_count(count: usize) {
+    COUNT.set(count);
+    Flag::Awaited.set(count > 0);
 }
 
 /// Makes a call that other threads may wait for.
@@ -87,6 +94,7 @@ pub fn awaited<T>(by: Arc<dyn Awaited>, call: impl FnOnce() -> T) -> T {
 /// Pauses the first so many, or resumes the others.
 fn pause_first(count: usize) {
     let before = PAUSED.replace(count);
+    Flag::Paused.set(count > 0);
     // At the end of the thread nothing is in the list.
     let _ended = AWAITED.try_with(|all| {
         let all = all.borrow();
@@ -95,16 +103,51 @@ fn pause_first(count: usize) {
     });
 }
 
-/// Restores how many are paused, and were outside, also if the code in between panics.
-struct Restore {
+/// How many are paused, and were outside.
+#[derive(Clone, Copy)]
+struct Depths {
     paused: usize,
     outside: usize,
 }
 
-impl Drop for Restore {
-    fn drop(&mut self) {
+impl Depths {
+    #[cold]
+    fn restore(self) {
         OUTSIDE.set(self.outside);
         pause_first(self.paused);
+    }
+}
+
+/// Restores what has changed, if anything has, also if the code in between panics.
+struct Restore(Option<Depths>);
+
+impl Restore {
+    /// Code of the program begins.
+    #[cold]
+    fn after_program() -> Self {
+        Self::switch(COUNT.get(), PAUSED.get())
+    }
+
+    /// A call of this library begins.
+    #[cold]
+    fn after_library() -> Self {
+        Self::switch(OUTSIDE.get(), OUTSIDE.get())
+    }
+
+    fn switch(paused: usize, outside: usize) -> Self {
+        let before = Depths { paused: PAUSED.get(), outside: OUTSIDE.replace(outside) };
+        let restore = Self(Some(before));
+        pause_first(paused);
+        restore
+    }
+}
+
+impl Drop for Restore {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            before.restore();
+        }
     }
 }
 
@@ -112,19 +155,14 @@ impl Drop for Restore {
 /// one meanwhile.
 #[inline]
 pub fn in_program<T>(code: impl FnOnce() -> T) -> T {
-    if COUNT.get() == 0 { code() } else { switched(COUNT.get(), PAUSED.get(), code) }
+    let _restore = if Flag::Awaited.is_set() { Restore::after_program() } else { Restore(None) };
+    code()
 }
 
 /// Makes a call of this library within code of the program. It may be waited for, unless that code
 /// was called by other code of the program.
 #[inline]
 pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
-    if PAUSED.get() == 0 { call() } else { switched(OUTSIDE.get(), OUTSIDE.get(), call) }
-}
-
-#[cold]
-fn switched<T>(paused: usize, outside: usize, code: impl FnOnce() -> T) -> T {
-    let _restore = Restore { paused: PAUSED.get(), outside: OUTSIDE.replace(outside) };
-    pause_first(paused);
-    code()
+    let _restore = if Flag::Paused.is_set() { Restore::after_library() } else { Restore(None) };
+    call()
 }

@@ -7,7 +7,7 @@
 //!    asked for.
 //! 2. The outermost such adaptor asks, after its own code has returned, and calls that again.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -16,14 +16,12 @@ use rmm_sys::CuStream;
 
 use super::Others;
 use super::awaited::in_program;
+use super::thread_state::{Flag, begin_alone, begin_request, end_alone, end_request, is_outermost};
 use super::turn::Effort;
 use crate::{CaptureScope, CudaStream, Error, StreamRef};
 
 thread_local! {
-    /// The requests of this thread that are being served, one within the other.
-    static REQUESTS: Cell<u32> = const { Cell::new(0) };
-    /// Whether the outermost of them asks for those within.
-    static IS_DEFERRED: Cell<bool> = const { Cell::new(false) };
+    /// There is something if the [flag](Flag::Unasked) is set.
     static UNASKED: RefCell<Option<Unasked>> = const { RefCell::new(None) };
 }
 
@@ -40,12 +38,11 @@ impl Asking {
     /// Begins a request.
     #[inline]
     pub fn begin() -> Self {
-        let requests = REQUESTS.get();
-        REQUESTS.set(requests + 1);
-        Self { is_outermost: requests == 0, thread_bound: PhantomData }
+        Self { is_outermost: begin_request(), thread_bound: PhantomData }
     }
 
     /// Whether the request is part of no other one of this thread.
+    #[inline]
     pub fn is_outermost(&self) -> bool {
         self.is_outermost
     }
@@ -54,7 +51,7 @@ impl Asking {
 impl Drop for Asking {
     #[inline]
     fn drop(&mut self) {
-        REQUESTS.set(REQUESTS.get() - 1);
+        end_request();
     }
 }
 
@@ -84,36 +81,68 @@ impl fmt::Debug for Unasked {
 impl Unasked {
     /// Whether a request that is not the outermost should [leave](Self::leave) this.
     pub fn is_wanted() -> bool {
-        IS_DEFERRED.get()
+        Flag::Deferred.is_set()
     }
 
     /// Leaves it to the outermost request. What one further out leaves counts.
     pub fn leave(self) {
         // At the end of the thread no one asks.
-        let _replaced = UNASKED.try_with(|unasked| unasked.replace(Some(self)));
+        let replaced = UNASKED.try_with(|unasked| unasked.replace(Some(self)));
+        if replaced.is_ok() {
+            Flag::Unasked.set(true);
+        }
     }
 
+    #[cold]
     fn take() -> Option<Self> {
+        Flag::Unasked.set(false);
         UNASKED.try_with(RefCell::take).ok().flatten()
     }
 }
 
-/// The outermost request is one of an adaptor with code of the program, until this is dropped.
-struct Deferred;
+/// A request of an adaptor with code or locks of the program. If it is the outermost, it asks for
+/// those within.
+struct Deferring {
+    thread_bound: PhantomData<*const ()>,
+}
 
-impl Deferred {
+impl Deferring {
+    #[inline]
     fn begin() -> Self {
-        IS_DEFERRED.set(true);
-        Self
+        if begin_request() {
+            Flag::Deferred.set(true);
+        }
+        Self { thread_bound: PhantomData }
+    }
+
+    /// Does nothing if other threads may wait for something of this one.
+    #[inline]
+    fn begin_unless_awaited() -> Option<Self> {
+        if begin_alone() {
+            Some(Self { thread_bound: PhantomData })
+        } else {
+            (!Flag::Awaited.is_set()).then(Self::begin)
+        }
     }
 }
 
-impl Drop for Deferred {
+impl Drop for Deferring {
+    #[inline]
     fn drop(&mut self) {
-        IS_DEFERRED.set(false);
-        // Dropped outside, as it may drop a resource.
-        let _left = Unasked::take();
+        if end_alone() {
+            return;
+        }
+        if is_outermost() { end_outermost() } else { end_request() }
     }
+}
+
+/// Ends the outermost request, which may not have asked for what those within have left.
+#[cold]
+fn end_outermost() {
+    Flag::Deferred.set(false);
+    // A resource may be dropped with it. That is part of the request, which ends if it panics, too.
+    let _request = Asking { is_outermost: true, thread_bound: PhantomData };
+    drop(Unasked::take());
 }
 
 /// Whether a wait for the device is known to invalidate a capture: one is announced, or the stream
@@ -181,14 +210,26 @@ pub fn allocate_in_program<T>(
     stream: Option<StreamRef<'_>>,
     mut allocate: impl FnMut() -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let asking = Asking::begin();
-    if !asking.is_outermost() {
-        return in_program(allocate);
+    let Some(deferring) = Deferring::begin_unless_awaited() else {
+        return allocate_while_awaited(stream, allocate);
+    };
+    match allocate() {
+        Err(refusal) if refusal.is_out_of_memory() && is_outermost() => {
+            ask_for_unasked(stream, refusal, allocate, deferring)
+        }
+        outcome => outcome,
     }
-    let deferred = Deferred::begin();
+}
+
+#[cold]
+fn allocate_while_awaited<T>(
+    stream: Option<StreamRef<'_>>,
+    mut allocate: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let deferring = Deferring::begin();
     match in_program(&mut allocate) {
-        Err(refusal) if refusal.is_out_of_memory() => {
-            ask_for_unasked(stream, refusal, &mut allocate, asking, deferred)
+        Err(refusal) if refusal.is_out_of_memory() && is_outermost() => {
+            ask_for_unasked(stream, refusal, allocate, deferring)
         }
         outcome => outcome,
     }
@@ -198,17 +239,16 @@ pub fn allocate_in_program<T>(
 fn ask_for_unasked<T>(
     stream: Option<StreamRef<'_>>,
     refusal: Error,
-    allocate: &mut dyn FnMut() -> Result<T, Error>,
-    asking: Asking,
-    deferred: Deferred,
+    mut allocate: impl FnMut() -> Result<T, Error>,
+    deferring: Deferring,
 ) -> Result<T, Error> {
     let Some(Unasked { others, bytes, callbacks }) = Unasked::take() else { return Err(refusal) };
-    let mut attempt = || in_program(&mut *allocate);
+    let mut attempt = || in_program(&mut allocate);
     let mut outcome = match others {
         Some(others) => ask_others(stream, bytes, refusal, &mut attempt, &others),
         None => Err(refusal),
     };
-    drop((deferred, asking));
+    drop(deferring);
     for callback in callbacks {
         let Some(error) = outcome.as_ref().err().filter(|error| error.is_out_of_memory()) else {
             break;
@@ -255,4 +295,128 @@ fn ask_others<T>(
         }
     }
     Err(last.unwrap_or_else(|| unreachable!("it is set above")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::siblings::{Awaited, awaited};
+
+    /// Something that threads wait for, and how often the wait was paused, less how often resumed.
+    #[derive(Default)]
+    struct Pauses(AtomicUsize);
+
+    impl Awaited for Pauses {
+        fn pause(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn resume(&self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Asserts that it is dropped within a request, which defers no more, and notes that.
+    struct WithinRequest(Rc<Cell<bool>>);
+
+    impl Drop for WithinRequest {
+        fn drop(&mut self) {
+            assert!(!Asking::begin().is_outermost());
+            assert!(!Unasked::is_wanted());
+            self.0.set(true);
+        }
+    }
+
+    fn assert_idle() {
+        assert!(Asking::begin().is_outermost());
+        assert!(!Unasked::is_wanted());
+        assert!(Unasked::take().is_none());
+    }
+
+    fn refuse() -> Result<(), Error> {
+        Err(Error::out_of_memory("test"))
+    }
+
+    fn leave(callback: impl Fn(&Error) -> bool + 'static) {
+        Unasked { others: None, bytes: 1, callbacks: vec![Box::new(callback)] }.leave();
+    }
+
+    #[test]
+    fn a_panic_ends_requests_and_resumes_waits() {
+        let pauses = Arc::new(Pauses::default());
+        let count = || pauses.0.load(Ordering::Relaxed);
+        let seen = Cell::new((false, 0));
+        let panics = || -> Result<(), Error> {
+            seen.set((Unasked::is_wanted(), count()));
+            leave(|_| unreachable!("there was a panic"));
+            panic!("on purpose");
+        };
+        let nested = || allocate_in_program(None, || allocate_in_program(None, panics));
+        let catch = |code: &dyn Fn() -> Result<(), Error>| {
+            assert!(catch_unwind(AssertUnwindSafe(code)).is_err());
+            (seen.take(), count())
+        };
+        assert_eq!(catch(&nested), ((true, 0), 0));
+        assert_idle();
+        awaited(Arc::clone(&pauses) as _, || {
+            assert_eq!(catch(&nested), ((true, 1), 0));
+            assert_eq!(catch(&|| in_program(nested)), ((true, 1), 0));
+        });
+        assert_idle();
+    }
+
+    #[test]
+    fn what_is_left_is_dropped_within_a_request_that_succeeds() {
+        let is_dropped = Rc::new(Cell::new(false));
+        let served = allocate_in_program(None, || {
+            let within = WithinRequest(Rc::clone(&is_dropped));
+            leave(move |_| within.0.get());
+            Ok(())
+        });
+        assert!(served.is_ok());
+        assert!(is_dropped.get());
+        assert_idle();
+    }
+
+    #[test]
+    fn the_outermost_request_calls_back_for_those_within() {
+        for is_awaited in [false, true] {
+            let calls = Rc::new(Cell::new(0));
+            let refused = || {
+                let calls = Rc::clone(&calls);
+                if Unasked::is_wanted() {
+                    leave(move |_| {
+                        assert!(Asking::begin().is_outermost());
+                        assert!(!Unasked::is_wanted());
+                        calls.replace(calls.get() + 1) == 0
+                    });
+                }
+                refuse()
+            };
+            let request = || allocate_in_program(None, || allocate_in_program(None, refused));
+            let outcome =
+                if is_awaited { awaited(Arc::new(Pauses::default()), request) } else { request() };
+            assert!(outcome.is_err_and(|error| error.is_out_of_memory()));
+            assert_eq!(calls.get(), 1);
+            assert_idle();
+        }
+    }
+
+    #[test]
+    fn a_request_within_one_that_asks_itself_leaves_nothing_to_it() {
+        let asking = Asking::begin();
+        let refused = allocate_in_program(None, || {
+            assert!(!Unasked::is_wanted());
+            refuse()
+        });
+        assert!(refused.is_err());
+        drop(asking);
+        assert_idle();
+    }
 }

@@ -90,15 +90,15 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "code-of-the-program-is-waited-for",
         file: AWAITED,
-        original: "if COUNT.get() == 0 { code() } else { switched(COUNT.get(), PAUSED.get(), code) }",
-        replacement: "code()",
+        original: "let _restore = if Flag::Awaited.is_set() { Restore::after_program() } else { Restore(None) };",
+        replacement: "let _restore = Restore(None);",
         breaks: "a thread waits for a callback that waits for it",
     },
     Mutant {
         name: "others-are-asked-under-an-adaptor-s-lock",
         file: REQUEST,
-        original: "let asking = Asking::begin();\n    if !asking.is_outermost() {\n",
-        replacement: "let asking = Asking::begin();\n    if !asking.is_outermost() || true {\n        drop(asking);\n",
+        original: "let Some(deferring) = Deferring::begin_unless_awaited() else {",
+        replacement: "if stream.is_none() || true {\n        return in_program(allocate);\n    }\n    let Some(deferring) = Deferring::begin_unless_awaited() else {",
         breaks: "a request waits for a lock of its own thread, which a sibling over the same adaptor needs",
     },
     Mutant {
