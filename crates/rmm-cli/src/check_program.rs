@@ -64,7 +64,8 @@ pub enum CheckError {
 
 const NO_LIBRARY: &str = "there is no librmm_sim_driver.so beside this program";
 
-/// Runs the program of the arguments to its end.
+/// Runs the program of the arguments to its end, and waits for all children of this process: those
+/// of the program become its children. Threads that call this run one program at a time.
 ///
 /// # Errors
 /// If it cannot be run on the device.
@@ -91,7 +92,7 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, CheckError> {
         .env("RMM_SIM_KERNELS", kernels)
         .env("RMM_SIM_BACKTRACE", if args.no_call_sites { "0" } else { "1" });
     let name = args.program[0].to_string_lossy().into_owned();
-    children::adopt_orphans()?;
+    let _only_program = children::adopt_orphans()?;
     let status = program.status().map_err(|error| CheckError::Start(name, error))?;
     let still_running = children::still_running();
     Ok(Outcome { found: report::read_all(reports.path())?, status, still_running })

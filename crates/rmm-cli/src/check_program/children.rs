@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -17,12 +17,15 @@ use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 /// has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes this process the parent of those whose parents end.
+/// Makes this process the parent of those whose parents end. Until the result is dropped, other
+/// threads that call this wait: all children of the process count as those of one program.
 ///
 /// # Errors
 /// If the system refuses.
-pub(super) fn adopt_orphans() -> io::Result<()> {
-    Ok(set_child_subreaper(Some(getpid()))?)
+pub(super) fn adopt_orphans() -> io::Result<MutexGuard<'static, ()>> {
+    static ONE_PROGRAM: Mutex<()> = Mutex::new(());
+    set_child_subreaper(Some(getpid()))?;
+    Ok(ONE_PROGRAM.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Waits until all have ended, for a while. Returns those that still run, as reports name them.
