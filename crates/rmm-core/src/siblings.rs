@@ -21,7 +21,7 @@
 //!    a turn, so a pool over a pool takes one. An adaptor with code or locks of the program asks
 //!    after these, for all that is below it ([`allocate_in_program`]).
 //! 4. Where a limit has refused, only resources that draw on it are asked, in all groups.
-//! 5. No thread waits for one that runs code of the program ([`in_program`]).
+//! 5. No thread waits long for one that runs code of the program ([`in_program`]).
 
 mod awaited;
 mod holders;
@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rmm_sys::CuUuid;
 
-pub use self::awaited::{Awaited, MayBeWaitedFor, awaited, in_library, in_program};
+pub use self::awaited::{Awaited, MayBeWaitedFor, awaited, in_library, in_program, is_in_program};
 pub use self::request::{Asking, OnFailure, Unasked, allocate_in_program, allocate_with};
 use self::turn::Turns;
 pub use self::turn::{Effort, Turn};

@@ -170,10 +170,12 @@ impl Session<'_> {
             if is_taken && was_more && offset >= needed_end {
                 // Addresses are taken that would be of use, but are not needed.
                 takes_least = true;
-            } else if is_taken && may_be_leaving && retries < MAX_RETRIES {
+            } else if is_taken
+                && may_be_leaving
+                && retries < MAX_RETRIES
+                && self.wait_for_others(self.settled_of_others())
+            {
                 retries += 1;
-                let settled = self.settled_of_others();
-                self.wait_for_others(settled);
             } else if is_taken {
                 self.heap.close_at(segment, offset);
             } else if error.is_out_of_memory() && was_more {

@@ -136,14 +136,17 @@ fn climb_until_settled(
         let has_changed = session.settled_of_others() != settled || is_first;
         // If upstream was not even asked, other threads' calls decide, unless they run code of the
         // program. If it refused, they are no reason to ask for ever.
-        let others_decide = error.is_none() && fits_but_for_others && session.others_call();
+        let others_decide = error.is_none()
+            && fits_but_for_others
+            && session.others_call()
+            && session.in_program == 0;
         retries += u32::from(!others_decide);
-        if retries > MAX_RETRIES || !(session.others_call() || has_changed) {
+        let may_succeed = retries <= MAX_RETRIES && (session.others_call() || has_changed);
+        if !may_succeed || !session.wait_for_others(settled) {
             let names_siblings = may_ask || Unasked::is_wanted();
             let remedies = remedies(session, request, error.as_ref(), names_siblings);
             return Err(refuse(core, session, request, error).with_remedies(remedies));
         }
-        session.wait_for_others(settled);
     }
 }
 

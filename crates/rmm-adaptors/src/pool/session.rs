@@ -4,8 +4,8 @@
 //! lock's guard, and [`ask_upstream`](Session::ask_upstream),
 //! [`return_to_upstream`](Session::return_to_upstream) and the waits are the only ways to let go of
 //! it: what other threads have to know meanwhile is counted there, and counted out again also if
-//! upstream panics. Code of the program, which may run in such a call, is not waited for: it may
-//! wait for a request of this pool.
+//! upstream panics. Code of the program, which may run in such a call, is waited for only for a
+//! [short time](SHORT_CALL): it may wait for a request of this pool.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rmm_core::siblings::{Awaited, awaited, in_program};
+use rmm_core::siblings::{Awaited, awaited, in_program, is_in_program};
 use rmm_core::{Device, Error, StreamRef, SyncResource, fork};
 
 use super::core::{PoolCore, UpstreamCode};
@@ -206,13 +206,29 @@ impl<'p> Session<'p> {
     }
 
     /// Waits on this thread until a call to upstream of another session has ended since `settled`
-    /// of them had, if one is in progress, and none runs code of the program.
-    pub(super) fn wait_for_others(&mut self, settled: u64) {
+    /// of them had, if one is in progress. Returns `false` if one that runs code of the program for
+    /// long is all that is left: that may wait for this thread, or be its own.
+    pub(super) fn wait_for_others(&mut self, settled: u64) -> bool {
+        let mut gives_up_at = None;
         self.away += 1;
-        while self.settled_of_others() == settled && self.others_call() {
-            self.wait_once();
-        }
+        let has_waited = loop {
+            if self.settled_of_others() != settled || !self.others_call() {
+                break true;
+            }
+            if self.in_program == 0 {
+                gives_up_at = None;
+                self.wait_once();
+                continue;
+            }
+            let now = Instant::now();
+            let left = *gives_up_at.get_or_insert(now + SHORT_CALL) - now;
+            if left.is_zero() || is_in_program() {
+                break false;
+            }
+            self.wait_at_most(left);
+        };
         self.come_back();
+        has_waited
     }
 
     /// Waits on this thread until the device has completed all work. Then everything freed before

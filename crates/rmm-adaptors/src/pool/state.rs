@@ -120,7 +120,7 @@ pub(super) struct PoolState {
     trimmed: Option<(u64, u64, u64)>,
     /// Sessions that have released the lock and will take it again.
     pub(super) away: u32,
-    /// Those of them that run code of the program, for which no thread waits.
+    /// Those of them that run code of the program, for which no thread waits long.
     pub(super) in_program: u32,
     pub(super) phase: Phase,
     pub(super) statistics: PoolStatistics,
@@ -163,9 +163,9 @@ impl PoolState {
         }
     }
 
-    /// Whether calls to upstream are in progress that may be waited for.
+    /// Whether calls to upstream are in progress.
     pub(super) fn others_call(&self) -> bool {
-        (self.pending > 0 || self.returning > 0) && self.in_program == 0
+        self.pending > 0 || self.returning > 0
     }
 
     /// Adds memory from upstream as an idle block. Returns its segment.

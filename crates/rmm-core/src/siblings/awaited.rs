@@ -166,3 +166,8 @@ pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
     let _restore = if Flag::Paused.is_set() { Restore::after_library() } else { Restore(None) };
     call()
 }
+
+/// Whether this thread runs code of the program within a call that others would wait for.
+pub fn is_in_program() -> bool {
+    Flag::Paused.is_set()
+}

@@ -63,8 +63,8 @@ impl InTurns {
     }
 
     /// Frees a small block, so that there is something to return. Then it waits for the call of
-    /// the other request to end, after which that keeps the pool's lock until it has decided, and
-    /// waits for this call.
+    /// the other request to end, which mostly keeps the pool's lock until it has decided, and waits
+    /// for this call.
     fn ask(&self) {
         let pool = self.pool.get().expect("large blocks come last");
         let settled = pool.lock().settled;
@@ -150,10 +150,10 @@ fn two_that_ask_a_full_upstream_in_turns_give_up() {
             });
         }
     });
+    // A thread that waits for the lock gets it between two steps of the other, which may then find
+    // that nothing has changed, and give up sooner.
     let asked = upstream.turns().asked;
-    assert_eq!(
-        asked,
-        2 * 5 + 1,
-        "each asks, and four times again; and once more who is left alone"
-    );
+    assert!(asked > 3, "each asks, and again once the other has asked: {asked} calls");
+    let most = 2 * 5 + 1;
+    assert!(asked <= most, "each asks four times again, and once more who is left alone: {asked}");
 }
