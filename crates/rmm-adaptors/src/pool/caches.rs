@@ -418,20 +418,18 @@ impl Caches {
         }
         let stolen = || slots[further].header().is_stolen_at_miss().then_some(further);
         let Some(slot) = free.or_else(stolen) else { return };
-        let is_slot = |index, _: &SlotHeader| index == slot;
         let next = if is_shared { NextOwner::None } else { NextOwner::Thread(me) };
-        let slot_index = slot;
-        revoker.revoke(Some(me), next, is_slot, |header, slot| {
-            let cache = slot.get_or_insert_with(|| self.spare_or_new(stream));
+        revoker.revoke(Some(me), next, [slot], |header, value| {
+            let cache = value.get_or_insert_with(|| self.spare_or_new(stream));
             // A thread that has ended leaves its blocks to the next one on the same stream.
             if !header.is_of(stream) {
                 self.flush_cache(header, cache, &mut to);
                 cache.pass_to(stream);
                 header.assign(Some(stream));
-                self.used.insert(slot_index);
+                self.used.insert(slot);
             }
             if is_shared {
-                header.share(slot.take());
+                header.share(value.take());
             }
         });
     }
@@ -480,11 +478,13 @@ impl Caches {
         if self.are_unused() {
             return;
         }
-        let is_wanted = |index, header: &SlotHeader| {
-            self.used.contains(index) && !header.is_unused() && is_wanted(index, header)
-        };
         let Some(mut revoker) = self.table.revoker_of_made() else { return };
-        revoker.revoke(me, NextOwner::None, is_wanted, |header, cache| {
+        let slots = revoker.slots();
+        let wanted = self.used.iter().filter(|&slot| {
+            let header = slots[slot].header();
+            !header.is_unused() && is_wanted(slot, header)
+        });
+        revoker.revoke(me, NextOwner::None, wanted, |header, cache| {
             header.assign(None);
             if let Some(shared) = header.unshare() {
                 *cache = Some(shared);
@@ -494,9 +494,9 @@ impl Caches {
             }
             self.spare().extend(cache.take());
         });
-        for index in self.used.iter() {
-            if revoker.slots()[index].header().is_unused() {
-                self.used.remove(index);
+        for slot in self.used.iter() {
+            if slots[slot].header().is_unused() {
+                self.used.remove(slot);
             }
         }
     }
@@ -553,10 +553,10 @@ impl Caches {
     #[cfg(test)]
     /// Whether a block of the class with this address is in one of the caches.
     pub(super) fn contain(&self, class: Class, address: u64) -> bool {
-        let is_filled = |_, header: &SlotHeader| header.counters.bytes() > 0;
         let mut contains = false;
         let Some(mut revoker) = self.table.revoker_of_made() else { return false };
-        revoker.revoke(ThreadToken::current(), NextOwner::Former, is_filled, |header, cache| {
+        let (me, all) = (ThreadToken::current(), 0..SLOTS);
+        revoker.revoke(me, NextOwner::Former, all, |header, cache| {
             let contained = |cache: &Cache| cache.contains(class, address);
             contains |= cache.as_deref().is_some_and(contained)
                 || header.look_at_shared(contained).unwrap_or(false);

@@ -47,8 +47,8 @@ pub(super) use bins::GRANULE;
 pub(super) use cursor::BlockCursor;
 pub(super) use extend::PendingExtent;
 use lists::Lists;
+use nodes::{IdleFrom, Node, NodeState, Nodes};
 pub(super) use nodes::{ListId, NodeId, Point, SegmentId};
-use nodes::{Node, NodeState, Nodes};
 pub(super) use pieces::Piece;
 use runs::Runs;
 use zones::{SlabSizes, Tier, Zone};
@@ -243,7 +243,7 @@ impl Heap {
             size,
             state: NodeState::Detached,
             zone: Zone::Large,
-            holds_idle: false,
+            idle_from: IdleFrom::NONE,
             before: None,
             after: None,
             previous: None,
@@ -347,27 +347,29 @@ impl Heap {
     /// Makes the first `size` bytes of a free block, which has at least as many, a live block. The
     /// remainder stays in its list at its point, and mostly in its position there.
     pub(super) fn make_live(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { segment, offset, size: whole, state, zone, holds_idle, before, .. } =
+        let Node { segment, offset, size: whole, state, zone, idle_from, before, .. } =
             *self.nodes.get(id);
         let NodeState::Free(list, _) = state else {
             unreachable!("only a block that is free is taken out of a list")
         };
         self.live += size;
-        if holds_idle {
-            self.nodes.get_mut(id).holds_idle = self.leave_absorbed(id, size);
+        if idle_from.is_before(offset + size) {
+            self.nodes.get_mut(id).idle_from = self.leave_absorbed(id, size);
         }
         if whole == size {
             self.unlink(id, list);
-            self.nodes.get_mut(id).state = NodeState::Live;
+            let node = self.nodes.get_mut(id);
+            node.state = NodeState::Live;
+            node.idle_from = IdleFrom::NONE;
             return id;
         }
         self.runs.part(&self.nodes, id);
         self.lists[list.index()].resize(&mut self.nodes, id, whole - size);
         let (after, state) = (Some(id), NodeState::Live);
         let [previous, next] = [None; 2];
-        let holds_idle = false;
+        let idle_from = IdleFrom::NONE;
         let taken =
-            Node { segment, offset, size, state, zone, holds_idle, before, after, previous, next };
+            Node { segment, offset, size, state, zone, idle_from, before, after, previous, next };
         let taken = self.nodes.insert(taken);
         let rest = self.nodes.get_mut(id);
         rest.offset = offset + size;
@@ -435,11 +437,11 @@ impl Heap {
         if self.nodes.get(id).zone == Zone::Large {
             self.enlarge_neighbours(id, list);
         }
-        let Node { segment, offset, size, zone, holds_idle, before, after, .. } =
+        let Node { segment, offset, size, zone, idle_from, before, after, .. } =
             *self.nodes.get(id);
         let is_idle = list == ListId::ANY_STREAM;
-        if holds_idle && is_idle {
-            self.nodes.get_mut(id).holds_idle = self.leave_absorbed(id, size);
+        if is_idle && idle_from.is_before(offset + size) {
+            self.nodes.get_mut(id).idle_from = self.leave_absorbed(id, size);
         }
         let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
             let neighbour = neighbour?;
@@ -459,7 +461,9 @@ impl Heap {
                 self.nodes.remove(id);
                 let node = self.nodes.get_mut(above);
                 (node.before, node.offset) = (before, offset);
-                node.holds_idle |= holds_idle && !is_idle;
+                if !is_idle {
+                    node.idle_from = idle_from.min(node.idle_from);
+                }
                 let whole = size + node.size;
                 self.set_after(before, segment, above);
                 (above, whole, point.max(freed))
@@ -493,11 +497,11 @@ impl Heap {
     fn remove_next(&mut self, id: NodeId) -> u64 {
         let Node { segment, after, .. } = *self.nodes.get(id);
         let removed = after.expect("what is absorbed is behind the block");
-        let Node { size, after, holds_idle, .. } = *self.nodes.get(removed);
+        let Node { size, after, idle_from, .. } = *self.nodes.get(removed);
         self.nodes.remove(removed);
         let node = self.nodes.get_mut(id);
         node.after = after;
-        node.holds_idle |= holds_idle;
+        node.idle_from = idle_from.min(node.idle_from);
         match after {
             Some(after) => self.nodes.get_mut(after).before = Some(id),
             None => self.segment_mut(segment).last = id,

@@ -378,23 +378,23 @@ impl<H, T, B: Bias> Owned<'_, H, T, B> {
     }
 }
 
-/// Revokes the cells, at most [`MAX_CELLS`], whose headers `is_wanted` accepts, all under one heavy
-/// fence. Acts on each once its owner is outside, and leaves it to what the action returns. Cells
-/// that were revoked for good are passed over; cells under another revocation are waited for.
+/// Revokes the cells with these indices, each of them named once and below [`MAX_CELLS`], all under
+/// one heavy fence. Acts on each once its owner is outside, and leaves it to what the action
+/// returns. Cells that were revoked for good are passed over; cells under another revocation are
+/// waited for.
 ///
 /// `me` is the calling thread, or `None` if that cannot own cells (any more). It must not be inside
 /// one of the cells, since it would wait for itself.
 pub(crate) fn revoke<H, T, B: Bias>(
     cells: &[BiasedCell<H, T, B>],
     me: Option<B::Thread>,
-    is_wanted: impl Fn(usize, &H) -> bool,
+    wanted: impl IntoIterator<Item = usize>,
     mut act: impl FnMut(&H, &mut T) -> B::Next,
 ) {
     let mut revocation = Revocation { cells, taken: [0; MAX_CELLS / 64] };
     let mut fences: Option<Fences> = None;
-    for (index, cell) in
-        cells.iter().enumerate().filter(|(index, cell)| is_wanted(*index, &cell.header))
-    {
+    for index in wanted {
+        let cell = &cells[index];
         let Some(former_owner) = cell.take() else { continue };
         revocation.taken[index / 64] |= 1 << (index % 64);
         let is_mine = me.is_some_and(|me| B::id(me) == former_owner);

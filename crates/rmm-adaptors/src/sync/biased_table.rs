@@ -86,17 +86,17 @@ impl<'a, H, T, const N: usize> Revoker<'a, H, T, N> {
         self.slots
     }
 
-    /// Revokes the slots that `is_wanted` accepts, all under one heavy fence, acts on each, and
-    /// leaves each to `next`. `me` is the calling thread, unless that is exiting; it is not inside
-    /// one of the slots.
+    /// Revokes the slots with these indices, each of them named once, all under one heavy fence,
+    /// acts on each, and leaves each to `next`. `me` is the calling thread, unless that is exiting;
+    /// it is not inside one of the slots.
     pub(crate) fn revoke(
         &mut self,
         me: Option<ThreadToken>,
         next: NextOwner,
-        is_wanted: impl Fn(usize, &H) -> bool,
+        wanted: impl IntoIterator<Item = usize>,
         mut act: impl FnMut(&H, &mut T),
     ) {
-        revoke(self.slots, me, is_wanted, |header, value| {
+        revoke(self.slots, me, wanted, |header, value| {
             act(header, value);
             next
         });
@@ -121,7 +121,7 @@ mod tests {
     fn owned() -> (Two, ThreadToken) {
         let table = Two::new(Fences::of_process(), Default::default);
         let me = ThreadToken::current().expect("this thread goes on");
-        table.revoker().revoke(Some(me), NextOwner::Thread(me), |_, ()| true, |(), _| {});
+        table.revoker().revoke(Some(me), NextOwner::Thread(me), 0..2, |(), _| {});
         (table, me)
     }
 
@@ -144,14 +144,14 @@ mod tests {
         let (table, me) = owned();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let panics = |(): &(), _: &mut u32| panic!("on purpose");
-            table.revoker().revoke(Some(me), NextOwner::None, |_, ()| true, panics);
+            table.revoker().revoke(Some(me), NextOwner::None, 0..2, panics);
         }));
         assert!(panicked.is_err());
         let slots = table.slots().expect("they were made");
         assert!(slots.iter().all(|slot| is_entered(slot, me)));
         let mut sum = 0;
         let add = |(): &(), value: &mut u32| sum += *value;
-        table.revoker().revoke(None, NextOwner::None, |_, ()| true, add);
+        table.revoker().revoke(None, NextOwner::None, 0..2, add);
         assert_eq!(sum, 2);
     }
 }
@@ -182,7 +182,7 @@ mod models {
     fn owned() -> (Arc<Two>, [&'static ThreadRecord; 2]) {
         let (table, threads) = (two(), two_threads());
         let owner = NextOwner::Thread(token(threads[1]));
-        table.revoker().revoke(None, owner, |_, ()| true, |(), _| {});
+        table.revoker().revoke(None, owner, 0..2, |(), _| {});
         (table, threads)
     }
 
@@ -195,13 +195,13 @@ mod models {
     /// Makes the thread the owner of both slots, and adds 1 to each.
     fn take_over(table: &Two, me: ThreadToken) {
         let next = NextOwner::Thread(me);
-        table.revoker().revoke(Some(me), next, |_, ()| true, |(), value| *value += 1);
+        table.revoker().revoke(Some(me), next, 0..2, |(), value| *value += 1);
     }
 
     fn total(table: &Two, me: ThreadToken) -> u32 {
         let mut total = 0;
         let add = |(): &(), value: &mut u32| total += *value;
-        table.revoker().revoke(Some(me), NextOwner::None, |_, ()| true, add);
+        table.revoker().revoke(Some(me), NextOwner::None, 0..2, add);
         total
     }
 
@@ -240,7 +240,7 @@ mod models {
             });
             let me = token(here);
             let next = NextOwner::Former;
-            table.revoker().revoke(Some(me), next, |_, ()| true, |(), value| *value += 1);
+            table.revoker().revoke(Some(me), next, 0..2, |(), value| *value += 1);
             let theirs = owner.join().expect("it does not panic");
             assert_eq!(total(&table, me), 2 + theirs);
         });
@@ -264,7 +264,7 @@ mod models {
             while revoker.slots()[0].has_owner() {
                 yield_now();
             }
-            revoker.revoke(Some(me), NextOwner::Thread(me), |_, ()| true, |(), value| *value += 1);
+            revoker.revoke(Some(me), NextOwner::Thread(me), 0..2, |(), value| *value += 1);
             drop(revoker);
             assert_eq!(add(&table, 0, me), 1);
             assert_eq!(total(&table, me), 4);
@@ -282,7 +282,7 @@ mod models {
                 move || add(&table, 0, token(there)) + add(&table, 0, token(there))
             });
             let take = |(): &(), value: &mut u32| *value += 1;
-            table.revoker().revoke(None, NextOwner::None, |_, ()| true, take);
+            table.revoker().revoke(None, NextOwner::None, 0..2, take);
             let theirs = owner.join().expect("it does not panic");
             assert_eq!(total(&table, token(here)), 2 + theirs);
         });
@@ -298,7 +298,7 @@ mod models {
                 |records: &Mutex<ThreadRecords>| records.lock().expect("no thread panics").make();
             let (here, there) = (make(&records), make(&records));
             let owner = NextOwner::Thread(token(there));
-            table.revoker().revoke(None, owner, |_, ()| true, |(), _| {});
+            table.revoker().revoke(None, owner, 0..2, |(), _| {});
             let owner = thread::spawn({
                 let (table, records) = (Arc::clone(&table), Arc::clone(&records));
                 move || {

@@ -86,16 +86,11 @@ impl<T> FirstThreadCell<T> {
     fn revoke(&self, share: impl FnOnce(&mut T)) {
         let _only = primitives::lock(&self.revoker);
         let mut share = Some(share);
-        revoke(
-            std::slice::from_ref(&self.cell),
-            None,
-            |_, ()| true,
-            |(), value| {
-                if let Some(share) = share.take() {
-                    share(value);
-                }
-            },
-        );
+        revoke(std::slice::from_ref(&self.cell), None, [0], |(), value| {
+            if let Some(share) = share.take() {
+                share(value);
+            }
+        });
     }
 }
 

@@ -25,16 +25,19 @@ impl SlotSet {
         self.0[slot / 64].fetch_and(!(1 << (slot % 64)), Ordering::Relaxed);
     }
 
-    pub(super) fn contains(&self, slot: usize) -> bool {
-        self.0[slot / 64].load(Ordering::Relaxed) >> (slot % 64) & 1 != 0
-    }
-
     /// Whether the set is empty.
     pub(super) fn are_none(&self) -> bool {
         self.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..SLOTS).filter(|&slot| self.contains(slot))
+        self.0.iter().zip((0..).step_by(64)).flat_map(|(word, first)| {
+            let mut bits = word.load(Ordering::Relaxed);
+            std::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+                bits &= bits - 1;
+                Some(first + bit)
+            })
+        })
     }
 }

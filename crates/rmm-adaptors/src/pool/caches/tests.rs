@@ -218,11 +218,11 @@ fn the_legacy_stream_s_cache_is_never_shared() {
 /// The first slot of a stream, once a revoker has put its cache under the lock.
 fn shared_slot(caches: &Caches, stream: StreamId) -> &SlotHeader {
     make(caches, stream);
-    let is_first = |index, _: &SlotHeader| index == Caches::first_slot(stream);
-    caches.table.revoker().revoke(None, NextOwner::None, is_first, |header, cache| {
+    let first = Caches::first_slot(stream);
+    caches.table.revoker().revoke(None, NextOwner::None, [first], |header, cache| {
         header.share(cache.take());
     });
-    caches.table.slots().expect("they were made")[Caches::first_slot(stream)].header()
+    caches.table.slots().expect("they were made")[first].header()
 }
 
 #[test]

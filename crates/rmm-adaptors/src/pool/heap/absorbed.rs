@@ -12,7 +12,7 @@
 //!
 //! # Invariant
 //! A noted range lies in free blocks of streams, or in ranges that are reserved to be extended, all
-//! of them marked by [`holds_idle`](Node::holds_idle). No work has used it since it was idle.
+//! of them marked by [`idle_from`](Node::idle_from). No work has used it since it was idle.
 //! Ranges are disjoint.
 
 #![forbid(unsafe_code)]
@@ -20,53 +20,53 @@
 use std::collections::BTreeMap;
 
 use super::Heap;
-use super::nodes::{ListId, Node, NodeId, NodeState, Point, SegmentId};
+use super::nodes::{IdleFrom, ListId, Node, NodeId, NodeState, Point, SegmentId};
 
 /// Upper bound on the bytes of an idle block that becomes part of a smaller one that was freed.
 pub(super) const TAKEN_IN: u64 = 16 << 20;
 
-/// Idle ranges, by segment and offset, and where each ends.
+/// Idle ranges, by segment and end, and where each starts: most lose memory at their start.
 #[derive(Debug, Default)]
 pub(super) struct Absorbed(BTreeMap<(SegmentId, u64), u64>);
 
 impl Absorbed {
     fn note(&mut self, segment: SegmentId, start: u64, end: u64) {
-        self.0.insert((segment, start), end);
+        self.0.insert((segment, end), start);
     }
 
-    /// Forgets what is noted of a range: it is used, or idle by its list.
-    fn forget(&mut self, segment: SegmentId, start: u64, end: u64) {
-        while let Some((from, to)) = self.last_below(segment, end)
-            && to > start
-        {
-            self.0.remove(&(segment, from));
-            if to > end {
-                self.0.insert((segment, end), to);
+    /// Forgets what is noted of a range: it is used, or idle by its list. Returns where the first
+    /// noted range between its end and `limit` lies.
+    fn forget(&mut self, segment: SegmentId, start: u64, end: u64, limit: u64) -> IdleFrom {
+        let place = |from| if from < limit { IdleFrom::offset(from) } else { IdleFrom::NONE };
+        loop {
+            let ends = (segment, start + 1)..=(segment, u64::MAX);
+            let Some((&(_, to), start_of)) = self.0.range_mut(ends).next() else {
+                return IdleFrom::NONE;
+            };
+            let from = *start_of;
+            if from >= end {
+                return place(from);
+            }
+            let goes_on = to > end;
+            if goes_on {
+                *start_of = end;
+            } else {
+                self.0.remove(&(segment, to));
             }
             if from < start {
-                self.0.insert((segment, from), start);
-                break;
+                self.0.insert((segment, start), from);
+            }
+            if goes_on {
+                return place(end);
             }
         }
     }
 
-    /// The last range that starts before `end`.
-    fn last_below(&self, segment: SegmentId, end: u64) -> Option<(u64, u64)> {
-        let (&(_, from), &to) = self.0.range((segment, 0)..(segment, end)).next_back()?;
-        Some((from, to))
-    }
-
-    /// Whether a part of a range is noted.
-    fn is_in(&self, segment: SegmentId, start: u64, end: u64) -> bool {
-        start < end && self.last_below(segment, end).is_some_and(|(_, to)| to > start)
-    }
-
     /// The noted parts of a range.
     fn parts(&self, segment: SegmentId, start: u64, end: u64) -> Vec<(u64, u64)> {
-        let inside = self.0.range((segment, start)..(segment, end));
-        let inside = inside.map(|(&(_, from), &to)| (from, to.min(end)));
-        let before = self.last_below(segment, start).filter(|&(_, to)| to > start);
-        before.map(|(_, to)| (start, to.min(end))).into_iter().chain(inside).collect()
+        let ends = (segment, start + 1)..=(segment, u64::MAX);
+        let ranges = self.0.range(ends).map(|(&(_, to), &from)| (from.max(start), to.min(end)));
+        ranges.take_while(|&(from, _)| from < end).collect()
     }
 
     /// Host bytes of the table.
@@ -96,19 +96,18 @@ impl Heap {
     fn absorb(&mut self, id: NodeId, list: ListId, point: u64) {
         self.delist(id);
         let node = self.nodes.get_mut(id);
-        node.holds_idle = true;
         let (segment, start, end) = (node.segment, node.offset, node.offset + node.size);
+        node.idle_from = IdleFrom::offset(start);
         self.absorbed.note(segment, start, end);
         self.insert_coalesced(id, list, point);
     }
 
     /// Notes that the first `size` bytes of a marked block are not idle by the table any more: they
-    /// are used, or idle by their list. Returns whether the rest holds idle memory.
+    /// are used, or idle by their list. Returns where the first noted memory of the rest lies.
     #[cold]
-    pub(super) fn leave_absorbed(&mut self, id: NodeId, size: u64) -> bool {
+    pub(super) fn leave_absorbed(&mut self, id: NodeId, size: u64) -> IdleFrom {
         let Node { segment, offset, size: whole, .. } = *self.nodes.get(id);
-        self.absorbed.forget(segment, offset, offset + size);
-        self.absorbed.is_in(segment, offset + size, offset + whole)
+        self.absorbed.forget(segment, offset, offset + size, offset + whole)
     }
 
     /// Makes the idle parts of all free blocks idle blocks again, as if none had been absorbed.
@@ -119,7 +118,8 @@ impl Heap {
         }
         let lists = self.lists.with_blocks().filter(|&(list, _)| list != ListId::ANY_STREAM);
         let blocks = lists.flat_map(|(_, list)| list.iter(&self.nodes));
-        let marked: Vec<NodeId> = blocks.filter(|&id| self.nodes.get(id).holds_idle).collect();
+        let marked: Vec<NodeId> =
+            blocks.filter(|&id| !self.nodes.get(id).idle_from.is_none()).collect();
         for id in marked {
             self.separate(id);
         }
@@ -131,9 +131,9 @@ impl Heap {
         let Node { segment, offset, size, .. } = *self.nodes.get(id);
         let end = offset + size;
         let idle = self.absorbed.parts(segment, offset, end);
-        self.absorbed.forget(segment, offset, end);
+        self.absorbed.forget(segment, offset, end, end);
         let (list, point) = self.delist(id);
-        self.nodes.get_mut(id).holds_idle = false;
+        self.nodes.get_mut(id).idle_from = IdleFrom::NONE;
         let mut rest = Some(id);
         let mut at = offset;
         let ends = idle.iter().flat_map(|&(from, to)| [(from, false), (to, true)]);

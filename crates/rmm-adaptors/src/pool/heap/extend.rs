@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::coalesce::UsableRun;
-use super::nodes::{ListId, Node, NodeId, NodeState, Point, SegmentId};
+use super::nodes::{IdleFrom, ListId, Node, NodeId, NodeState, Point, SegmentId};
 use super::window::{Span, Window, best_window};
 use super::zones::Zone;
 use super::{Extension, Heap, Segment};
@@ -286,7 +286,7 @@ impl Heap {
             size: bytes,
             state: NodeState::Detached,
             zone: Zone::Large,
-            holds_idle: false,
+            idle_from: IdleFrom::NONE,
             before: Some(last),
             after: None,
             previous: None,
@@ -337,15 +337,15 @@ impl Heap {
                 self.insert_coalesced(rest, ListId::ANY_STREAM, 0);
             }
         }
-        if self.nodes.get(extent.node).holds_idle {
-            self.leave_absorbed(extent.node, size);
+        if !self.nodes.get(extent.node).idle_from.is_none() {
+            self.nodes.get_mut(extent.node).idle_from = self.leave_absorbed(extent.node, size);
         }
         if self.nodes.get(extent.node).size > size {
             let rest = self.split(extent.node, size);
             self.insert_coalesced(rest, into, point);
         }
         self.nodes.note_change();
-        self.nodes.get_mut(extent.node).holds_idle = false;
+        self.nodes.get_mut(extent.node).idle_from = IdleFrom::NONE;
         self.nodes.get_mut(extent.node).state = NodeState::Live;
         self.live += self.nodes.get(extent.node).size;
         extent.node

@@ -103,7 +103,7 @@ impl FewBlocks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nodes::{Node, NodeState, Nodes, SegmentId};
+    use super::super::nodes::{IdleFrom, Node, NodeState, Nodes, SegmentId};
     use super::super::zones::Zone;
     use super::*;
 
@@ -118,7 +118,7 @@ mod tests {
             size: 256,
             state,
             zone,
-            holds_idle: false,
+            idle_from: IdleFrom::NONE,
             before,
             after,
             previous,

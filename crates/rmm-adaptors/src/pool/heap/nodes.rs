@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU32;
 
+use super::GRANULE;
 use super::zones::Zone;
 
 /// A block's number in the arena, from 1: so that a record with its four links stays within a cache
@@ -22,7 +23,7 @@ impl NodeId {
     }
 }
 
-const _: () = assert!(size_of::<Node>() <= 54);
+const _: () = assert!(size_of::<Node>() <= 58);
 
 /// A segment's number: one piece of memory from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -64,7 +65,32 @@ pub(super) enum NodeState {
     Unused,
 }
 
-/// The record of a block. Packed to 54 bytes, since there may be millions.
+/// Where the first memory of a block lies that is [noted as idle](super::absorbed), or a place before
+/// it. `NONE` of a live block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct IdleFrom(u32);
+
+impl IdleFrom {
+    /// Nothing of the block is noted.
+    pub(super) const NONE: Self = Self(u32::MAX);
+
+    /// At this offset in the segment. One beyond a TiB counts as one before it.
+    pub(super) fn offset(offset: u64) -> Self {
+        Self(u32::try_from(offset / GRANULE).unwrap_or(u32::MAX).min(u32::MAX - 1))
+    }
+
+    pub(super) fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// Whether memory may be noted before the offset.
+    #[inline]
+    pub(super) fn is_before(self, offset: u64) -> bool {
+        !self.is_none() && u64::from(self.0) * GRANULE < offset
+    }
+}
+
+/// The record of a block. Packed to 58 bytes, since there may be millions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
 pub(super) struct Node {
@@ -75,8 +101,7 @@ pub(super) struct Node {
     pub(super) size: u64,
     pub(super) state: NodeState,
     pub(super) zone: Zone,
-    /// Whether it may hold memory that is [noted as idle](super::absorbed): not if it is live.
-    pub(super) holds_idle: bool,
+    pub(super) idle_from: IdleFrom,
     /// The neighbours in the segment (boundary tags).
     pub(super) before: Option<NodeId>,
     pub(super) after: Option<NodeId>,
@@ -255,7 +280,7 @@ mod tests {
             size: 256,
             state,
             zone,
-            holds_idle: false,
+            idle_from: IdleFrom::NONE,
             before,
             after,
             previous,

@@ -10,7 +10,7 @@ impl Heap {
     /// the same state.
     #[inline]
     pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
-        let Node { segment, offset, size: whole, state, zone, holds_idle, after, .. } =
+        let Node { segment, offset, size: whole, state, zone, idle_from, after, .. } =
             *self.nodes.get(id);
         let rest = self.nodes.insert(Node {
             segment,
@@ -18,7 +18,7 @@ impl Heap {
             size: whole - size,
             state,
             zone,
-            holds_idle,
+            idle_from,
             before: Some(id),
             after,
             previous: None,

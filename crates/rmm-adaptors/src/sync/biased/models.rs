@@ -10,7 +10,7 @@ use super::*;
 
 /// Acts on the value as a revoker.
 fn revoke_one<B: Bias>(cell: &BiasedCell<(), u32, B>, mut act: impl FnMut(&mut u32) -> B::Next) {
-    revoke(std::slice::from_ref(cell), None, |_, ()| true, |(), value| act(value));
+    revoke(std::slice::from_ref(cell), None, [0], |(), value| act(value));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests of free lists, and of the passes over those that hold blocks.
 
 use super::super::few::FEW;
-use super::super::nodes::{Node, NodeState, SegmentId};
+use super::super::nodes::{IdleFrom, Node, NodeState, SegmentId};
 use super::*;
 
 const ONE: ListId = ListId(1);
@@ -23,7 +23,7 @@ fn insert(lists: &mut Lists, nodes: &mut Nodes, list: ListId) -> NodeId {
         size: 256,
         state,
         zone,
-        holds_idle: false,
+        idle_from: IdleFrom::NONE,
         before,
         after,
         previous,

@@ -3,7 +3,7 @@
 use super::super::bins::GRANULE;
 use super::super::few::FEW;
 use super::super::lists::Lists;
-use super::super::nodes::{ListId, Node, NodeId, NodeState, Nodes, SegmentId};
+use super::super::nodes::{IdleFrom, ListId, Node, NodeId, NodeState, Nodes, SegmentId};
 use super::super::zones::{Tier, Zone};
 
 /// A list, and the sizes of what is in it.
@@ -32,7 +32,7 @@ impl Model {
             size,
             state,
             zone,
-            holds_idle: false,
+            idle_from: IdleFrom::NONE,
             before,
             after,
             previous,
