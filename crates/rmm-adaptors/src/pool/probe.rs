@@ -7,6 +7,7 @@ use rmm_core::{CaptureScope, CudaEvent, CudaStream, Error, StreamRef};
 use rmm_sys::{CuResult, CuStream};
 
 use super::heap::{ListId, NodeId, Point};
+use super::session::Session;
 use super::state::{PoolState, RECLAIM_BATCH};
 use crate::trace;
 
@@ -120,42 +121,6 @@ impl PoolState {
         true
     }
 
-    /// As [`poll_others`](Self::poll_others), a few streams at a time until a block of the size is
-    /// free for the stream of `list`. Returns also whether all were polled.
-    pub(super) fn poll_for(
-        &mut self,
-        list: ListId,
-        size: u64,
-        effort: Effort,
-    ) -> (Option<NodeId>, bool) {
-        let is_all = self.poll_context_and(list, effort);
-        let (mut polled, mut in_vain) = (0, 0);
-        let mut next = 0;
-        while let Some(other) = self.heap.next_occupied(&mut next) {
-            if other == list {
-                continue;
-            }
-            let before = self.timeline.done(other);
-            self.poll(other);
-            let done = self.timeline.done(other);
-            self.heap.reclaim(other, done, RECLAIM_BATCH);
-            polled += 1;
-            // What is complete is found so once.
-            in_vain += usize::from(done == before);
-            let is_enough = effort == Effort::Bounded && in_vain >= POLLED_IN_VAIN;
-            if polled % POLLED_TOGETHER == 0 || is_enough {
-                let node = self.heap.take(ListId::ANY_STREAM, size);
-                if node.is_some() || is_enough {
-                    // The next call begins with the others.
-                    self.heap.begin_with(next);
-                    return (node.or_else(|| self.take_free(list, size)), false);
-                }
-            }
-        }
-        self.reclaim_completed();
-        (self.take_free(list, size), is_all)
-    }
-
     /// Whether an event of the context may be recorded, for which each stream is asked whether it
     /// is captured: after as many frees as there are streams, or if nothing cheaper is left.
     fn affords_context_event(&self, effort: Effort) -> bool {
@@ -264,5 +229,44 @@ impl PoolState {
         let legacy_says = || unsafe { CudaStream::may_be_capturing_raw(CuStream::LEGACY) };
         // It answers for all streams that block with it.
         self.last_captured.is_some() || legacy_says()
+    }
+}
+
+impl Session<'_> {
+    /// As [`poll_others`](PoolState::poll_others), a few streams at a time until a block of `size`
+    /// bytes is free for the stream of `list`. Returns also whether all were polled.
+    pub(super) fn poll_for(
+        &mut self,
+        list: ListId,
+        size: u64,
+        effort: Effort,
+    ) -> (Option<NodeId>, bool) {
+        let is_all = self.poll_context_and(list, effort);
+        let (mut polled, mut in_vain) = (0, 0);
+        let mut next = 0;
+        while let Some(other) = self.heap.next_occupied(&mut next) {
+            if other == list {
+                continue;
+            }
+            let before = self.timeline.done(other);
+            self.poll(other);
+            let done = self.timeline.done(other);
+            self.heap.reclaim(other, done, RECLAIM_BATCH);
+            self.pause();
+            polled += 1;
+            // What is complete is found so once.
+            in_vain += usize::from(done == before);
+            let is_enough = effort == Effort::Bounded && in_vain >= POLLED_IN_VAIN;
+            if polled % POLLED_TOGETHER == 0 || is_enough {
+                let node = self.heap.take(ListId::ANY_STREAM, size);
+                if node.is_some() || is_enough {
+                    // The next call begins with the others.
+                    self.heap.begin_with(next);
+                    return (node.or_else(|| self.take_free(list, size)), false);
+                }
+            }
+        }
+        self.reclaim_completed();
+        (self.take_free(list, size), is_all)
     }
 }
