@@ -353,7 +353,7 @@ impl Heap {
             unreachable!("only a block that is free is taken out of a list")
         };
         self.live += size;
-        if idle_from.is_before(offset + size) {
+        if idle_from.is_within(offset, size) {
             self.nodes.get_mut(id).idle_from = self.leave_absorbed(id, size);
         }
         if whole == size {
@@ -440,7 +440,7 @@ impl Heap {
         let Node { segment, offset, size, zone, idle_from, before, after, .. } =
             *self.nodes.get(id);
         let is_idle = list == ListId::ANY_STREAM;
-        if is_idle && idle_from.is_before(offset + size) {
+        if is_idle && idle_from.is_within(offset, size) {
             self.nodes.get_mut(id).idle_from = self.leave_absorbed(id, size);
         }
         let free_at = |nodes: &Nodes, neighbour: Option<NodeId>| {
@@ -462,7 +462,7 @@ impl Heap {
                 let node = self.nodes.get_mut(above);
                 (node.before, node.offset) = (before, offset);
                 if !is_idle {
-                    node.idle_from = idle_from.min(node.idle_from);
+                    node.idle_from = idle_from.earlier(node.idle_from, offset);
                 }
                 let whole = size + node.size;
                 self.set_after(before, segment, above);
@@ -501,7 +501,7 @@ impl Heap {
         self.nodes.remove(removed);
         let node = self.nodes.get_mut(id);
         node.after = after;
-        node.idle_from = idle_from.min(node.idle_from);
+        node.idle_from = idle_from.earlier(node.idle_from, node.offset);
         match after {
             Some(after) => self.nodes.get_mut(after).before = Some(id),
             None => self.segment_mut(segment).last = id,

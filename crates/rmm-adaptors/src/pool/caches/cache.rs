@@ -424,6 +424,7 @@ impl Cache {
     /// Flushes blocks: those of `class`, as many as the goal allows, then large ones, oldest first,
     /// then those of `others`, until the goal is reached. If `class` is large, flushes the oldest
     /// large one only.
+    #[inline]
     pub(super) fn flush(
         &mut self,
         class: Class,
@@ -449,13 +450,19 @@ impl Cache {
             to(class, address);
             left -= 1;
         }
-        for other in others.take_while(|_| !class.is_large()) {
+        if class.is_large() {
+            return;
+        }
+        for other in others {
             while left > 0
                 && (is_crowded || self.exceeds(goal, counters))
                 && let Some(address) = self.remove_any(other, counters)
             {
                 to(other, address);
                 left -= 1;
+            }
+            if left == 0 || counters.bytes() == 0 {
+                break;
             }
         }
     }

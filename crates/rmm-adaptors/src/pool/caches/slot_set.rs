@@ -18,11 +18,17 @@ impl Default for SlotSet {
 
 impl SlotSet {
     pub(super) fn insert(&self, slot: usize) {
-        self.0[slot / 64].fetch_or(1 << (slot % 64), Ordering::Relaxed);
+        self.change(slot, |word, bit| word | bit);
     }
 
     pub(super) fn remove(&self, slot: usize) {
-        self.0[slot / 64].fetch_and(!(1 << (slot % 64)), Ordering::Relaxed);
+        self.change(slot, |word, bit| word & !bit);
+    }
+
+    /// Without a read-modify-write: there is one writer at a time.
+    fn change(&self, slot: usize, change: impl FnOnce(u64, u64) -> u64) {
+        let word = &self.0[slot / 64];
+        word.store(change(word.load(Ordering::Relaxed), 1 << (slot % 64)), Ordering::Relaxed);
     }
 
     /// Whether the set is empty.

@@ -4,7 +4,6 @@
 
 use std::num::NonZeroU32;
 
-use super::GRANULE;
 use super::zones::Zone;
 
 /// A block's number in the arena, from 1: so that a record with its four links stays within a cache
@@ -23,7 +22,7 @@ impl NodeId {
     }
 }
 
-const _: () = assert!(size_of::<Node>() <= 58);
+const _: () = assert!(size_of::<Node>() <= 54);
 
 /// A segment's number: one piece of memory from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -65,32 +64,53 @@ pub(super) enum NodeState {
     Unused,
 }
 
-/// Where the first memory of a block lies that is [noted as idle](super::absorbed), or a place before
-/// it. `NONE` of a live block.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct IdleFrom(u32);
+/// A page at or before the first memory of a block that is [noted as idle](super::absorbed). `NONE`
+/// of a live block.
+///
+/// It is kept modulo 255, and stands for the first such page from the block's start on. It must not
+/// lie before that; if the block begins earlier than it did, it still is at or before the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct IdleFrom(u8);
+
+/// Most idle memory begins with a page of virtual memory. Smaller in tests, whose heaps are small.
+const PAGE: u64 = if cfg!(test) { 1 << 12 } else { 2 << 20 };
+const MODULUS: u64 = u8::MAX as u64;
 
 impl IdleFrom {
     /// Nothing of the block is noted.
-    pub(super) const NONE: Self = Self(u32::MAX);
+    pub(super) const NONE: Self = Self(u8::MAX);
 
-    /// At this offset in the segment. One beyond a TiB counts as one before it.
+    /// At this offset in the segment.
     pub(super) fn offset(offset: u64) -> Self {
-        Self(u32::try_from(offset / GRANULE).unwrap_or(u32::MAX).min(u32::MAX - 1))
+        let page = offset / PAGE % MODULUS;
+        Self(u8::try_from(page).expect("it is below 255"))
     }
 
     pub(super) fn is_none(self) -> bool {
         self == Self::NONE
     }
 
-    /// Whether memory may be noted before the offset.
+    /// Pages between that of the block's start and this one. More than all for `NONE`.
+    fn distance(self, start: u64) -> u64 {
+        if self.is_none() {
+            return u64::MAX;
+        }
+        (u64::from(self.0) + MODULUS - start / PAGE % MODULUS) % MODULUS
+    }
+
+    /// Whether memory may be noted in the first `size` bytes of a block that starts at this offset.
     #[inline]
-    pub(super) fn is_before(self, offset: u64) -> bool {
-        !self.is_none() && u64::from(self.0) * GRANULE < offset
+    pub(super) fn is_within(self, start: u64, size: u64) -> bool {
+        !self.is_none() && (start / PAGE + self.distance(start)) * PAGE < start + size
+    }
+
+    /// The earlier of two places, in a block that starts at this offset.
+    pub(super) fn earlier(self, other: Self, start: u64) -> Self {
+        if other.distance(start) < self.distance(start) { other } else { self }
     }
 }
 
-/// The record of a block. Packed to 58 bytes, since there may be millions.
+/// The record of a block. Packed to 54 bytes, since there may be millions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
 pub(super) struct Node {
@@ -268,6 +288,8 @@ impl Nodes {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn node(offset: u64) -> Node {
@@ -285,6 +307,30 @@ mod tests {
             after,
             previous,
             next,
+        }
+    }
+
+    proptest! {
+        /// Wherever a block begins, at or before its idle memory, that is not missed; and what lies
+        /// in the pages before it is passed over, if they are fewer than the place counts to.
+        #[test]
+        fn idle_memory_is_not_missed(idle in 0..4096 * PAGE, before in 0..4096 * PAGE, other: u64) {
+            let (place, start) = (IdleFrom::offset(idle), idle.saturating_sub(before));
+            prop_assert!(place.is_within(start, idle + 1 - start));
+            let pages = idle / PAGE - start / PAGE;
+            if pages < MODULUS {
+                prop_assert!(!place.is_within(start, idle / PAGE * PAGE - start.min(idle / PAGE * PAGE)));
+            }
+            prop_assert!(!IdleFrom::NONE.is_within(start, u64::MAX / 2));
+            let other = start.saturating_add(other % (4096 * PAGE));
+            for earlier in [
+                place.earlier(IdleFrom::offset(other), start),
+                IdleFrom::offset(other).earlier(place, start),
+            ] {
+                prop_assert!(earlier.is_within(start, idle.min(other) + 1 - start));
+            }
+            prop_assert_eq!(place.earlier(IdleFrom::NONE, start), place);
+            prop_assert_eq!(IdleFrom::NONE.earlier(place, start), place);
         }
     }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::Heap;
-use super::nodes::{Node, NodeId, NodeState};
+use super::nodes::{IdleFrom, Node, NodeId, NodeState};
 
 impl Heap {
     /// Splits a detached block after `size` bytes, fewer than it has; returns the rest, which is in
@@ -12,13 +12,15 @@ impl Heap {
     pub(super) fn split(&mut self, id: NodeId, size: u64) -> NodeId {
         let Node { segment, offset, size: whole, state, zone, idle_from, after, .. } =
             *self.nodes.get(id);
+        let is_behind = !idle_from.is_within(offset, size);
+        let idle_from_rest = if is_behind { idle_from } else { IdleFrom::offset(offset + size) };
         let rest = self.nodes.insert(Node {
             segment,
             offset: offset + size,
             size: whole - size,
             state,
             zone,
-            idle_from,
+            idle_from: idle_from_rest,
             before: Some(id),
             after,
             previous: None,
