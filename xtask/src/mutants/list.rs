@@ -392,15 +392,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "full-upstream-asked-for-ever",
         file: LADDER,
-        original: "if retries > MAX_RETRIES || !(",
-        replacement: "if !(",
+        original: "let may_succeed = retries <= MAX_RETRIES && (",
+        replacement: "let may_succeed = (",
         breaks: "requests keep each other asking a full upstream",
     },
     Mutant {
         name: "full-upstream-asked-in-turns-for-ever",
         file: LADDER,
-        original: "error.is_none() && fits_but_for_others && session.others_call()",
-        replacement: "fits_but_for_others && session.others_call()",
+        original: "let others_decide = error.is_none()\n            && fits_but_for_others",
+        replacement: "let others_decide = fits_but_for_others",
         breaks: "requests for the same room keep each other asking a full upstream",
     },
     Mutant {
