@@ -37,12 +37,12 @@ use std::time::Duration;
 
 pub(crate) use self::args::Args;
 use self::args::Over;
-use self::builder::{Builder, compiler};
+use self::builder::{Builder, compiler, compiler_with_gtest};
 use self::checkout::Checkout;
 use self::expected::Expected;
-use self::libraries::Libraries;
+use self::libraries::{Libraries, build_driver};
 use self::result::{Row, failures, unexpected};
-use self::session::{Session, output_folder};
+use self::session::{RUNTIME_SONAME, Session, build_runtime, output_folder};
 use self::wheels::Wheels;
 use crate::cargo::workspace_root;
 use crate::error::{Context as _, Result};
@@ -65,11 +65,34 @@ const BROKEN: [&str; 7] = [
 /// If something is missing that the tests need, or a failure is not expected.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
+    if let Some(folder) = &args.runtime {
+        return build_runtime_into(folder, args, &root);
+    }
     match (&args.cpp, args.python_checkout()) {
         (None, None) if args.python.is_some() => run_python_sample(args, &root),
         (None, None) => run_sample(args, &root),
         _ => run_checkouts(args, &root),
     }
+}
+
+/// Builds the stand-in for the CUDA runtime, for `rmm check --runtime`.
+fn build_runtime_into(folder: &Path, args: &Args, root: &Path) -> Result<()> {
+    let target = root.join("target/rmm-tests");
+    let wheels = Wheels::find(args.wheels.as_deref(), &root.join("target"))?;
+    let driver = build_driver(&target.join("lib"))?;
+    let mut builder = Builder::new(compiler()?, target.join("objects"), jobs(args));
+    builder.includes = wheels.include_folders();
+    fs::create_dir_all(folder).context(folder.display())?;
+    let output = folder.join(RUNTIME_SONAME);
+    build_runtime(&builder, &root.join("xtask/rmm-tests"), &driver, &output)?;
+    println!("wrote {0}: rmm check --runtime {0} -- PROGRAM", output.display());
+    Ok(())
+}
+
+/// How many processes work at a time.
+fn jobs(args: &Args) -> usize {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    args.jobs.map_or(cores, NonZero::get)
 }
 
 fn run_checkouts(args: &Args, root: &Path) -> Result<()> {
@@ -166,20 +189,18 @@ pub(crate) fn missing(root: &Path) -> Option<String> {
         return Some("the software driver's library is one of Linux".to_owned());
     }
     let wheels = || Wheels::find(None, &root.join("target"));
-    compiler().and_then(|_| wheels()).err().map(|error| error.to_string())
+    compiler_with_gtest().and_then(|_| wheels()).err().map(|error| error.to_string())
 }
 
 /// Finds or makes everything that a run needs.
 fn prepare(cpp: &Path, args: &Args, root: &Path) -> Result<Session> {
     let checkout = Checkout::open(cpp)?;
-    let program = compiler()?;
+    let program = compiler_with_gtest()?;
     let target = root.join("target");
     let wheels = Wheels::find(args.wheels.as_deref(), &target)?;
     let folder = target.join("rmm-tests");
     let libraries = Libraries::build(&folder.join("lib"))?;
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let jobs = args.jobs.map_or(cores, NonZero::get);
-    let mut builder = Builder::new(program, folder.join("objects"), jobs);
+    let mut builder = Builder::new(program, folder.join("objects"), jobs(args));
     builder.includes = wheels.include_folders();
     let mut defines = args.define.clone();
     if args.per_thread_default_stream {

@@ -88,9 +88,10 @@ Examples:
   rmm check -- ./train --steps 2
   rmm check --report order.html -- python3 pipeline.py
   rmm check --kernel 'saxpy(float y[n], const float x[n], float a, size_t n)' -- ./saxpy
+  rmm check --runtime stand-in/libcudart.so.13 -- ./program-in-cuda-c++
 
-What it is not: the CUDA runtime (programs that use libcudart, such as PyTorch and CuPy, need private tables of the \
-driver), and no device code runs: a kernel has to be declared by --kernel, is checked for the memory that its arguments \
+What it is not: the CUDA runtime (programs that use libcudart need private tables of the driver, which --runtime does \
+without where they are linked with it dynamically; PyTorch and CuPy need more), and no device code runs: a kernel has to be declared by --kernel, is checked for the memory that its arguments \
 name, and writes nothing.
 
 What is not checked is said, and the status is then not 0: kernels that are not declared, functions that the device \
@@ -133,6 +134,12 @@ pub struct CheckArgs {
     /// this program
     #[arg(long, value_name = "FILE", env = "RMM_SIM_LIBRARY")]
     pub library: Option<PathBuf>,
+
+    /// A library that takes the place of libcudart, over the driver's functions, for programs that
+    /// are linked with it dynamically. `cargo xtask rmm-tests --runtime DIR` in the repository of
+    /// rmm builds one for CUDA 13
+    #[arg(long, value_name = "FILE")]
+    pub runtime: Option<PathBuf>,
 
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]

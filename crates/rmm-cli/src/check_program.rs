@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use crate::args::CheckArgs;
@@ -48,6 +48,12 @@ pub enum CheckError {
          --library"
     )]
     NoLibrary,
+    /// The library of `--runtime` is not there.
+    #[error(
+        "--runtime: there is no file {}: build it with `cargo xtask rmm-tests --runtime DIR` in the repository of rmm",
+        .0.display()
+    )]
+    NoRuntime(PathBuf),
     /// A prototype of `--kernel` is malformed.
     #[error("--kernel: {0}")]
     Kernel(String),
@@ -78,6 +84,11 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, CheckError> {
     let folder = tempfile::tempdir()?;
     for name in NAMES {
         symlink(&library, folder.path().join(name))?;
+    }
+    if let Some(runtime) = &args.runtime {
+        let name = runtime.file_name().filter(|_| runtime.is_file());
+        let name = name.ok_or_else(|| CheckError::NoRuntime(runtime.clone()))?;
+        symlink(fs::canonicalize(runtime)?, folder.path().join(name))?;
     }
     let reports = tempfile::tempdir()?;
     // Processes that change their user write theirs, too.

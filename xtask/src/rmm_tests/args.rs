@@ -68,6 +68,10 @@ pub(crate) struct Args {
     /// none is named, and else small ones of this repository
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     pub(super) python: Option<Vec<PathBuf>>,
+    /// Build the stand-in for the CUDA runtime into this folder and test nothing: `rmm check
+    /// --runtime` serves programs with it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["cpp", "python"])]
+    pub(super) runtime: Option<PathBuf>,
     /// Run the Python tests on the GPU, not on the software driver
     #[arg(long, requires = "python", conflicts_with = "cpp")]
     pub(super) gpu: bool,
@@ -126,6 +130,7 @@ impl Default for Args {
     fn default() -> Self {
         Self {
             cpp: None,
+            runtime: None,
             python: None,
             gpu: false,
             interpreter: None,

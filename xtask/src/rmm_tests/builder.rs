@@ -22,16 +22,26 @@ pub(super) struct Builder {
     pub(super) cache: Cache,
 }
 
-/// Checks that there is a compiler and gtest.
+/// Checks that there is a compiler.
 ///
 /// # Errors
 ///
-/// What is missing, and how to install it.
+/// How to install it.
 pub(super) fn compiler() -> Result<OsString> {
     let program = env::var_os("CXX").unwrap_or_else(|| "g++".into());
     let named = program.display();
     ask(&program, &["--version"])
         .context(format_args!("no C++ compiler `{named}`: install g++ 12 or newer, or set CXX"))?;
+    Ok(program)
+}
+
+/// Checks that there is a compiler and gtest.
+///
+/// # Errors
+///
+/// What is missing, and how to install it.
+pub(super) fn compiler_with_gtest() -> Result<OsString> {
+    let program = compiler()?;
     for library in ["libgtest.a", "libgmock.a", "libgmock_main.a"] {
         // The name itself is the answer of a compiler that does not find it.
         let found = ask(&program, &[&format!("-print-file-name={library}")]);
@@ -102,7 +112,13 @@ impl Builder {
         let mut command: Vec<OsString> = vec![self.program.clone()];
         if let Some(soname) = soname {
             command.extend(
-                ["-shared".to_owned(), format!("-Wl,-soname,{soname}")].map(OsString::from),
+                [
+                    "-shared".to_owned(),
+                    format!("-Wl,-soname,{soname}"),
+                    // As NVIDIA's: a library without versions is warned of where one has them.
+                    "-Wl,--default-symver".to_owned(),
+                ]
+                .map(OsString::from),
             );
         }
         command.extend(objects.iter().map(OsString::from));

@@ -8,7 +8,7 @@ use std::{fs, thread};
 use super::case::Case;
 use super::libraries::take_reports;
 use super::result::{Row, State};
-use super::run_program::{Program, attributes, library_path};
+use super::run_program::{KERNELS, Program, attributes, library_path};
 use super::session::{Job, Session};
 use super::violations;
 
@@ -54,6 +54,7 @@ fn run_job(session: &Session, job: &Job, index: usize) -> Row {
     let mut environment = vec![
         library_path(&libraries),
         attributes(),
+        (KERNELS.0, KERNELS.1.to_owned()),
         ("RMM_SIM_REPORT", reports.display().to_string()),
         ("RMM_SIM_DEVICES", session.devices.unwrap_or(job.devices).to_string()),
     ];

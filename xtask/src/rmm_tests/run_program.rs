@@ -120,6 +120,10 @@ impl Program {
 const ATTRIBUTES: &str =
     "PAGEABLE_MEMORY_ACCESS=1 MEMPOOL_SUPPORTED_HANDLE_TYPES=1 MEM_DECOMPRESS_ALGORITHM_MASK=1";
 
+/// The kernel of the sample's tests of launches.
+pub(super) const KERNELS: (&str, &str) =
+    ("RMM_SIM_KERNELS", "saxpy(float y[n], const float x[n], float a, size_t n)");
+
 /// The variable with the attributes of the software device.
 pub(super) fn attributes() -> (&'static str, String) {
     let variable = "RMM_SIM_ATTRIBUTES";

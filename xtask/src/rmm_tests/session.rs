@@ -17,10 +17,11 @@ use super::wheels::Wheels;
 use crate::error::{Context as _, Result};
 
 /// The sources of the stand-in for the CUDA runtime, below `xtask/rmm-tests/cudart`.
-const RUNTIME: [&str; 5] = ["errors.cpp", "devices.cpp", "memory.cpp", "pools.cpp", "streams.cpp"];
+const RUNTIME: [&str; 6] =
+    ["errors.cpp", "devices.cpp", "kernels.cpp", "memory.cpp", "pools.cpp", "streams.cpp"];
 /// Those that are compiled a second time, for programs with a default stream for each thread.
-const RUNTIME_TWICE: [&str; 2] = ["default_stream.cpp", "copies.cpp"];
-const RUNTIME_SONAME: &str = "libcudart.so.13";
+const RUNTIME_TWICE: [&str; 3] = ["default_stream.cpp", "copies.cpp", "launches.cpp"];
+pub(super) const RUNTIME_SONAME: &str = "libcudart.so.13";
 
 /// Everything that a run needs.
 #[derive(Debug)]
@@ -54,6 +55,60 @@ pub(super) struct Job {
     pub(super) tests: usize,
 }
 
+/// The calls that compile the stand-in for the CUDA runtime.
+fn compile_runtime(builder: &Builder, sources: &Path) -> Vec<Call> {
+    let runtime = sources.join("cudart");
+    let compile =
+        |name: &str, defines: &[String]| builder.compile(name, &runtime.join(name), &[], defines);
+    let per_thread = ["PER_THREAD_DEFAULT_STREAM".to_owned()];
+    let both = RUNTIME.iter().chain(&RUNTIME_TWICE).map(|name| compile(name, &[]));
+    let again = RUNTIME_TWICE.iter().map(|name| compile(name, &per_thread));
+    both.chain(again).collect()
+}
+
+/// Links the stand-in with the software driver in the folder.
+fn link_runtime(
+    builder: &Builder,
+    output: &Path,
+    objects: &[PathBuf],
+    driver: &Path,
+) -> Result<()> {
+    let linked = Linked { folders: &[driver.to_path_buf()], names: &["cuda"] };
+    link_library(builder, output, RUNTIME_SONAME, objects, linked)
+}
+
+fn link_library(
+    builder: &Builder,
+    output: &Path,
+    soname: &str,
+    objects: &[PathBuf],
+    linked: Linked<'_>,
+) -> Result<()> {
+    let call = builder.link(output, Some(soname), objects, &linked);
+    let result = builder.make(&[call]).pop().unwrap_or(Ok(()));
+    result.map_err(|error| format!("{soname}: {}", error.text).into())
+}
+
+/// Builds the stand-in for the CUDA runtime alone.
+///
+/// # Errors
+///
+/// If it does not build.
+pub(super) fn build_runtime(
+    builder: &Builder,
+    sources: &Path,
+    driver: &Path,
+    output: &Path,
+) -> Result<()> {
+    let calls = compile_runtime(builder, sources);
+    let results = builder.make(&calls);
+    if let Some(error) = results.into_iter().find_map(std::result::Result::err) {
+        return Err(format!("the stand-in for the CUDA runtime: {}", error.text).into());
+    }
+    let objects: Vec<PathBuf> = calls.into_iter().map(|call| call.output).collect();
+    link_runtime(builder, output, &objects, driver)
+}
+
 impl Session {
     /// Builds the stand-in for the CUDA runtime and the library of the checkout. Returns a row for
     /// each source that does not compile.
@@ -62,14 +117,7 @@ impl Session {
     ///
     /// If the stand-in does not build, or the library cannot be linked.
     pub(super) fn build_libraries(&self) -> Result<Vec<Row>> {
-        let runtime = self.sources.join("cudart");
-        let compile = |name: &str, defines: &[String]| {
-            self.builder.compile(name, &runtime.join(name), &[], defines)
-        };
-        let per_thread = ["PER_THREAD_DEFAULT_STREAM".to_owned()];
-        let both = RUNTIME.iter().chain(&RUNTIME_TWICE).map(|name| compile(name, &[]));
-        let again = RUNTIME_TWICE.iter().map(|name| compile(name, &per_thread));
-        let mut calls: Vec<Call> = both.chain(again).collect();
+        let mut calls = compile_runtime(&self.builder, &self.sources);
         let own = calls.len();
         let sources = self.checkout.library_sources()?;
         let includes = self.checkout.include_folders();
@@ -86,32 +134,16 @@ impl Session {
         };
         let libs = &self.libraries.folder;
         let folders = [libs.clone(), self.wheels.logger_folder()];
-        self.link_library(
-            &libs.join(RUNTIME_SONAME),
-            RUNTIME_SONAME,
-            &objects(0..own),
-            Linked { folders: &folders, names: &["cuda"] },
-        )?;
+        link_runtime(&self.builder, &libs.join(RUNTIME_SONAME), &objects(0..own), libs)?;
         link_name(RUNTIME_SONAME, &libs.join("libcudart.so"))?;
         let linked = Linked { folders: &folders, names: &["cudart", "rapids_logger"] };
         let library = self.folder.join("librmm.so");
-        self.link_library(&library, "librmm.so", &objects(own..calls.len()), linked)?;
+        let objects = objects(own..calls.len());
+        link_library(&self.builder, &library, "librmm.so", &objects, linked)?;
         let broken = sources.iter().zip(&results[own..]).filter_map(|(source, result)| {
             Some(broken(Over::Rmm, &self.below_checkout(source), result.as_ref().err()?))
         });
         Ok(broken.collect())
-    }
-
-    fn link_library(
-        &self,
-        output: &Path,
-        soname: &str,
-        objects: &[PathBuf],
-        linked: Linked<'_>,
-    ) -> Result<()> {
-        let call = self.builder.link(output, Some(soname), objects, &linked);
-        let result = self.builder.make(&[call]).pop().unwrap_or(Ok(()));
-        result.map_err(|error| format!("{soname}: {}", error.text).into())
     }
 
     /// Builds the programs of the checkout.

@@ -41,8 +41,8 @@ impl Found {
             reasons.push(match name.as_str() {
                 "cuGetExportTable" => format!(
                     "{process} uses the CUDA runtime (libcudart): it asks the driver for private tables \
-                     (cuGetExportTable), which the software device does not have, and fails. Only programs \
-                     that call the driver API (libcuda) are checked"
+                     (cuGetExportTable), which the software device does not have, and fails. --runtime \
+                     names a library in its place, for programs that are linked with libcudart dynamically"
                 ),
                 name => format!("{process} called {name}, which the software device does not serve"),
             });

@@ -63,6 +63,39 @@ fn a_race_and_a_leak_of_a_program_in_c_are_found() {
 }
 
 #[test]
+fn a_library_takes_the_place_of_the_cuda_runtime() {
+    let folder = Folder::new();
+    let name = "libcudart.so.13";
+    std::fs::create_dir(folder.path("real")).expect("the folder is writable");
+    std::os::unix::fs::symlink(library(), folder.path("libcuda.so")).expect("it is writable");
+    let (real, stand_in, program) =
+        (folder.path(&format!("real/{name}")), folder.path(name), folder.path("program"));
+    let compile = |output: &str, arguments: &[&str]| {
+        let mut compiler = Command::new("cc");
+        compiler.arg(format!("{PROGRAMS}/runtime.c")).args(["-o", output]).args(arguments);
+        compiler.status().is_ok_and(|status| status.success())
+    };
+    let soname = format!("-Wl,-soname,{name}");
+    if !compile(&real, &["-DREAL", "-fPIC", "-shared", &soname]) {
+        return;
+    }
+    let search = format!("-L{}", folder.path("."));
+    assert!(compile(&stand_in, &["-DSTAND_IN", "-fPIC", "-shared", &soname, &search, "-lcuda"]));
+    let rpath = format!("-Wl,-rpath,{}", folder.path("real"));
+    assert!(compile(&program, &[&real, &rpath]));
+
+    let output = checked(&[], &[&program]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let output = checked(&["--runtime", &stand_in], &[&program]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("1 driver call"), "{}", text(&output.stdout));
+
+    let output = checked(&["--runtime", &folder.path("nothing")], &[&program]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cargo xtask rmm-tests --runtime"));
+}
+
+#[test]
 fn the_fixed_program_in_c_is_clean() {
     let folder = Folder::new();
     let Some(program) = compiled(&folder, "pipeline") else { return };
