@@ -8,6 +8,7 @@ mod finding;
 mod layers;
 mod licence_files;
 mod manifests;
+mod paths;
 mod prose;
 mod sources;
 
@@ -19,6 +20,19 @@ use crate::cargo::workspace_root;
 use crate::error::Result;
 use crate::metadata;
 use crate::readme;
+
+/// The page that says where things are.
+const ARCHITECTURE: &str = "docs/architecture.md";
+
+/// What its paths are relative to.
+const PARENTS: [&str; 6] = [
+    "",
+    "crates",
+    "crates/rmm-adaptors/src",
+    "crates/rmm-adaptors/src/pool",
+    "crates/rmm-adaptors/tests",
+    "python/rmm_rs",
+];
 
 /// Options of `cargo xtask tidy`.
 #[derive(Debug, clap::Args)]
@@ -78,6 +92,10 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         }));
     }
     findings.extend(figures::check(&text, |path| fs::read_to_string(root.join(path)).ok()));
+
+    let text = fs::read_to_string(root.join(ARCHITECTURE)).unwrap_or_default();
+    let is_there = |path: &str| PARENTS.iter().any(|parent| root.join(parent).join(path).exists());
+    findings.extend(paths::check(ARCHITECTURE, &text, is_there));
 
     for finding in &findings {
         eprintln!("{finding}");
