@@ -507,11 +507,6 @@ typedef struct rmm_rs_remedy {
    */
   uint64_t bytes;
   /**
-   * What the calls of the driver cost in nanoseconds, as measured on an H200. The work of the
-   * device comes on top.
-   */
-  uint64_t price_ns;
-  /**
    * The name of the stream or resource, cut off where it does not fit. Ends with a zero byte.
    */
   char name[48];
@@ -1016,8 +1011,8 @@ rmm_rs_status rmm_rs_resource_limit_id(const struct rmm_rs_resource *resource, u
 size_t rmm_rs_last_error_remedy_count(void);
 
 /**
- * Writes one of them: number 0 is enough by itself, if any is, and of those the cheapest. A number
- * beyond the last one is `RMM_RS_INVALID_ARGUMENT`, which is then the thread's last failure.
+ * Writes one of them: number 0 is enough by itself, if any is. A number beyond the last one is
+ * `RMM_RS_INVALID_ARGUMENT`, which is then the thread's last failure.
  */
 rmm_rs_status rmm_rs_last_error_remedy(size_t index, struct rmm_rs_remedy *out);
 

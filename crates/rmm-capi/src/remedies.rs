@@ -33,9 +33,6 @@ pub struct RemedyDetail {
     pub is_enough: u32,
     /// The bytes that it makes available; for a limit, the bytes to raise it by.
     pub bytes: u64,
-    /// What the calls of the driver cost in nanoseconds, as measured on an H200. The work of the
-    /// device comes on top.
-    pub price_ns: u64,
     /// The name of the stream or resource, cut off where it does not fit. Ends with a zero byte.
     pub name: [c_char; 48],
     /// Whose limit to raise, as `rmm_rs_resource_limit_id` has it; 0 for other actions.
@@ -68,7 +65,6 @@ fn detail_of(remedy: &Remedy) -> RemedyDetail {
         action,
         is_enough: u32::from(remedy.is_enough),
         bytes: remedy.bytes,
-        price_ns: u64::try_from(remedy.price.as_nanos()).unwrap_or(u64::MAX),
         name,
         limit_id,
     }
@@ -102,8 +98,8 @@ pub extern "C" fn rmm_rs_last_error_remedy_count() -> usize {
     })
 }
 
-/// Writes one of them: number 0 is enough by itself, if any is, and of those the cheapest. A number
-/// beyond the last one is `RMM_RS_INVALID_ARGUMENT`, which is then the thread's last failure.
+/// Writes one of them: number 0 is enough by itself, if any is. A number beyond the last one is
+/// `RMM_RS_INVALID_ARGUMENT`, which is then the thread's last failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_last_error_remedy(index: usize, out: *mut RemedyDetail) -> Status {
     guard::status(|| {

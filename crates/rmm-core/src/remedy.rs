@@ -1,7 +1,6 @@
 //! What would let a failed request for memory succeed, as data.
 
 use std::fmt;
-use std::time::Duration;
 
 use crate::{LimitId, PoolUsage, StreamId, format_bytes};
 
@@ -20,11 +19,11 @@ use crate::{LimitId, PoolUsage, StreamId, format_bytes};
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).maximum_size(4 << 20);
 /// let pool = pool.build()?;
 /// let error = pool.allocate_sync(Layout::from_size_align(6 << 20, 256)?).unwrap_err();
-/// let cheapest = error.remedies()[0];
-/// let RemedyAction::RaiseLimit { resource, limit } = cheapest.action else { unreachable!() };
+/// let first = error.remedies()[0];
+/// let RemedyAction::RaiseLimit { resource, limit } = first.action else { unreachable!() };
 /// assert_eq!((resource, limit), ("pool", pool.limit_id()));
-/// assert_eq!((cheapest.bytes, cheapest.is_enough), (2 << 20, true));
-/// assert_eq!(cheapest.to_string(), "raise the limit of pool by 2.0 MiB");
+/// assert_eq!((first.bytes, first.is_enough), (2 << 20, true));
+/// assert_eq!(first.to_string(), "raise the limit of pool by 2.0 MiB");
 /// # Ok(())
 /// # }
 /// ```
@@ -38,9 +37,6 @@ pub struct Remedy {
     /// Whether that is enough for the request by itself, as far as bytes decide: memory may still
     /// be fragmented.
     pub is_enough: bool,
-    /// What the calls of the driver cost, as measured on an H200. The time that the device needs
-    /// for its work comes on top: it is not known.
-    pub price: Duration,
 }
 
 /// What to do, see [`Remedy`].
@@ -70,37 +66,24 @@ pub enum RemedyAction {
     },
 }
 
-/// The price of a wait of the host that finds the work complete.
-const WAIT: Duration = Duration::from_micros(10);
-/// The price of returning so much memory, or of taking it: 31 us and 35 us were measured for
-/// handles of 64 MiB.
-const MOVE: Duration = Duration::from_micros(35);
-/// See [`MOVE`].
-const MOVED: u64 = 64 << 20;
-
-fn price_of_moving(bytes: u64) -> Duration {
-    MOVE.saturating_mul(u32::try_from(bytes.div_ceil(MOVED)).unwrap_or(u32::MAX))
-}
-
 impl Remedy {
     /// To wait for a stream on which `bytes` bytes were freed, for a request that lacks `missing`.
     pub fn wait(stream: Option<StreamId>, bytes: u64, missing: u64) -> Self {
         let action = RemedyAction::WaitForStream { stream };
-        Self { action, bytes, is_enough: bytes >= missing, price: WAIT }
+        Self { action, bytes, is_enough: bytes >= missing }
     }
 
     /// To trim a suballocator that holds this, for a request that lacks `missing` bytes.
     pub fn trim(resource: &'static str, usage: &PoolUsage, missing: u64) -> Self {
         let bytes = usage.free_bytes();
-        let price = WAIT + price_of_moving(bytes.min(missing)) * 2;
         let action = RemedyAction::TrimSibling { resource };
-        Self { action, bytes, is_enough: bytes >= missing, price }
+        Self { action, bytes, is_enough: bytes >= missing }
     }
 
     /// To raise a limit by `bytes` bytes, which is enough if the memory exists.
     pub fn raise_limit(resource: &'static str, limit: LimitId, bytes: u64) -> Self {
         let action = RemedyAction::RaiseLimit { resource, limit };
-        Self { action, bytes, is_enough: true, price: price_of_moving(bytes) }
+        Self { action, bytes, is_enough: true }
     }
 }
 
@@ -122,7 +105,13 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// Sorts remedies: those that are enough first, and of these the cheapest.
+/// Sorts remedies: those that are enough first, and of these a wait before a limit before a trim,
+/// which returns memory and takes it again.
 pub(crate) fn sort(remedies: &mut [Remedy]) {
-    remedies.sort_by_key(|remedy| (!remedy.is_enough, remedy.price, remedy.bytes));
+    let effort = |action| match action {
+        RemedyAction::WaitForStream { .. } => 0,
+        RemedyAction::RaiseLimit { .. } => 1,
+        RemedyAction::TrimSibling { .. } => 2,
+    };
+    remedies.sort_by_key(|remedy| (!remedy.is_enough, effort(remedy.action), remedy.bytes));
 }

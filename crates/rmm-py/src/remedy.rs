@@ -19,9 +19,6 @@ use rmm_core::{Error, Remedy as Engine, RemedyAction};
 ///     Whose limit to raise, as the `limit_id` of a pool or a limiting adaptor has it.
 /// is_enough : bool
 ///     Whether that is enough for the request by itself, as far as bytes decide.
-/// price : float
-///     Seconds that the driver's calls take, as measured on an H200. The work of the device comes
-///     on top.
 #[derive(Debug)]
 #[pyclass(frozen, module = "rmm_rs")]
 pub(crate) struct Remedy {
@@ -35,8 +32,6 @@ pub(crate) struct Remedy {
     limit_id: Option<u64>,
     #[pyo3(get)]
     is_enough: bool,
-    #[pyo3(get)]
-    price: f64,
     text: String,
 }
 
@@ -58,7 +53,6 @@ impl From<&Engine> for Remedy {
             nbytes: remedy.bytes,
             limit_id,
             is_enough: remedy.is_enough,
-            price: remedy.price.as_secs_f64(),
             text: remedy.to_string(),
         }
     }

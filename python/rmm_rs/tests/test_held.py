@@ -235,7 +235,7 @@ def test_an_error_says_what_would_help() -> None:
     pool = cuda_pool(maximum_pool_size=4 * MIB)
     first = refused(lambda: mr.StatisticsResourceAdaptor(pool).allocate(6 * MIB))[0]
     assert (first.action, first.name, first.nbytes) == ("raise-limit", "pool", 2 * MIB)
-    assert first.is_enough and 0 < first.price < 1
+    assert first.is_enough
     assert (str(first), repr(first)) == (
         "raise the limit of pool by 2.0 MiB",
         "<Remedy: raise the limit of pool by 2.0 MiB>",
