@@ -242,8 +242,8 @@ impl Error {
     }
 
     /// What would make memory available to the request, with bytes and names: first what is enough
-    /// by itself, and of that what asks least. Empty if the allocator knows of nothing. [`Remedy`] has
-    /// an example.
+    /// by itself, and of that what asks least. Empty if the allocator knows of nothing. [`Remedy`]
+    /// has an example.
     pub fn remedies(&self) -> &[Remedy] {
         &self.0.remedies
     }
