@@ -119,8 +119,7 @@ pub use oom::{OomReason, PendingBytes, PoolUsage};
 pub use prefetch::{PrefetchTarget, prefetch};
 pub use property::{
     Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,
-    HostDeviceAccessible, Members, Property, PropertyId, PropertySet, PropertyWithValue,
-    SatisfiedBy,
+    HostDeviceAccessible, Property, PropertyId, PropertySet, PropertyWithValue, SatisfiedBy,
 };
 pub use remedy::{Remedy, RemedyAction};
 pub use resource::{

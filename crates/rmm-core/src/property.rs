@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 pub use id::PropertyId;
 pub(crate) use set::Exactly;
-pub use set::{Contains, HostDeviceAccessible, Members, PropertySet, SatisfiedBy};
+pub use set::{Contains, HostDeviceAccessible, PropertySet, SatisfiedBy};
 
 /// A property that a resource's memory may have: a marker type. Users may add their own.
 ///

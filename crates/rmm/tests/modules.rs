@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 const MOST_IN_ROOT: usize = 60;
 
 /// Items that are public for sister crates and macros only.
-const PLUMBING: [&str; 10] = [
+const PLUMBING: [&str; 9] = [
     "Contains",
     "Erasable",
-    "Members",
     "PropertySet",
     "PropertySink",
     "RetiringStream",

@@ -14,7 +14,8 @@ pub(crate) type Exactly<S> = PhantomData<fn(S) -> S>;
 /// other type-erased resources.
 ///
 /// Every [`Property`] is a set of one, `()` is the empty set, and [`HostDeviceAccessible`] is the
-/// set of the two that this crate defines. [`property_set!`](crate::property_set) defines more.
+/// set of the two that this crate defines. Another set is a type for which a program implements
+/// this trait, [`Contains`] and [`SatisfiedBy`].
 ///
 /// ```
 /// use rmm_core::{DeviceAccessible, HostDeviceAccessible, Introspect, PropertySet};
@@ -38,18 +39,16 @@ pub(crate) type Exactly<S> = PhantomData<fn(S) -> S>;
 /// let _nothing_known = device.narrow::<()>();
 /// ```
 ///
-/// [`property_set!`](crate::property_set) writes the implementation, and no `unsafe` is needed.
-///
 /// # Safety
 /// [`members`](Self::members) names the same properties at every call: a type-erased resource that
 /// was checked for them once declares them from then on.
 #[doc(alias = "cuda::mr::properties_list")]
 pub unsafe trait PropertySet: Debug + Copy + Send + Sync + 'static {
-    /// Names every property in the set.
-    fn members(members: &mut Members<'_>);
+    /// Calls `visit` with every property in the set.
+    fn members(visit: &mut dyn FnMut(PropertyId));
 }
 
-/// A set that contains the property `P`. [`property_set!`](crate::property_set) implements it.
+/// A set that contains the property `P`.
 ///
 /// ```
 /// use rmm_core::{AnyResource, Contains, HasProperty, HostAccessible};
@@ -70,8 +69,7 @@ pub unsafe trait PropertySet: Debug + Copy + Send + Sync + 'static {
 )]
 pub unsafe trait Contains<P: Property>: PropertySet {}
 
-/// A set of which the memory of `R` has every property. [`property_set!`](crate::property_set)
-/// implements it.
+/// A set of which the memory of `R` has every property.
 ///
 /// ```
 /// use rmm_core::{AnyResource, PropertySet, Resource, SatisfiedBy};
@@ -89,26 +87,10 @@ pub unsafe trait Contains<P: Property>: PropertySet {}
 )]
 pub unsafe trait SatisfiedBy<R: ?Sized>: PropertySet {}
 
-/// Receives the members of a set, in [`PropertySet::members`].
-#[expect(missing_debug_implementations, reason = "a closure has nothing to show")]
-pub struct Members<'m>(&'m mut dyn FnMut(PropertyId));
-
-impl<'m> Members<'m> {
-    pub(crate) fn new(visit: &'m mut dyn FnMut(PropertyId)) -> Self {
-        Self(visit)
-    }
-
-    /// The property `P` is in the set.
-    pub fn add<P: Property>(&mut self) -> &mut Self {
-        (self.0)(PropertyId::of::<P>());
-        self
-    }
-}
-
 // SAFETY: it names `P`, always.
 unsafe impl<P: Property> PropertySet for P {
-    fn members(members: &mut Members<'_>) {
-        members.add::<P>();
+    fn members(visit: &mut dyn FnMut(PropertyId)) {
+        visit(PropertyId::of::<P>());
     }
 }
 
@@ -120,61 +102,33 @@ unsafe impl<P: Property, R: HasProperty<P> + ?Sized> SatisfiedBy<R> for P {}
 
 // SAFETY: it names none, always.
 unsafe impl PropertySet for () {
-    fn members(_members: &mut Members<'_>) {}
+    fn members(_visit: &mut dyn FnMut(PropertyId)) {}
 }
 
 // SAFETY: the set is empty.
 unsafe impl<R: ?Sized> SatisfiedBy<R> for () {}
 
-/// Defines a type that is a set of properties.
-///
-/// ```
-/// use rmm_core::{AnyResource, DeviceAccessible, HasProperty, Property};
-///
-/// #[derive(Clone, Copy, Debug)]
-/// struct Exportable;
-/// impl Property for Exportable {
-///     const NAME: &'static str = "exportable";
-/// }
-///
-/// rmm_core::property_set! {
-///     /// What our transport asks for.
-///     pub struct Transportable = [DeviceAccessible, Exportable];
-/// }
-///
-/// fn send<R: HasProperty<Exportable>>(_: &R) {}
-/// fn send_erased(resource: &AnyResource<Transportable>) {
-///     send(resource); // the type still knows
-/// }
-/// ```
-#[macro_export]
-macro_rules! property_set {
-    ($(#[$meta:meta])* $visible:vis struct $name:ident = [$($property:path),+ $(,)?];) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        $visible struct $name;
+/// The host and the device may both read and write the memory: the set of [`HostAccessible`] and
+/// [`DeviceAccessible`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HostDeviceAccessible;
 
-        // SAFETY: it names the listed types, always.
-        unsafe impl $crate::PropertySet for $name {
-            fn members(members: &mut $crate::Members<'_>) {
-                $(members.add::<$property>();)+
-            }
-        }
-
-        $(
-            // SAFETY: the implementation of `SatisfiedBy` asks for this property, and `members`
-            // names it: all three are written from one list.
-            unsafe impl $crate::Contains<$property> for $name {}
-        )+
-
-        // SAFETY: the bounds are the set's properties. The parameter's name must differ from every
-        // property's, which it would shadow.
-        unsafe impl<__Resource: ?Sized $(+ $crate::HasProperty<$property>)+> $crate::SatisfiedBy<__Resource> for $name {}
-    };
+// SAFETY: it names the two, always.
+unsafe impl PropertySet for HostDeviceAccessible {
+    fn members(visit: &mut dyn FnMut(PropertyId)) {
+        HostAccessible::members(visit);
+        DeviceAccessible::members(visit);
+    }
 }
 
-property_set! {
-    /// The host and the device may both read and write the memory: the set of [`HostAccessible`]
-    /// and [`DeviceAccessible`].
-    pub struct HostDeviceAccessible = [HostAccessible, DeviceAccessible];
+// SAFETY: `SatisfiedBy` asks for the property, and `members` names it.
+unsafe impl Contains<HostAccessible> for HostDeviceAccessible {}
+
+// SAFETY: `SatisfiedBy` asks for the property, and `members` names it.
+unsafe impl Contains<DeviceAccessible> for HostDeviceAccessible {}
+
+// SAFETY: the bounds are the set's properties.
+unsafe impl<R> SatisfiedBy<R> for HostDeviceAccessible where
+    R: HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + ?Sized
+{
 }

@@ -5,7 +5,6 @@ use super::describe::Description;
 use super::trim::TrimmableResource;
 use super::trim_stack::{TrimEffort, trim_stack};
 use super::{ask, request};
-use crate::property::Members;
 use crate::{
     DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
     PropertyWithValue, SatisfiedBy,
@@ -70,9 +69,7 @@ pub trait Introspect: SyncResource {
     /// time.
     fn has_all<S: PropertySet>(&self) -> bool {
         let mut all = true;
-        S::members(&mut Members::new(&mut |id| {
-            all = all && request::has_property(self, id);
-        }));
+        S::members(&mut |id| all = all && request::has_property(self, id));
         all
     }
 

@@ -8,7 +8,7 @@ use super::describe::Description;
 use super::trim::TrimmableResource;
 use crate::MemoryKind;
 use crate::property::{
-    HasProperty, HasPropertyValue, Members, Property, PropertyId, PropertySet, PropertyWithValue,
+    HasProperty, HasPropertyValue, Property, PropertyId, PropertySet, PropertyWithValue,
     SatisfiedBy,
 };
 
@@ -193,7 +193,7 @@ impl<'a> Request<'a> {
 
     /// Every property in the property set of a type-erased resource.
     pub(crate) fn members_of<S: PropertySet>(&mut self) {
-        S::members(&mut Members::new(&mut |id| self.note(id)));
+        S::members(&mut |id| self.note(id));
     }
 
     fn note(&mut self, id: PropertyId) {

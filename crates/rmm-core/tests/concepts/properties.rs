@@ -14,11 +14,6 @@ use rmm_resources::CudaMemoryResource;
 
 use crate::heap::{NumaNode, Silent, SyncHeap};
 
-rmm_core::property_set! {
-    /// Memory that the host may access, on a known NUMA node.
-    struct HostOnNode = [HostAccessible, NumaNode];
-}
-
 fn asks_for_host(resource: &impl HasProperty<HostAccessible>) -> &impl HasProperty<HostAccessible> {
     resource
 }
@@ -33,7 +28,7 @@ fn a_set_narrows_to_each_of_its_members_and_widens_back() {
     let both = device.try_widen::<HostDeviceAccessible>().expect("the heap provides both");
     asks_for_host(&both);
     let nothing = host.narrow::<()>();
-    let on_node = nothing.try_widen::<HostOnNode>().expect("the heap provides its node");
+    let on_node = nothing.try_widen::<NumaNode>().expect("the heap provides its node");
     assert!(on_node.is_equal(&heap));
 }
 
@@ -45,7 +40,7 @@ fn widening_to_a_missing_property_returns_the_resource() {
     let device = AnySyncResource::<DeviceAccessible>::from(device);
     let device = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
     let borrowed = device.as_resource_ref();
-    assert_eq!(borrowed.try_widen::<HostOnNode>(), Err(borrowed));
+    assert_eq!(borrowed.try_widen::<NumaNode>(), Err(borrowed));
 }
 
 #[test]
@@ -117,25 +112,6 @@ fn resources_provide_at_run_time_what_their_types_declare() {
     let borrowed = SyncResourceRef::<HostAccessible>::new(&silent);
     assert!(borrowed.has_property::<HostAccessible>());
     assert!(!borrowed.narrow::<()>().has_property::<HostAccessible>());
-}
-
-/// A property with a one-letter name.
-#[derive(Clone, Copy, Debug)]
-struct R;
-
-impl rmm_core::Property for R {
-    const NAME: &'static str = "r";
-}
-
-rmm_core::property_set! {
-    /// The macro uses no name that a property may have.
-    struct OneLetter = [HostAccessible, R];
-}
-
-#[test]
-fn a_set_may_have_a_property_of_any_name() {
-    let heap = AnySyncResource::<HostAccessible>::new(SyncHeap::new(0));
-    heap.try_widen::<OneLetter>().expect_err("the heap provides no such property");
 }
 
 /// Pinned memory whose resource says so itself, and then has its upstream answer as well.

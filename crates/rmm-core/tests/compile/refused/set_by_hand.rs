@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rmm_core::{HostAccessible, Members, PropertySet};
+use rmm_core::{HostAccessible, PropertyId, PropertySet};
 
 static IS_CHECKED: AtomicBool = AtomicBool::new(false);
 
@@ -9,9 +9,9 @@ static IS_CHECKED: AtomicBool = AtomicBool::new(false);
 struct Growing;
 
 impl PropertySet for Growing {
-    fn members(members: &mut Members<'_>) {
+    fn members(visit: &mut dyn FnMut(PropertyId)) {
         if IS_CHECKED.load(Ordering::Relaxed) {
-            members.add::<HostAccessible>();
+            visit(PropertyId::of::<HostAccessible>());
         }
     }
 }
