@@ -205,16 +205,6 @@ where
         self.tracker.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)
     }
-
-    /// The host's vector with its allocator, after a wait for all work that uses it.
-    ///
-    /// # Errors
-    /// As [`as_slice`](Self::as_slice).
-    #[cfg(feature = "allocator-api2")]
-    pub fn as_mut_vec(&mut self) -> Result<&mut AllocatedVec<T, HostAllocator<R>>, Error> {
-        self.tracker.wait_on_host(Access::Write)?;
-        Ok(&mut self.elements)
-    }
 }
 
 /// # Use by devices

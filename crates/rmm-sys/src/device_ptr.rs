@@ -27,23 +27,6 @@ impl CuDevicePtr {
         self.0 == 0
     }
 
-    /// Whether it is a multiple of `alignment` bytes.
-    ///
-    /// ```
-    /// use rmm_sys::CuDevicePtr;
-    ///
-    /// assert!(CuDevicePtr::new(0x300).is_aligned_to(256));
-    /// assert!(!CuDevicePtr::new(0x308).is_aligned_to(256));
-    /// ```
-    ///
-    /// # Panics
-    /// If `alignment` is not a power of two.
-    #[must_use]
-    pub const fn is_aligned_to(self, alignment: usize) -> bool {
-        assert!(alignment.is_power_of_two(), "an alignment is a power of two");
-        self.0 & (alignment as u64 - 1) == 0
-    }
-
     /// The address `count` elements of `T` further.
     ///
     /// ```
@@ -51,7 +34,6 @@ impl CuDevicePtr {
     ///
     /// let base = CuDevicePtr::new(0x1000);
     /// assert_eq!(base.add::<f32>(4), base.byte_add(16));
-    /// assert_eq!(base.add::<f32>(4).offset_from(base), 16);
     /// ```
     ///
     /// # Panics
@@ -76,18 +58,6 @@ impl CuDevicePtr {
         }
     }
 
-    /// The address `bytes` bytes before.
-    ///
-    /// # Panics
-    /// If that is below 0.
-    #[must_use]
-    pub const fn byte_sub(self, bytes: u64) -> Self {
-        match self.0.checked_sub(bytes) {
-            Some(difference) => Self(difference),
-            None => panic!("the offset overflows the address space"),
-        }
-    }
-
     /// The address `bytes` bytes further; `None` if that is not in the 64-bit address space.
     ///
     /// ```
@@ -100,11 +70,6 @@ impl CuDevicePtr {
             Some(sum) => Some(Self(sum)),
             None => None,
         }
-    }
-
-    /// The bytes from `origin` to this address; negative if `origin` is the higher one.
-    pub const fn offset_from(self, origin: Self) -> i64 {
-        self.0.wrapping_sub(origin.0).cast_signed()
     }
 }
 

@@ -63,11 +63,6 @@ impl<'s, V> OnStream<'s, V> {
     pub fn stream(&self) -> StreamRef<'s> {
         self.stream
     }
-
-    /// The view, for use on another stream.
-    pub fn into_view(self) -> V {
-        self.view
-    }
 }
 
 impl<V: fmt::Debug> fmt::Debug for OnStream<'_, V> {
