@@ -142,10 +142,12 @@ impl<'a> Player<'a> {
                 slot.stream.store(event.stream as usize, Ordering::Relaxed);
                 self.work("first use", stream, pointer, size)?;
             }
-            Action::Free { block, size } => {
+            Action::Free { block, .. } => {
                 let slot = &self.slots[block as usize];
                 let address = slot.address.swap(EMPTY, Ordering::Relaxed);
                 if address != EMPTY {
+                    // The allocation's size: a caller may have built the events of the trace.
+                    let size = slot.size.load(Ordering::Relaxed);
                     let used = self.last_use(slot, stream, DevicePtr(address), size);
                     // SAFETY: the slot held a block of this size from this resource, and holds it
                     // no longer. No work uses it.
@@ -315,4 +317,28 @@ fn layout(size: u64) -> Result<Layout, Error> {
     usize::try_from(size).ok().and_then(|size| Layout::from_size_align(size, 256).ok()).ok_or_else(
         || Error::invalid_argument("replay", format!("{size} bytes are too many for this machine")),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use rmm_adaptors::StatisticsResourceAdaptor;
+    use rmm_resources::CudaMemoryResource;
+    use rmm_sim::Machine;
+
+    use super::*;
+    use crate::trace::read_from;
+
+    #[test]
+    fn a_block_is_freed_with_the_size_it_was_allocated_with() {
+        let machine = Machine::new();
+        let _entered = machine.enter();
+        let log = "Thread,Time,Action,Pointer,Size,Stream\n1,0,allocate,0x10,1000,0\n\
+                   1,0,free,0x10,1000,0\n";
+        let mut trace = read_from("log.csv", log.as_bytes()).expect("a log");
+        trace.events[1].action = Action::Free { block: 0, size: 10 };
+        let resource = StatisticsResourceAdaptor::new(CudaMemoryResource::new());
+        let player = Player::new(&trace, Options::default()).expect("streams");
+        player.run(&resource, &|_| ());
+        assert_eq!(resource.bytes_counter().value, 0);
+    }
 }
