@@ -125,8 +125,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "remedies-that-do-not-suffice-come-first",
         file: REMEDY,
-        original: "(!remedy.is_enough, remedy.price, remedy.bytes)",
-        replacement: "(remedy.price, remedy.bytes)",
+        original: "(!remedy.is_enough, effort(remedy.action), remedy.bytes)",
+        replacement: "(effort(remedy.action), remedy.bytes)",
         breaks: "the first remedy of an error does not help",
     },
 ];
