@@ -119,23 +119,32 @@ impl<'p> Session<'p> {
     /// Not ready if one runs code of the program for long: that may wait for this thread, or be its
     /// own.
     pub(super) fn wait_until_alone(&mut self) -> Result<(), Error> {
-        let mut refuses_at = None;
-        while self.away > 0 {
+        if self.wait_while(|session| session.away > 0, SHORT_CALL) {
+            return Ok(());
+        }
+        let why = "a call of the pool is in progress, within a callback or an adaptor of the \
+                   program: call this after it";
+        Err(Error::not_ready(self.core.name, why))
+    }
+
+    /// Waits on this thread while `goes_on`. Returns `false` if it still does when code of the
+    /// program has run for the time of `patience`.
+    fn wait_while(&mut self, goes_on: impl Fn(&Self) -> bool, patience: Duration) -> bool {
+        let mut gives_up_at = None;
+        while goes_on(self) {
             if self.in_program == 0 {
-                refuses_at = None;
+                gives_up_at = None;
                 self.wait_once();
                 continue;
             }
             let now = Instant::now();
-            let left = *refuses_at.get_or_insert(now + SHORT_CALL) - now;
+            let left = *gives_up_at.get_or_insert(now + patience) - now;
             if left.is_zero() {
-                let why = "a call of the pool is in progress, within a callback or an adaptor of \
-                           the program: call this after it";
-                return Err(Error::not_ready(self.core.name, why));
+                return false;
             }
             self.wait_at_most(left);
         }
-        Ok(())
+        true
     }
 
     /// Waits for the signal that a call to upstream has ended.
@@ -209,24 +218,11 @@ impl<'p> Session<'p> {
     /// of them had, if one is in progress. Returns `false` if one that runs code of the program for
     /// long is all that is left: that may wait for this thread, or be its own.
     pub(super) fn wait_for_others(&mut self, settled: u64) -> bool {
-        let mut gives_up_at = None;
+        let patience = if is_in_program() { Duration::ZERO } else { SHORT_CALL };
         self.away += 1;
-        let has_waited = loop {
-            if self.settled_of_others() != settled || !self.others_call() {
-                break true;
-            }
-            if self.in_program == 0 {
-                gives_up_at = None;
-                self.wait_once();
-                continue;
-            }
-            let now = Instant::now();
-            let left = *gives_up_at.get_or_insert(now + SHORT_CALL) - now;
-            if left.is_zero() || is_in_program() {
-                break false;
-            }
-            self.wait_at_most(left);
-        };
+        let is_unsettled =
+            |session: &Self| session.settled_of_others() == settled && session.others_call();
+        let has_waited = self.wait_while(is_unsettled, patience);
         self.come_back();
         has_waited
     }
