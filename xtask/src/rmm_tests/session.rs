@@ -55,28 +55,6 @@ pub(super) struct Job {
     pub(super) tests: usize,
 }
 
-/// The calls that compile the stand-in for the CUDA runtime.
-fn compile_runtime(builder: &Builder, sources: &Path) -> Vec<Call> {
-    let runtime = sources.join("cudart");
-    let compile =
-        |name: &str, defines: &[String]| builder.compile(name, &runtime.join(name), &[], defines);
-    let per_thread = ["PER_THREAD_DEFAULT_STREAM".to_owned()];
-    let both = RUNTIME.iter().chain(&RUNTIME_TWICE).map(|name| compile(name, &[]));
-    let again = RUNTIME_TWICE.iter().map(|name| compile(name, &per_thread));
-    both.chain(again).collect()
-}
-
-/// Links the stand-in with the software driver in the folder.
-fn link_runtime(
-    builder: &Builder,
-    output: &Path,
-    objects: &[PathBuf],
-    driver: &Path,
-) -> Result<()> {
-    let linked = Linked { folders: &[driver.to_path_buf()], names: &["cuda"] };
-    link_library(builder, output, RUNTIME_SONAME, objects, linked)
-}
-
 fn link_library(
     builder: &Builder,
     output: &Path,
@@ -89,7 +67,7 @@ fn link_library(
     result.map_err(|error| format!("{soname}: {}", error.text).into())
 }
 
-/// Builds the stand-in for the CUDA runtime alone.
+/// Builds the stand-in for the CUDA runtime, linked with the software driver in a folder.
 ///
 /// # Errors
 ///
@@ -100,13 +78,19 @@ pub(super) fn build_runtime(
     driver: &Path,
     output: &Path,
 ) -> Result<()> {
-    let calls = compile_runtime(builder, sources);
-    let results = builder.make(&calls);
-    if let Some(error) = results.into_iter().find_map(std::result::Result::err) {
+    let runtime = sources.join("cudart");
+    let compile =
+        |name: &str, defines: &[String]| builder.compile(name, &runtime.join(name), &[], defines);
+    let per_thread = ["PER_THREAD_DEFAULT_STREAM".to_owned()];
+    let both = RUNTIME.iter().chain(&RUNTIME_TWICE).map(|name| compile(name, &[]));
+    let again = RUNTIME_TWICE.iter().map(|name| compile(name, &per_thread));
+    let calls: Vec<Call> = both.chain(again).collect();
+    if let Some(error) = builder.make(&calls).into_iter().find_map(std::result::Result::err) {
         return Err(format!("the stand-in for the CUDA runtime: {}", error.text).into());
     }
     let objects: Vec<PathBuf> = calls.into_iter().map(|call| call.output).collect();
-    link_runtime(builder, output, &objects, driver)
+    let linked = Linked { folders: &[driver.to_path_buf()], names: &["cuda"] };
+    link_library(builder, output, RUNTIME_SONAME, &objects, linked)
 }
 
 impl Session {
@@ -117,30 +101,23 @@ impl Session {
     ///
     /// If the stand-in does not build, or the library cannot be linked.
     pub(super) fn build_libraries(&self) -> Result<Vec<Row>> {
-        let mut calls = compile_runtime(&self.builder, &self.sources);
-        let own = calls.len();
+        let libs = &self.libraries.folder;
+        build_runtime(&self.builder, &self.sources, libs, &libs.join(RUNTIME_SONAME))?;
+        link_name(RUNTIME_SONAME, &libs.join("libcudart.so"))?;
         let sources = self.checkout.library_sources()?;
         let includes = self.checkout.include_folders();
-        calls.extend(sources.iter().map(|source| {
+        let compile = |source: &PathBuf| {
             self.builder.compile(&self.below_checkout(source), source, &includes, &self.defines)
-        }));
-        let results = self.builder.make(&calls);
-        if let Some(Err(error)) = results[..own].iter().find(|result| result.is_err()) {
-            return Err(format!("the stand-in for the CUDA runtime: {}", error.text).into());
-        }
-        let objects = |range: std::ops::Range<usize>| -> Vec<PathBuf> {
-            let built = range.filter(|index| results[*index].is_ok());
-            built.map(|index| calls[index].output.clone()).collect()
         };
-        let libs = &self.libraries.folder;
+        let calls: Vec<Call> = sources.iter().map(compile).collect();
+        let results = self.builder.make(&calls);
+        let built = calls.iter().zip(&results).filter(|(_, result)| result.is_ok());
+        let objects: Vec<PathBuf> = built.map(|(call, _)| call.output.clone()).collect();
         let folders = [libs.clone(), self.wheels.logger_folder()];
-        link_runtime(&self.builder, &libs.join(RUNTIME_SONAME), &objects(0..own), libs)?;
-        link_name(RUNTIME_SONAME, &libs.join("libcudart.so"))?;
         let linked = Linked { folders: &folders, names: &["cudart", "rapids_logger"] };
         let library = self.folder.join("librmm.so");
-        let objects = objects(own..calls.len());
         link_library(&self.builder, &library, "librmm.so", &objects, linked)?;
-        let broken = sources.iter().zip(&results[own..]).filter_map(|(source, result)| {
+        let broken = sources.iter().zip(&results).filter_map(|(source, result)| {
             Some(broken(Over::Rmm, &self.below_checkout(source), result.as_ref().err()?))
         });
         Ok(broken.collect())
