@@ -263,9 +263,8 @@ assert size == 10
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a_second_interpreter_is_refused(run: Run) -> None:
-    result = run("""
-import rmm_rs
+# The module of interpreters, and what one of them runs to be refused.
+INTERPRETERS = """
 try:
     import _interpreters as interpreters
 except ImportError:
@@ -278,6 +277,11 @@ except ImportError:
 else:
     raise SystemError("it was imported")
 '''
+"""
+
+
+def test_a_second_interpreter_is_refused(run: Run) -> None:
+    result = run("import rmm_rs\n" + INTERPRETERS + """
 # One that shares the lock, as a web server's does: it takes modules of every kind.
 try:
     other = interpreters.create("legacy")
@@ -291,19 +295,7 @@ interpreters.destroy(other)
 
 
 def test_the_main_interpreter_imports_after_others_were_refused(run: Run) -> None:
-    result = run("""
-try:
-    import _interpreters as interpreters
-except ImportError:
-    import _xxsubinterpreters as interpreters
-code = '''
-try:
-    import rmm_rs
-except ImportError:
-    pass
-else:
-    raise SystemError("it was imported")
-'''
+    result = run(INTERPRETERS + """
 def create(kinds):
     for arguments, keywords in kinds:
         try:
