@@ -48,8 +48,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "sleep-waits-for-no-thread",
         file: SESSION,
-        original: "while self.away > 0 {",
-        replacement: "while self.away > u32::MAX / 2 {",
+        original: "session.away > 0, SHORT_CALL",
+        replacement: "session.away > u32::MAX / 2, SHORT_CALL",
         breaks: "a request that is in the middle of growth maps memory while the pool sleeps",
     },
     Mutant {
