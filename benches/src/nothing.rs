@@ -16,11 +16,11 @@ const ADDRESS: DevicePtr = DevicePtr(2 << 20);
 
 // SAFETY: it returns an address without memory, which the benchmarks never access.
 unsafe impl SyncResource for Nothing {
-    fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         Ok(black_box(ADDRESS))
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, _: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, _: Layout) {
         black_box(pointer);
     }
 

@@ -41,13 +41,13 @@ impl PartialEq for Counting {
 
 // SAFETY: all memory is the upstream's, which keeps the contract.
 unsafe impl SyncResource for Counting {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, rmm_core::Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, rmm_core::Error> {
         let pointer = self.upstream.allocate_sync(layout)?;
         self.live.fetch_add(1, Ordering::Relaxed);
         Ok(pointer)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         self.live.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate_sync(pointer, layout) }

@@ -114,10 +114,9 @@ fn aligned_in(block: DevicePtr, alignment: usize) -> DevicePtr {
 impl Align {
     #[inline]
     fn plan(&self, layout: Layout) -> Plan {
-        let size = layout.size();
-        let at_least = if size >= self.threshold { self.alignment } else { 0 };
+        let at_least = if layout.size() >= self.threshold { self.alignment } else { 0 };
         let alignment = at_least.max(layout.align());
-        if size == 0 || alignment <= CUDA_ALLOCATION_ALIGNMENT {
+        if alignment <= CUDA_ALLOCATION_ALIGNMENT {
             return Plan::AsItIs;
         }
         // Cannot overflow: both are at most `isize::MAX + 1`.

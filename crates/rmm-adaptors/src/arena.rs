@@ -219,9 +219,6 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         let allocated = self.inner.arenas.allocate(self.upstream(), stream, layout);
         allocated
             .map_err(|error| if error.is_out_of_memory() { self.refused(error) } else { error })
@@ -295,14 +292,12 @@ impl<U: SyncResource> Drop for Inner<U> {
 // without a stream comes from the pool, which returns only memory that no work uses. The address is
 // a multiple of the alignment: the block is cut out of a longer one there.
 unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_for(None, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 {
-            self.inner.arenas.deallocate(None, pointer, layout);
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        self.inner.arenas.deallocate(None, pointer, layout);
     }
 
     fn name(&self) -> &'static str {
@@ -335,15 +330,10 @@ unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 {
-            self.inner.arenas.deallocate(Some(stream), pointer, layout);
-        }
+        self.inner.arenas.deallocate(Some(stream), pointer, layout);
     }
 
     fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        if layout.size() == 0 {
-            return Some(DevicePtr::NULL);
-        }
         self.inner.arenas.try_allocate_now(stream, layout)
     }
 
@@ -353,7 +343,7 @@ unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
         pointer: DevicePtr,
         layout: Layout,
     ) -> bool {
-        layout.size() == 0 || self.inner.arenas.try_deallocate_now(stream, pointer, layout)
+        self.inner.arenas.try_deallocate_now(stream, pointer, layout)
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

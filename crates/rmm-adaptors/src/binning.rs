@@ -214,20 +214,20 @@ impl<U: SyncResource, B> Eq for BinningMemoryResource<U, B> {}
 // SAFETY: every call goes to the bin or the upstream that the layout alone selects, so a free
 // reaches the resource of its allocation; each of them keeps the contract.
 unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryResource<U, B> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         match self.bin_for(layout) {
-            Some(bin) => bin.allocate_sync(layout),
-            None => self.inner.upstream.allocate_sync(layout),
+            Some(bin) => bin.do_allocate_sync(layout),
+            None => self.inner.upstream.do_allocate_sync(layout),
         }
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         match self.bin_for(layout) {
             // SAFETY: the caller's contract; the layout selects the bin of the allocation.
-            Some(bin) => unsafe { bin.deallocate_sync(pointer, layout) },
+            Some(bin) => unsafe { bin.do_deallocate_sync(pointer, layout) },
             // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
             // allocation.
-            None => unsafe { self.inner.upstream.deallocate_sync(pointer, layout) },
+            None => unsafe { self.inner.upstream.do_deallocate_sync(pointer, layout) },
         }
     }
 
@@ -254,25 +254,25 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
 unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         match self.bin_for(layout) {
-            Some(bin) => bin.allocate(stream, layout),
-            None => self.inner.upstream.allocate(stream, layout),
+            Some(bin) => bin.do_allocate(stream, layout),
+            None => self.inner.upstream.do_allocate(stream, layout),
         }
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         match self.bin_for(layout) {
             // SAFETY: the caller's contract; the layout selects the bin of the allocation.
-            Some(bin) => unsafe { bin.deallocate(stream, pointer, layout) },
+            Some(bin) => unsafe { bin.do_deallocate(stream, pointer, layout) },
             // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
             // allocation.
-            None => unsafe { self.inner.upstream.deallocate(stream, pointer, layout) },
+            None => unsafe { self.inner.upstream.do_deallocate(stream, pointer, layout) },
         }
     }
 
     fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
         match self.bin_for(layout) {
-            Some(bin) => bin.try_allocate_now(stream, layout),
-            None => self.inner.upstream.try_allocate_now(stream, layout),
+            Some(bin) => bin.do_try_allocate_now(stream, layout),
+            None => self.inner.upstream.do_try_allocate_now(stream, layout),
         }
     }
 
@@ -284,10 +284,10 @@ unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
     ) -> bool {
         match self.bin_for(layout) {
             // SAFETY: the caller's contract; the layout selects the bin of the allocation.
-            Some(bin) => unsafe { bin.try_deallocate_now(stream, pointer, layout) },
+            Some(bin) => unsafe { bin.do_try_deallocate_now(stream, pointer, layout) },
             // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
             // allocation.
-            None => unsafe { self.inner.upstream.try_deallocate_now(stream, pointer, layout) },
+            None => unsafe { self.inner.upstream.do_try_deallocate_now(stream, pointer, layout) },
         }
     }
 

@@ -26,10 +26,10 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 ///
 /// A null pointer from the allocating function means that it is out of memory: the request fails
 /// with [`OutOfMemory`](rmm_core::ErrorKind::OutOfMemory), since C allocation functions report
-/// failure this way (RMM returns the null pointer to its caller). Requests of zero bytes call
-/// neither function. A synchronous call passes the legacy default stream and synchronizes it. A
-/// block that is not aligned as requested is freed, and the request fails with
-/// [`Unsupported`](rmm_core::ErrorKind::Unsupported). A panic of the freeing function is caught.
+/// failure this way (RMM returns the null pointer to its caller). A synchronous call passes the
+/// legacy default stream and synchronizes it. A block that is not aligned as requested is freed,
+/// and the request fails with [`Unsupported`](rmm_core::ErrorKind::Unsupported). A panic of the
+/// freeing function is caught.
 ///
 /// The allocating function may be called more than once for one request: if it is out of memory,
 /// and a resource of this library that it called is too, it is called again after other pools of
@@ -186,27 +186,22 @@ impl<S: PropertySet> fmt::Debug for CallbackMemoryResource<S> {
 // SAFETY: the constructor's caller promised the contract for the functions. The stream is
 // synchronized, so any other stream may use the memory.
 unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let stream = StreamRef::legacy();
         let pointer = self.allocate(stream, layout)?;
-        if layout.size() > 0
-            && let Err(error) = stream.synchronize()
-        {
+        if let Err(error) = stream.synchronize() {
             self.free(stream, pointer, layout);
             return Err(error);
         }
         Ok(pointer)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 {
-            let stream = StreamRef::legacy();
-            self.free(stream, pointer, layout);
-            if !process_is_exiting() {
-                // If it cannot be synchronized, the device is lost, and no work will use the
-                // memory.
-                let _waited = stream.synchronize();
-            }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        let stream = StreamRef::legacy();
+        self.free(stream, pointer, layout);
+        if !process_is_exiting() {
+            // If it cannot be synchronized, the device is lost, and no work will use the memory.
+            let _waited = stream.synchronize();
         }
     }
 
@@ -226,9 +221,6 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
 // SAFETY: the constructor's caller promised the contract for the functions.
 unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         fork::check()?;
         let allocate = move || (self.functions.allocate)(stream, layout);
         let pointer = allocate_in_program(Some(stream), allocate)?;
@@ -245,9 +237,7 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 {
-            self.free(stream, pointer, layout);
-        }
+        self.free(stream, pointer, layout);
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

@@ -254,12 +254,12 @@ impl<P, S> Eq for FallbackMemoryResource<P, S> {}
 // SAFETY: each block is allocated by one of the two, which keep the contract, and is freed to the
 // same one.
 unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryResource<P, S> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
         self.inner.allocate(SyncUpstream(first), SyncUpstream(second), layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
         let (first, second) = (SyncUpstream(first), SyncUpstream(second));
         // SAFETY: the caller's contract is the same.
@@ -299,7 +299,7 @@ unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> 
 
     fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
         // Only an error of the first says that it is the second's turn.
-        self.inner.first.try_allocate_now(stream, layout)
+        self.inner.first.do_try_allocate_now(stream, layout)
     }
 
     unsafe fn do_try_deallocate_now(
@@ -311,12 +311,12 @@ unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> 
         let Inner { first, second, owned } = &*self.inner;
         let is_removed = owned.try_remove(pointer, layout, || {
             // SAFETY: the caller's contract; the table says that the block is the second's.
-            unsafe { second.try_deallocate_now(stream, pointer, layout) }
+            unsafe { second.do_try_deallocate_now(stream, pointer, layout) }
         });
         match is_removed {
             Removal::Done => true,
             // SAFETY: the caller's contract; the block is not in the table, so it is the first's.
-            Removal::Absent => unsafe { first.try_deallocate_now(stream, pointer, layout) },
+            Removal::Absent => unsafe { first.do_try_deallocate_now(stream, pointer, layout) },
             Removal::Refused => false,
         }
     }

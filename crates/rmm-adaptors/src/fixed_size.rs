@@ -202,13 +202,13 @@ impl<U: SyncResource> Eq for FixedSizeMemoryResource<U> {}
 
 // SAFETY: every call goes to the pool, which keeps the contract.
 unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.pool.allocate_sync(layout)
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.pool.do_allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; the memory is the pool's.
-        unsafe { self.pool.deallocate_sync(pointer, layout) };
+        unsafe { self.pool.do_deallocate_sync(pointer, layout) };
     }
 
     fn name(&self) -> &'static str {
@@ -226,16 +226,16 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
 // SAFETY: every call goes to the pool, which keeps the contract.
 unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.pool.allocate(stream, layout)
+        self.pool.do_allocate(stream, layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; the memory is the pool's.
-        unsafe { self.pool.deallocate(stream, pointer, layout) };
+        unsafe { self.pool.do_deallocate(stream, pointer, layout) };
     }
 
     fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        self.pool.try_allocate_now(stream, layout)
+        self.pool.do_try_allocate_now(stream, layout)
     }
 
     unsafe fn do_try_deallocate_now(
@@ -245,7 +245,7 @@ unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
         layout: Layout,
     ) -> bool {
         // SAFETY: the caller's contract; the memory is the pool's.
-        unsafe { self.pool.try_deallocate_now(stream, pointer, layout) }
+        unsafe { self.pool.do_try_deallocate_now(stream, pointer, layout) }
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

@@ -106,13 +106,13 @@ impl<U: SyncResource> Upstream for SyncUpstream<'_, U> {
 
     #[inline]
     fn allocate(self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.0.allocate_sync(layout)
+        self.0.do_allocate_sync(layout)
     }
 
     #[inline]
     unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { self.0.deallocate_sync(pointer, layout) }
+        unsafe { self.0.do_deallocate_sync(pointer, layout) }
     }
 }
 
@@ -123,26 +123,26 @@ impl<U: Resource> Upstream for StreamUpstream<'_, U> {
 
     #[inline]
     fn allocate(self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.0.allocate(self.1, layout)
+        self.0.do_allocate(self.1, layout)
     }
 
     #[inline]
     unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { self.0.deallocate(self.1, pointer, layout) }
+        unsafe { self.0.do_deallocate(self.1, pointer, layout) }
     }
 }
 
 impl<U: Resource> UpstreamNow for StreamUpstream<'_, U> {
     #[inline]
     fn allocate_now(self, layout: Layout) -> Option<DevicePtr> {
-        self.0.try_allocate_now(self.1, layout)
+        self.0.do_try_allocate_now(self.1, layout)
     }
 
     #[inline]
     unsafe fn deallocate_now(self, pointer: DevicePtr, layout: Layout) -> bool {
         // SAFETY: the caller's contract is the same.
-        unsafe { self.0.try_deallocate_now(self.1, pointer, layout) }
+        unsafe { self.0.do_try_deallocate_now(self.1, pointer, layout) }
     }
 }
 
@@ -223,7 +223,7 @@ macro_rules! adaptor {
 
         // SAFETY: the layer keeps the contract, by its own.
         unsafe impl<U: rmm_core::SyncResource> rmm_core::SyncResource for $name<U> {
-            fn allocate_sync(
+            fn do_allocate_sync(
                 &self,
                 layout: std::alloc::Layout,
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
@@ -232,7 +232,7 @@ macro_rules! adaptor {
                 $crate::layer::Layer::allocate(&self.inner.layer, upstream, layout)
             }
 
-            unsafe fn deallocate_sync(
+            unsafe fn do_deallocate_sync(
                 &self,
                 pointer: rmm_core::DevicePtr,
                 layout: std::alloc::Layout,

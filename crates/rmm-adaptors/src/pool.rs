@@ -477,18 +477,13 @@ impl<U: SyncResource> Drop for Inner<U> {
 // is freed, and only idle blocks, which no work uses, are allocated here. The address is rounded up
 // to the alignment inside a block with room for it.
 unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.inner.allocate(None, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 {
-            self.inner.core.deallocate(None, pointer, layout);
-            self.inner.core.release_if_due(&self.inner.upstream);
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        self.inner.core.deallocate(None, pointer, layout);
+        self.inner.core.release_if_due(&self.inner.upstream);
     }
 
     fn name(&self) -> &'static str {
@@ -517,24 +512,16 @@ unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
 // after it.
 unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         self.inner.allocate(Some(stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 {
-            self.inner.core.deallocate(Some(stream), pointer, layout);
-            self.inner.core.release_if_due(&self.inner.upstream);
-        }
+        self.inner.core.deallocate(Some(stream), pointer, layout);
+        self.inner.core.release_if_due(&self.inner.upstream);
     }
 
     #[inline]
     fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        if layout.size() == 0 {
-            return Some(DevicePtr::NULL);
-        }
         if self.inner.core.finishes {
             return self.inner.core.finish_now(stream, layout);
         }
@@ -548,7 +535,7 @@ unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
         pointer: DevicePtr,
         layout: Layout,
     ) -> bool {
-        layout.size() == 0 || self.inner.core.try_deallocate_now(stream, pointer, layout)
+        self.inner.core.try_deallocate_now(stream, pointer, layout)
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

@@ -67,7 +67,7 @@ unsafe impl Layer for Prefetch {
     #[inline]
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = upstream.allocate(layout)?;
-        if !self.may_move || layout.size() == 0 {
+        if !self.may_move {
             return Ok(pointer);
         }
         let moved = match upstream.stream() {

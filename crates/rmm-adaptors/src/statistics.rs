@@ -19,7 +19,7 @@ adaptor! {
     /// To count a part of a program separately, push new counters and pop them later, which adds
     /// them to the ones below: with [`push_counters`](Self::push_counters) and
     /// [`pop_counters`](Self::pop_counters), or with a [`scope`](Self::scope). Bytes are those
-    /// requested; requests of zero bytes count as blocks.
+    /// requested.
     ///
     /// It is a handle: clones share the counters. Each call takes a lock to count, which is cheap
     /// while only one thread uses the adaptor; upstream is called while the lock is held only if it

@@ -110,20 +110,16 @@ unsafe impl Layer for Tagged {
     #[inline]
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = upstream.allocate(layout).map_err(|error| self.explained(error))?;
-        if layout.size() > 0 {
-            let tag = Tag::current();
-            self.table.insert(pointer, tag);
-            self.usage.add(tag, layout.size());
-        }
+        let tag = Tag::current();
+        self.table.insert(pointer, tag);
+        self.usage.add(tag, layout.size());
         Ok(pointer)
     }
 
     #[inline]
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // Before upstream can return the address to another thread.
-        if layout.size() > 0
-            && let Some(tag) = self.table.remove(pointer)
-        {
+        if let Some(tag) = self.table.remove(pointer) {
             self.usage.subtract(tag, layout.size());
         }
         // SAFETY: the caller's contract is the same.
@@ -133,9 +129,6 @@ unsafe impl Layer for Tagged {
     #[inline]
     fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
         let (tag, size) = (Tag::current(), layout.size());
-        if size == 0 {
-            return upstream.allocate_now(layout);
-        }
         if !self.usage.is_ready(tag, size) {
             return None;
         }
@@ -164,9 +157,6 @@ unsafe impl Layer for Tagged {
         let size = layout.size();
         // SAFETY: the caller's contract is the same.
         let free = || unsafe { upstream.deallocate_now(pointer, layout) };
-        if size == 0 {
-            return free();
-        }
         self.table.try_remove(pointer, |tag| {
             let Some(tag) = tag else { return free() };
             if !self.usage.is_ready(tag, size) {

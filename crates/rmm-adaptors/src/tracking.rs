@@ -35,10 +35,9 @@ adaptor! {
     ///   with the layout of the allocation;
     /// * blocks that are live when the last handle is dropped, sorted by size and by call site.
     ///
-    /// Requests of zero bytes are not tracked. If upstream returns an address that is still
-    /// tracked, the block is freed and the request fails with
-    /// [`InvalidArgument`](rmm_core::ErrorKind::InvalidArgument): some code frees to upstream
-    /// directly.
+    /// If upstream returns an address that is still tracked, the block is freed and the request
+    /// fails with [`InvalidArgument`](rmm_core::ErrorKind::InvalidArgument): some code frees to
+    /// upstream directly.
     ///
     /// It is a handle: clones share the table of live blocks, which is a plain hash table while one
     /// thread uses it, and a concurrent one from the second thread on. Capturing stacks, if
@@ -112,7 +111,7 @@ unsafe impl Layer for Tracking {
     #[inline]
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = upstream.allocate(layout)?;
-        if layout.size() == 0 || self.insert(pointer, layout) {
+        if self.insert(pointer, layout) {
             return Ok(pointer);
         }
         // SAFETY: allocated above with this layout, in the same order, and not returned to any
@@ -126,11 +125,8 @@ unsafe impl Layer for Tracking {
 
     #[inline]
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
-        let mut allocated = layout;
-        if layout.size() > 0 || pointer != DevicePtr::NULL {
-            // Before upstream can return the address to another thread.
-            allocated = self.check_free(pointer, layout).unwrap_or(layout);
-        }
+        // Before upstream can return the address to another thread.
+        let allocated = self.check_free(pointer, layout).unwrap_or(layout);
         // SAFETY: the caller's contract is the same; where its layout breaks it, this is the layout
         // of the allocation.
         unsafe { upstream.deallocate(pointer, allocated) }
@@ -138,9 +134,6 @@ unsafe impl Layer for Tracking {
 
     #[inline]
     fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        if layout.size() == 0 {
-            return upstream.allocate_now(layout);
-        }
         // SAFETY: `insert_now` frees only what the upstream allocated with this layout, in the
         // same order, and returned to no caller.
         let free = |pointer| unsafe { upstream.deallocate(pointer, layout) };
@@ -156,9 +149,6 @@ unsafe impl Layer for Tracking {
     ) -> bool {
         // SAFETY: the caller's contract is the same.
         let free = || unsafe { upstream.deallocate_now(pointer, layout) };
-        if layout.size() == 0 && pointer == DevicePtr::NULL {
-            return free();
-        }
         self.remove_now(pointer, layout, free)
     }
 

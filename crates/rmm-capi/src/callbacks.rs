@@ -212,9 +212,6 @@ impl Foreign {
         allocate: impl Fn(&Callbacks, *mut *mut c_void) -> Option<i32>,
         free: impl Fn(&Self, DevicePtr),
     ) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         allocate_in_program(stream, || self.allocated_once(layout, &allocate, &free))
     }
 
@@ -268,21 +265,20 @@ fn of_status(status: i32, layout: Layout, noted: Option<Failure>) -> Error {
 
 // SAFETY: the crate's contract: the callbacks keep the contract of a resource.
 unsafe impl SyncResource for Foreign {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let allocate = |table: &Callbacks, out: *mut *mut c_void| {
             let function = table.allocate_sync?;
             // SAFETY: as above; `out` may be written to.
             Some(unsafe { function(table.context, layout.size(), layout.align(), out) })
         };
         // SAFETY: it was just allocated, and no caller has it.
-        let free = |this: &Self, pointer| unsafe { this.deallocate_sync(pointer, layout) };
+        let free = |this: &Self, pointer| unsafe { this.do_deallocate_sync(pointer, layout) };
         self.allocated(None, layout, allocate, free)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let table = &self.0.callbacks;
         if let Some(function) = table.deallocate_sync
-            && layout.size() > 0
             && !process_is_exiting()
         {
             let (size, alignment) = (layout.size(), layout.align());
@@ -321,7 +317,7 @@ unsafe impl StreamOrdered for Foreign {
             Some(unsafe { function(table.context, handle, layout.size(), layout.align(), out) })
         };
         // SAFETY: it was just allocated, and no caller has it.
-        let free = |this: &Self, pointer| unsafe { this.deallocate(stream, pointer, layout) };
+        let free = |this: &Self, pointer| unsafe { this.do_deallocate(stream, pointer, layout) };
         let allocated = self.allocated(Some(stream), layout, allocate, free);
         allocated.map_err(|error| error.with_stream(stream.id()))
     }
@@ -329,7 +325,6 @@ unsafe impl StreamOrdered for Foreign {
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let table = &self.0.callbacks;
         if let Some(function) = table.deallocate
-            && layout.size() > 0
             && !process_is_exiting()
         {
             let (size, alignment) = (layout.size(), layout.align());

@@ -47,11 +47,11 @@ fn called_back(resource: AnyResource) -> AnyResource {
 
 // SAFETY: every call goes to the resource inside, which keeps the contract.
 unsafe impl SyncResource for Erased {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.deallocate_sync(pointer, layout) }
     }

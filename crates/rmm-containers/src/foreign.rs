@@ -90,9 +90,6 @@ impl fmt::Debug for ForeignMemory {
 }
 
 fn allocates_nothing(layout: Layout) -> Result<DevicePtr, Error> {
-    if layout.size() == 0 {
-        return Ok(DevicePtr::NULL);
-    }
     let message = "memory of another library cannot grow: name the resource of the new memory";
     Err(Error::unsupported(NAME, message).with_layout(layout))
 }
@@ -100,15 +97,13 @@ fn allocates_nothing(layout: Layout) -> Result<DevicePtr, Error> {
 // SAFETY: it allocates no memory. The one block is the other library's, which the caller of the
 // constructor answers for.
 unsafe impl SyncResource for ForeignMemory {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocates_nothing(layout)
     }
 
-    unsafe fn deallocate_sync(&self, _pointer: DevicePtr, layout: Layout) {
-        if layout.size() > 0 {
-            // All uses are complete, so the block may be freed in the order of any stream.
-            self.free(StreamRef::legacy());
-        }
+    unsafe fn do_deallocate_sync(&self, _pointer: DevicePtr, _layout: Layout) {
+        // All uses are complete, so the block may be freed in the order of any stream.
+        self.free(StreamRef::legacy());
     }
 
     fn name(&self) -> &'static str {
@@ -128,10 +123,10 @@ unsafe impl Resource for ForeignMemory {
         allocates_nothing(layout)
     }
 
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, _pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, _pointer: DevicePtr, _layout: Layout) {
         // A reset has freed the block, and ended the stream.
         let is_freed = stream.check_context().is_err_and(|error| error.is_context_lost());
-        if layout.size() > 0 && !is_freed {
+        if !is_freed {
             self.free(stream);
         }
     }

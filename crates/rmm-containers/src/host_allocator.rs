@@ -40,12 +40,12 @@ use rmm_core::{
 /// struct Heap; // stands for a resource of pinned or managed memory
 /// # // SAFETY: the system allocator keeps the contract.
 /// # unsafe impl SyncResource for Heap {
-/// #     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+/// #     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
 /// #         // SAFETY: the layout is not empty, as `HostAllocator` says.
 /// #         let pointer = unsafe { alloc(layout) };
 /// #         Ok(DevicePtr(pointer.expose_provenance() as u64))
 /// #     }
-/// #     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+/// #     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
 /// #         // SAFETY: allocated above with this layout.
 /// #         unsafe { dealloc(std::ptr::with_exposed_provenance_mut(pointer.0 as usize), layout) };
 /// #     }
@@ -168,9 +168,6 @@ impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
     /// The memory came from [`take`](Self::take) of this allocator or a clone, with this layout,
     /// and is not used any more.
     unsafe fn put_back(&self, pointer: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
         let pointer = DevicePtr(pointer.as_ptr().expose_provenance() as u64);
         // If the driver cannot say, it stays allocated. As the process exits, resources free
         // nothing either.

@@ -36,7 +36,7 @@ impl Heap {
 
 // SAFETY: the system allocator keeps the contract.
 unsafe impl SyncResource for Heap {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         assert_ne!(layout.size(), 0, "empty allocations do not reach the resource");
         if layout.size() > self.limit {
@@ -51,7 +51,7 @@ unsafe impl SyncResource for Heap {
         Ok(DevicePtr(pointer.expose_provenance() as u64))
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.live.fetch_sub(layout.size(), Ordering::Relaxed);
         let address = usize::try_from(pointer.0).expect("a host address");

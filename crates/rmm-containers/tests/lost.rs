@@ -85,11 +85,11 @@ impl<U> Drop for CountedDrop<U> {
 
 // SAFETY: all calls are forwarded to the inner resource, which keeps the contract.
 unsafe impl<U: SyncResource> SyncResource for CountedDrop<U> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.deallocate_sync(pointer, layout) }
     }

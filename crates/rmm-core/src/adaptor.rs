@@ -223,7 +223,7 @@ macro_rules! adaptor {
         // goes back there with it: the upstream is a field, which is the same in every call, and
         // the author's code runs in functions of its own. What is provided is the upstream's.
         unsafe impl<$upstream: $crate::SyncResource> $crate::SyncResource for $type<$upstream> {
-            fn allocate_sync(
+            fn do_allocate_sync(
                 &self,
                 layout: ::std::alloc::Layout,
             ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
@@ -232,16 +232,16 @@ macro_rules! adaptor {
                 })
             }
 
-            unsafe fn deallocate_sync(
+            unsafe fn do_deallocate_sync(
                 &self,
                 pointer: $crate::DevicePtr,
                 layout: ::std::alloc::Layout,
             ) {
-                if layout.size() > 0 && !$crate::fork::is_child() {
+                if !$crate::fork::is_child() {
                     $crate::siblings::in_program(|| self.__freed(layout));
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {
-                        $crate::SyncResource::deallocate_sync(self.__upstream(), pointer, layout)
+                        $crate::SyncResource::do_deallocate_sync(self.__upstream(), pointer, layout)
                     }
                 }
             }
@@ -277,7 +277,7 @@ macro_rules! adaptor {
                 pointer: $crate::DevicePtr,
                 layout: ::std::alloc::Layout,
             ) {
-                if layout.size() > 0 && !$crate::fork::is_child() {
+                if !$crate::fork::is_child() {
                     $crate::siblings::in_program(|| self.__freed(layout));
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {
@@ -304,9 +304,6 @@ macro_rules! adaptor {
                 pointer: $crate::DevicePtr,
                 layout: ::std::alloc::Layout,
             ) -> bool {
-                if layout.size() == 0 {
-                    return true;
-                }
                 let upstream = self.__upstream();
                 let is_freed = Self::__FREES_NOW
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.

@@ -54,13 +54,13 @@ pub struct StreamCalls<'u, U>(&'u U, StreamRef<'u>);
 impl<U: Resource> Calls for StreamCalls<'_, U> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.0.do_allocate(self.1, layout)
+        self.0.allocate(self.1, layout)
     }
 
     unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract: nothing uses the memory, so all uses are ordered before
         // this place on the stream.
-        unsafe { self.0.do_deallocate(self.1, pointer, layout) }
+        unsafe { self.0.deallocate(self.1, pointer, layout) }
     }
 
     fn stream(&self) -> Option<StreamRef<'_>> {
@@ -77,7 +77,7 @@ pub trait CallsNow: Calls {
 impl<U: Resource> CallsNow for StreamCalls<'_, U> {
     #[inline]
     fn allocate_now(&self, layout: Layout) -> Option<DevicePtr> {
-        self.0.do_try_allocate_now(self.1, layout)
+        self.0.try_allocate_now(self.1, layout)
     }
 }
 
@@ -210,9 +210,6 @@ pub fn adapt_now<'u, U: Resource>(
         Upstream<'b, StreamCalls<'u, U>>,
     ) -> Option<Block<'b, StreamCalls<'u, U>>>,
 ) -> Option<DevicePtr> {
-    if layout.size() == 0 {
-        return Some(DevicePtr::NULL);
-    }
     let calls = StreamCalls(upstream, stream);
     let block = allocate(Upstream { calls: &calls, brand: PhantomData })?;
     if block.layout != layout {
@@ -230,9 +227,6 @@ fn run<C: Calls>(
     layout: Layout,
     allocate: impl for<'b> Fn(Upstream<'b, C>) -> Result<Block<'b, C>, Error>,
 ) -> Result<DevicePtr, Error> {
-    if layout.size() == 0 {
-        return Ok(DevicePtr::NULL);
-    }
     fork::check()?;
     allocate_in_program(calls.stream(), move || {
         let block = allocate(Upstream { calls, brand: PhantomData })?;

@@ -29,8 +29,10 @@
 //!    returns, and [`SyncResource::deallocate_sync`] promises that all uses have *completed*.
 //! 4. Memory is freed with the [`Layout`](std::alloc::Layout) that it was allocated with, by a
 //!    resource equal to the one that allocated it.
-//! 5. A request of zero bytes succeeds with [`DevicePtr::NULL`] and reaches no upstream; freeing it
-//!    does nothing.
+//! 5. A request of zero bytes succeeds with [`DevicePtr::NULL`], and freeing it does nothing. The
+//!    functions that both traits provide see to that for every resource: they do not call the hooks
+//!    ([`do_allocate`](Resource::do_allocate) and the others), so adaptors neither count, log nor
+//!    track such requests.
 //! 6. The address is a multiple of the layout's alignment; every resource supports every power of
 //!    two up to [`CUDA_ALLOCATION_ALIGNMENT`], and supports a larger one or refuses it with an
 //!    error.

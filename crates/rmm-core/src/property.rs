@@ -33,10 +33,10 @@ pub use set::{Contains, HostDeviceAccessible, PropertySet, SatisfiedBy};
 /// unsafe impl HasProperty<Persistent> for Flash {}
 /// # // SAFETY: it hands nothing out.
 /// # unsafe impl SyncResource for Flash {
-/// #     fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+/// #     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
 /// #         Err(Error::out_of_memory("flash"))
 /// #     }
-/// #     unsafe fn deallocate_sync(&self, _: DevicePtr, _: Layout) {}
+/// #     unsafe fn do_deallocate_sync(&self, _: DevicePtr, _: Layout) {}
 /// #     fn name(&self) -> &'static str {
 /// #         "flash"
 /// #     }

@@ -107,13 +107,13 @@ impl<const CAPS: u32> fmt::Debug for ResourceView<'_, CAPS> {
 
 // SAFETY: every call goes to the one resource behind the reference, which keeps the contract.
 unsafe impl<const CAPS: u32> SyncResource for ResourceView<'_, CAPS> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.resource.allocate_sync(layout)
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.resource.do_allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { self.resource.deallocate_sync(pointer, layout) }
+        unsafe { self.resource.do_deallocate_sync(pointer, layout) }
     }
 
     fn name(&self) -> &'static str {

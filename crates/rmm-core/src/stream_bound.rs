@@ -77,11 +77,9 @@ impl<R: Resource> StreamBound<R> {
 // SAFETY: the resource keeps its contract in the stream's order, and synchronizing with the stream
 // makes the memory usable on every other.
 unsafe impl<R: Resource> SyncResource for StreamBound<R> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.allocate(layout)?;
-        if layout.size() > 0
-            && let Err(error) = self.stream().synchronize()
-        {
+        if let Err(error) = self.stream().synchronize() {
             // SAFETY: allocated just now with this layout on this stream, and not used.
             unsafe { self.deallocate(pointer, layout) };
             return Err(error.with_layout(layout));
@@ -89,7 +87,7 @@ unsafe impl<R: Resource> SyncResource for StreamBound<R> {
         Ok(pointer)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract: all uses have completed, so they are ordered before
         // anything.
         unsafe { self.deallocate(pointer, layout) }

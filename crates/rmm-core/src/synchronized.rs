@@ -53,13 +53,13 @@ impl<R> Synchronized<R> {
 
 // SAFETY: every call goes to the upstream, which keeps the contract.
 unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.resource.allocate_sync(layout)
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.resource.do_allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { self.resource.deallocate_sync(pointer, layout) }
+        unsafe { self.resource.do_deallocate_sync(pointer, layout) }
     }
 
     fn name(&self) -> &'static str {
@@ -76,15 +76,15 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
 // has done all that is ordered before the free.
 unsafe impl<R: SyncResource> Resource for Synchronized<R> {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.resource.allocate_sync(layout)
+        self.resource.do_allocate_sync(layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let is_done = || !process_is_exiting() && stream.synchronize().is_ok();
-        if layout.size() == 0 || is_done() {
+        if is_done() {
             // SAFETY: the caller's contract, and all uses, which are ordered before this place on
             // the stream, have completed.
-            unsafe { self.resource.deallocate_sync(pointer, layout) }
+            unsafe { self.resource.do_deallocate_sync(pointer, layout) }
         }
     }
 }

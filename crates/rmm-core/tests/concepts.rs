@@ -16,3 +16,5 @@ mod properties;
 mod queries;
 #[path = "concepts/views.rs"]
 mod views;
+#[path = "concepts/zero_bytes.rs"]
+mod zero_bytes;

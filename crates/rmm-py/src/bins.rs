@@ -159,11 +159,11 @@ impl PartialEq for Bins {
 // SAFETY: each request and its free go to the same resource: the slot of a size does not change
 // while a block of it is counted, which it is before it is allocated, and until after it is freed.
 unsafe impl SyncResource for Bins {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_by(layout, |resource| resource.allocate_sync(layout))
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; the block came from this resource.
         self.free_by(layout, |resource| unsafe { resource.deallocate_sync(pointer, layout) });
     }

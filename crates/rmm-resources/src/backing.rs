@@ -143,13 +143,13 @@ impl fmt::Debug for BackingMemoryResource {
 // SAFETY: every call goes to one resource, which keeps the contract. Equal handles have equal
 // resources.
 unsafe impl SyncResource for BackingMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.memory().allocate_sync(layout)
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.memory().do_allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { self.memory().deallocate_sync(pointer, layout) }
+        unsafe { self.memory().do_deallocate_sync(pointer, layout) }
     }
 
     fn name(&self) -> &'static str {

@@ -66,9 +66,6 @@ const NAME: &str = "cuda";
 
 /// Allocates memory of the stream's device, or of the current one.
 fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
-    if layout.size() == 0 {
-        return Ok(DevicePtr::NULL);
-    }
     check_alignment(NAME, layout)?;
     let driver = calls_for(stream)?;
     let allocate = || {
@@ -85,14 +82,11 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
 // SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least 256 bytes;
 // larger alignments are refused.
 unsafe impl SyncResource for CudaMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, _layout: Layout) {
         if let Some(driver) = calls_for_freeing() {
             // SAFETY: by the caller's contract the memory came from `cuMemAlloc_v2` and is not
             // freed yet.
@@ -134,10 +128,10 @@ unsafe impl Resource for CudaMemoryResource {
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // The graph uses the memory at each launch, so it is not freed.
         let is_over = || free_waits_for(stream, pointer) || is_done(stream);
-        if layout.size() > 0 && !may_be_captured(stream) && is_over() {
+        if !may_be_captured(stream) && is_over() {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the
             // stream have completed, or `cuMemFree_v2` waits for them.
-            unsafe { self.deallocate_sync(pointer, layout) }
+            unsafe { self.do_deallocate_sync(pointer, layout) }
         }
     }
 

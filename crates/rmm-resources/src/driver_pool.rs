@@ -208,13 +208,16 @@ impl DriverPool {
 
     /// Grows the pool to that many bytes now. Errors name `resource`.
     pub(crate) fn prime(&self, resource: &'static str, bytes: u64) -> Result<(), Error> {
+        if bytes == 0 {
+            return Ok(());
+        }
         let bytes = addressable(resource, "initial size", bytes)?;
         let layout = Layout::from_size_align(bytes, 1).map_err(|error| {
             Error::invalid_argument(resource, "initial size is too large").with_source(error)
         })?;
         let pointer = self.allocate_sync(resource, layout)?;
         // SAFETY: allocated just now with this layout, and not used.
-        unsafe { self.deallocate_sync(pointer, layout) };
+        unsafe { self.deallocate_sync(pointer) };
         Ok(())
     }
 
@@ -225,10 +228,8 @@ impl DriverPool {
         stream: StreamRef<'_>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        if layout.size() > 0 {
-            check_alignment(resource, layout)?;
-            self.check_device(resource, stream).map_err(|error| error.with_layout(layout))?;
-        }
+        check_alignment(resource, layout)?;
+        self.check_device(resource, stream).map_err(|error| error.with_layout(layout))?;
         self.allocate_on(resource, stream, layout)
     }
 
@@ -261,9 +262,6 @@ impl DriverPool {
         stream: StreamRef<'_>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         check_alignment(resource, layout)?;
         let driver = calls_for(Some(stream))?;
         let allocate = || self.ask_driver(&driver, stream, layout);
@@ -296,15 +294,7 @@ impl DriverPool {
         clippy::unused_self,
         reason = "the contract is about this pool; the driver finds it by the address"
     )]
-    pub(crate) unsafe fn deallocate(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) {
-        if layout.size() == 0 {
-            return;
-        }
+    pub(crate) unsafe fn deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr) {
         // After a reset of the device the stream's handle may refer to another stream. A query that
         // fails for another reason is retried.
         if let Some(driver) = calls_for_freeing()
@@ -321,16 +311,13 @@ impl DriverPool {
         resource: &'static str,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         check_alignment(resource, layout)?;
         let _relaxed = RelaxedCapture::enter();
         let stream = default_stream_that_runs(resource)?;
         let pointer = self.allocate_on(resource, stream, layout)?;
         if let Err(error) = stream.synchronize() {
             // SAFETY: allocated just now with this layout on this stream, and not used.
-            unsafe { self.deallocate(stream, pointer, layout) };
+            unsafe { self.deallocate(stream, pointer) };
             return Err(error);
         }
         Ok(pointer)
@@ -339,10 +326,7 @@ impl DriverPool {
     /// # Safety
     /// As for [`SyncResource::deallocate_sync`](rmm_core::SyncResource::deallocate_sync) of a
     /// resource over this pool.
-    pub(crate) unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    pub(crate) unsafe fn deallocate_sync(&self, pointer: DevicePtr) {
         if driver_for_drop().is_none() {
             return;
         }
@@ -354,7 +338,7 @@ impl DriverPool {
         };
         // SAFETY: the caller's contract: all uses have completed, so they are ordered before all
         // later work.
-        unsafe { self.deallocate(stream, pointer, layout) };
+        unsafe { self.deallocate(stream, pointer) };
         if driver_for_drop().is_some() {
             // The driver orders the reuse of the memory; the next call reports a failure of this
             // one.

@@ -63,11 +63,11 @@ impl HostMemoryResource {
 
 // SAFETY: the allocator's blocks are disjoint until they are freed, and aligned to the layout.
 unsafe impl SyncResource for HostMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         host_block::allocate(Self::NAME, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract.
         unsafe { host_block::free(pointer, layout) }
     }
@@ -79,7 +79,7 @@ unsafe impl SyncResource for HostMemoryResource {
 // the work that used it has completed.
 unsafe impl Resource for HostMemoryResource {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.allocate_sync(layout)
+        self.do_allocate_sync(layout)
     }
 
     free_when_done!();

@@ -4,10 +4,11 @@ use std::alloc::Layout;
 
 use rmm_core::{DevicePtr, Error};
 
-/// Allocates; zero bytes get the null address. Errors name `resource`.
+/// Allocates; zero bytes are refused. Errors name `resource`.
 pub(crate) fn allocate(resource: &'static str, layout: Layout) -> Result<DevicePtr, Error> {
     if layout.size() == 0 {
-        return Ok(DevicePtr::NULL);
+        // Nothing but a direct call of a hook asks for them, and that is a safe call.
+        return Err(Error::invalid_argument(resource, "zero bytes").with_layout(layout));
     }
     // SAFETY: the layout is not of zero bytes.
     let block = unsafe { std::alloc::alloc(layout) };
@@ -24,13 +25,9 @@ pub(crate) fn allocate(resource: &'static str, layout: Layout) -> Result<DeviceP
 /// more.
 pub(crate) unsafe fn free(pointer: DevicePtr, layout: Layout) {
     // An address that came from `allocate` fits.
-    let Ok(address) = usize::try_from(pointer.0) else {
-        debug_assert!(layout.size() == 0, "no address of this process: {pointer:?}");
-        return;
-    };
-    if layout.size() == 0 {
-        return;
-    }
+    let address = usize::try_from(pointer.0);
+    debug_assert!(address.is_ok(), "no address of this process: {pointer:?}");
+    let Ok(address) = address else { return };
     let block: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
     // SAFETY: by the caller's contract the allocator returned this block for this layout, and it is
     // not freed.

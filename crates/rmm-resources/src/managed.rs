@@ -61,9 +61,6 @@ impl ManagedMemoryResource {
 
 /// Allocates in the context of the stream's device, or the current one.
 fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
-    if layout.size() == 0 {
-        return Ok(DevicePtr::NULL);
-    }
     check_alignment(ManagedMemoryResource::NAME, layout)?;
     let driver = calls_for(stream)?;
     let mut pointer = DevicePtr::NULL;
@@ -77,14 +74,11 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
 // SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least 256 bytes;
 // larger alignments are refused.
 unsafe impl SyncResource for ManagedMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, _layout: Layout) {
         if let Some(driver) = calls_for_freeing() {
             // SAFETY: by the caller's contract the memory came from `cuMemAllocManaged` and is not
             // freed yet.

@@ -140,9 +140,6 @@ impl PinnedHostMemoryResource {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         check_alignment(Self::NAME, layout)?;
         let driver = calls_for(stream)?;
         let mut block: *mut c_void = std::ptr::null_mut();
@@ -161,16 +158,13 @@ impl PinnedHostMemoryResource {
 // SAFETY: the driver's blocks are disjoint until they are freed; that devices access the block by
 // this address and that it is aligned is checked.
 unsafe impl SyncResource for PinnedHostMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(None, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, _layout: Layout) {
         // An address that came from `cuMemHostAlloc` fits.
         let Ok(address) = usize::try_from(pointer.0) else { return };
-        if layout.size() == 0 {
-            return;
-        }
         if let Some(driver) = calls_for_freeing() {
             let block: *mut c_void = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: by the caller's contract the memory came from `cuMemHostAlloc`, is not freed

@@ -125,9 +125,6 @@ impl RegisteredHostMemoryResource {
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         check_alignment(Self::NAME, layout)?;
         let driver = calls_for(stream)?;
         let node = self.node()?;
@@ -181,16 +178,13 @@ impl Eq for RegisteredHostMemoryResource {}
 // SAFETY: the global allocator's blocks are disjoint until they are freed; that devices access the
 // block by this address is checked, and it is aligned to a page.
 unsafe impl SyncResource for RegisteredHostMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(None, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // An address of this process fits.
         let Ok(address) = usize::try_from(pointer.0) else { return };
-        if layout.size() == 0 {
-            return;
-        }
         if let Some(driver) = calls_for_freeing() {
             let start: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: by the caller's contract the memory was registered by `allocate_in`, and all

@@ -108,30 +108,24 @@ fn advise(
 // SAFETY: the memory is that of `SystemMemoryResource`; its location does not change who may access
 // it.
 unsafe impl SyncResource for SamHeadroomMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
-        let pointer = self.system.allocate_sync(layout)?;
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let pointer = self.system.do_allocate_sync(layout)?;
         if let Err(error) = self.place(pointer, layout.size()) {
             // SAFETY: allocated just now with this layout, and not used.
-            unsafe { self.system.deallocate_sync(pointer, layout) };
+            unsafe { self.system.do_deallocate_sync(pointer, layout) };
             return Err(error.with_layout(layout));
         }
         Ok(pointer)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if let Some(driver) = driver_for_drop() {
             let unset = CuMemAdvise::UNSET_PREFERRED_LOCATION;
             // SAFETY: no memory is read or written. If the advice stays, that costs speed only.
             let _stays = unsafe { driver.cuMemAdvise_v2(pointer, layout.size(), unset, AT_HOST) };
         }
         // SAFETY: the caller's contract.
-        unsafe { self.system.deallocate_sync(pointer, layout) }
+        unsafe { self.system.do_deallocate_sync(pointer, layout) }
     }
 
     name_and_properties!(Self::NAME; DeviceAccessible, HostAccessible);
@@ -141,11 +135,8 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
 // the work that used it has completed.
 unsafe impl Resource for SamHeadroomMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         let _device = stream.own_context().map(Context::enter).transpose()?;
-        self.allocate_sync(layout)
+        self.do_allocate_sync(layout)
     }
 
     free_when_done!();

@@ -89,15 +89,12 @@ fn widened(layout: Layout) -> Result<Layout, Error> {
 // every stream may use them at once: that the device can access them was checked when the resource
 // was made.
 unsafe impl SyncResource for SystemMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         host_block::allocate(Self::NAME, widened(layout)?)
             .map_err(|error| error.with_layout(layout))
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // A layout that cannot be widened was never allocated.
         if let Ok(widened) = widened(layout) {
             // SAFETY: by the caller's contract the block came from `allocate_sync` with this
@@ -113,7 +110,7 @@ unsafe impl SyncResource for SystemMemoryResource {
 // that used it has completed.
 unsafe impl Resource for SystemMemoryResource {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.allocate_sync(layout)
+        self.do_allocate_sync(layout)
     }
 
     free_when_done!();

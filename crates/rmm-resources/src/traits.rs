@@ -31,10 +31,10 @@ macro_rules! free_when_done {
             pointer: rmm_core::DevicePtr,
             layout: std::alloc::Layout,
         ) {
-            if layout.size() > 0 && $crate::capability::is_done(stream) {
+            if $crate::capability::is_done(stream) {
                 // SAFETY: the caller's contract, and the uses that are ordered before this place on
                 // the stream have completed.
-                unsafe { self.deallocate_sync(pointer, layout) }
+                unsafe { self.do_deallocate_sync(pointer, layout) }
             }
         }
     };

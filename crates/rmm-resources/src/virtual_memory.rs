@@ -131,17 +131,11 @@ impl Eq for VirtualMemoryResource {}
 // page is aligned to at least 256 bytes; larger alignments are refused. Equal handles share the
 // address range.
 unsafe impl SyncResource for VirtualMemoryResource {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(Placement::Anywhere, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         if let Some(driver) = calls_for_freeing() {
             // SAFETY: the caller's contract.
             unsafe { self.space.free(&driver, pointer, layout) };
@@ -199,11 +193,9 @@ unsafe impl ExtendableResource for VirtualMemoryResource {
 // after the work that used it has completed.
 unsafe impl Resource for VirtualMemoryResource {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() > 0 {
-            check_alignment(NAME, layout)?;
-            self.space.check_device(stream).map_err(|error| error.with_layout(layout))?;
-        }
-        self.allocate_sync(layout)
+        check_alignment(NAME, layout)?;
+        self.space.check_device(stream).map_err(|error| error.with_layout(layout))?;
+        self.do_allocate_sync(layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
@@ -213,10 +205,10 @@ unsafe impl Resource for VirtualMemoryResource {
             let lost = stream.check_context().err().and_then(|error| error.code());
             lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_known_contexts().is_ok()
         };
-        if layout.size() > 0 && (is_done(stream) || !process_is_exiting() && has_ended()) {
+        if is_done(stream) || !process_is_exiting() && has_ended() {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the
             // stream have completed.
-            unsafe { self.deallocate_sync(pointer, layout) }
+            unsafe { self.do_deallocate_sync(pointer, layout) }
         }
     }
 

@@ -42,7 +42,7 @@ impl Slabs {
 
     /// Whether a slab serves requests of this layout.
     fn serves(layout: Layout) -> bool {
-        (1..=SLAB.size()).contains(&layout.size()) && layout.align() <= SLAB.align()
+        layout.size() <= SLAB.size() && layout.align() <= SLAB.align()
     }
 }
 
@@ -55,11 +55,11 @@ impl PartialEq for Slabs {
 
 // SAFETY: all memory comes from the upstream, which keeps the contract.
 unsafe impl SyncResource for Slabs {
-    fn allocate_sync(&self, layout: Layout) -> rmm::Result<DevicePtr> {
+    fn do_allocate_sync(&self, layout: Layout) -> rmm::Result<DevicePtr> {
         self.0.upstream.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.upstream.deallocate_sync(pointer, layout) }
     }

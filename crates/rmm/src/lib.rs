@@ -205,16 +205,16 @@
 //! }
 //!
 //! fn fits(layout: Layout) -> bool {
-//!     (1..=1 << 20).contains(&layout.size()) && layout.align() <= 256
+//!     layout.size() <= 1 << 20 && layout.align() <= 256
 //! }
 //!
 //! // SAFETY: all memory is the upstream's, which keeps the contract.
 //! unsafe impl SyncResource for Slabs {
-//!     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr> {
+//!     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr> {
 //!         self.upstream.allocate_sync(layout)
 //!     }
 //!
-//!     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+//!     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
 //!         // SAFETY: the caller's contract is the same.
 //!         unsafe { self.upstream.deallocate_sync(pointer, layout) }
 //!     }

@@ -245,7 +245,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "size-rounded-down",
         file: CORE,
-        original: "(layout.size() as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)",
+        original: "(layout.size().max(1) as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)",
         replacement: "(layout.size() as u64).checked_add(slack).map(|size| (size / GRANULE).max(1) * GRANULE)",
         breaks: "a block is up to a granule shorter than asked for",
     },

@@ -375,9 +375,10 @@ impl Awaited for PoolCore {
     }
 }
 
-/// The bytes of a block for a layout: whole granules, with room to align beyond them.
+/// The bytes of a block for a layout: whole granules, with room to align beyond them. No block is
+/// empty, whatever a hook is called with.
 #[inline]
 pub(crate) fn padded_size(layout: Layout) -> Option<u64> {
     let slack = (layout.align() as u64).saturating_sub(GRANULE);
-    (layout.size() as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)
+    (layout.size().max(1) as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)
 }

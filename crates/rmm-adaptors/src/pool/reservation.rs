@@ -172,9 +172,6 @@ impl<U: SyncResource> Reservation<U> {
     }
 
     fn take(&self, stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         fork::check()?;
         let core = &self.inner.pool.inner.core;
         if !core.is_calm() {
@@ -251,13 +248,13 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for Reservation<U> {
 // pool's own, to which it is freed. No work uses it: it was allocated for any stream, and handed
 // out once. Its address is rounded up to the alignment inside a block with room for it.
 unsafe impl<U: SyncResource> SyncResource for Reservation<U> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.take(None, layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; the block is the pool's.
-        unsafe { self.inner.pool.deallocate_sync(pointer, layout) };
+        unsafe { self.inner.pool.do_deallocate_sync(pointer, layout) };
     }
 
     fn name(&self) -> &'static str {
@@ -281,7 +278,7 @@ unsafe impl<U: SyncResource> Resource for Reservation<U> {
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; the block is the pool's.
-        unsafe { self.inner.pool.deallocate(stream, pointer, layout) };
+        unsafe { self.inner.pool.do_deallocate(stream, pointer, layout) };
     }
 
     unsafe fn do_try_deallocate_now(
@@ -291,7 +288,7 @@ unsafe impl<U: SyncResource> Resource for Reservation<U> {
         layout: Layout,
     ) -> bool {
         // SAFETY: the caller's contract; the block is the pool's.
-        unsafe { self.inner.pool.try_deallocate_now(stream, pointer, layout) }
+        unsafe { self.inner.pool.do_try_deallocate_now(stream, pointer, layout) }
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

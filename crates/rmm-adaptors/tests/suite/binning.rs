@@ -4,12 +4,10 @@ use std::alloc::Layout;
 
 use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
-    AnyResource, DevicePtr, HasProperty, HostAccessible, Introspect, PropertyId, Resource,
-    StreamRef, SyncResource,
+    AnyResource, HasProperty, HostAccessible, Introspect, PropertyId, Resource, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 
-use crate::adaptors::scripted::Scripted;
 use crate::fixtures::{lazy_machine, pool};
 use crate::support::{Pool, free, layout, mib, stream};
 
@@ -51,41 +49,6 @@ fn each_size_goes_to_the_smallest_bin_that_fits() {
     }
     drop((binning, pool));
     machine.assert_no_violations();
-}
-
-#[test]
-fn zero_bytes_reach_no_resource() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
-    let binning = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
-    let (binning, stream) = (binning.build(), stream());
-    let calls = machine.calls();
-    let pointer = binning.allocate(&stream, layout(0)).unwrap();
-    assert_eq!(pointer, DevicePtr::NULL);
-    free(&binning, &stream, pointer, 0);
-    assert_eq!(machine.calls(), calls);
-}
-
-/// RMM #2403: a request for zero bytes was allocated from one resource and freed to another.
-#[test]
-fn zero_bytes_use_the_smallest_bin_for_both_calls() {
-    let (smallest, larger, upstream) =
-        (Scripted::default(), Scripted::default(), Scripted::default());
-    let binning = BinningMemoryResource::builder_of(upstream.clone());
-    let binning = binning.bin_of(4096, larger.clone()).unwrap();
-    let binning = binning.bin_of(256, smallest.clone()).unwrap().build();
-    let stream = StreamRef::legacy();
-    let pointer = binning.allocate(stream, layout(0)).unwrap();
-    // SAFETY: allocated just now with this layout on this stream.
-    unsafe { binning.deallocate(stream, pointer, layout(0)) };
-    let pointer = binning.allocate_sync(layout(0)).unwrap();
-    // SAFETY: allocated just now with this layout.
-    unsafe { binning.deallocate_sync(pointer, layout(0)) };
-    assert_eq!(smallest.state().asked, [layout(0); 2]);
-    assert_eq!(smallest.state().freed, [(DevicePtr::NULL, layout(0)); 2]);
-    for other in [larger, upstream] {
-        assert!(other.state().asked.is_empty() && other.state().freed.is_empty(), "{other:?}");
-    }
 }
 
 #[test]

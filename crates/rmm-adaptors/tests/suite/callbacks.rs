@@ -119,12 +119,12 @@ impl ByHand {
 
 // SAFETY: the contract is kept by the virtual memory.
 unsafe impl SyncResource for ByHand {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.at(At::Allocate);
         self.upstream.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         self.at(At::Free);
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate_sync(pointer, layout) }

@@ -297,18 +297,6 @@ fn the_last_handle_returns_all_memory() {
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
 
-#[test]
-fn zero_bytes_change_nothing() {
-    let (_machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
-    assert_eq!(pool.allocate(&stream, layout(0)).unwrap(), DevicePtr::NULL);
-    assert_eq!(pool.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
-    free(&pool, &stream, DevicePtr::NULL, 0);
-    assert_eq!(
-        pool.statistics(),
-        Pool::builder(CudaMemoryResource::new()).build().unwrap().statistics()
-    );
-}
-
 /// The legacy default stream is implicitly ordered with blocking streams, but only where work is
 /// enqueued on it.
 #[test]

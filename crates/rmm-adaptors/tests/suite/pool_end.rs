@@ -136,11 +136,11 @@ impl Panicking {
 
 // SAFETY: every call goes to virtual memory, which keeps the contract, or panics before it.
 unsafe impl SyncResource for Panicking {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.memory.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         Self::count_down(&self.free);
         // SAFETY: the caller's contract is the same.
         unsafe { self.memory.deallocate_sync(pointer, layout) }

@@ -88,7 +88,7 @@ unsafe impl SyncResource for Gate {
         "gate"
     }
 
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let next = self.next.lock().expect("no panic").take();
         if let Some((arrived, go_on)) = next {
             arrived.send(()).expect("the test waits for it");
@@ -97,7 +97,7 @@ unsafe impl SyncResource for Gate {
         self.upstream.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
     }

@@ -44,7 +44,7 @@ fn run(hook: &Hook) {
 
 // SAFETY: every call goes to `CudaMemoryResource`, which keeps the contract.
 unsafe impl SyncResource for Hooked {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocations.fetch_add(1, Ordering::Relaxed);
         run(&self.on_allocate);
         if self.is_full {
@@ -53,7 +53,7 @@ unsafe impl SyncResource for Hooked {
         CudaMemoryResource::new().allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         run(&self.on_deallocate);
         // SAFETY: the caller's contract is the same.
         unsafe { CudaMemoryResource::new().deallocate_sync(pointer, layout) }
@@ -145,7 +145,7 @@ impl FullForTwo {
 
 // SAFETY: its blocks come from `CudaMemoryResource`, which keeps the contract.
 unsafe impl SyncResource for FullForTwo {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let mut calls = self.calls.lock().expect("no panic with the lock held");
         let number = calls.0;
         calls.0 += 1;
@@ -158,7 +158,7 @@ unsafe impl SyncResource for FullForTwo {
         CudaMemoryResource::new().allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { CudaMemoryResource::new().deallocate_sync(pointer, layout) }
     }

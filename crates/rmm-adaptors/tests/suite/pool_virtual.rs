@@ -320,11 +320,11 @@ unsafe impl SyncResource for SlowToLeave {
         "slow to leave"
     }
 
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.upstream.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let first = self.first.lock().expect("no panic").take();
         if let Some((leaves, failures)) = first {
             leaves.send(()).expect("the test waits for it");
@@ -399,11 +399,11 @@ unsafe impl SyncResource for PanicsOnce {
         "panics once"
     }
 
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.upstream.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
         assert!(self.has_panicked.swap(true, Ordering::Relaxed), "on purpose");

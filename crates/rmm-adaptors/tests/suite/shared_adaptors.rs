@@ -53,12 +53,12 @@ struct ByHand<R> {
 
 // SAFETY: every call goes to the upstream, which keeps the contract.
 unsafe impl<R: SyncResource> SyncResource for ByHand<R> {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let _locked = self.lock.lock().expect("no panic");
         self.upstream.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let _locked = self.lock.lock().expect("no panic");
         // SAFETY: the caller's contract is the same.
         unsafe { self.upstream.deallocate_sync(pointer, layout) }

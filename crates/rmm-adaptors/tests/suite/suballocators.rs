@@ -62,12 +62,12 @@ impl Upstream {
 // SAFETY: every call goes to a resource that keeps the contract, except for the allocation that
 // fails.
 unsafe impl SyncResource for Upstream {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.ask(layout)?;
         self.inner.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate_sync(pointer, layout) };
     }

@@ -78,7 +78,7 @@ pub fn alignments_are_honoured<R: Resource>(subject: &Subject<'_, R>) -> Outcome
 }
 
 /// Clause 5: a request of zero bytes succeeds with the null address, whatever its alignment, and
-/// can be freed.
+/// can be freed (RMM #2107, #2316, #2403).
 ///
 /// # Errors
 /// What is wrong.

@@ -178,11 +178,7 @@ impl Drop for State {
 // SAFETY: not kept, which is the point. What is broken is the contents of the device's memory,
 // nothing that the host relies on: the checks read it as plain words.
 unsafe impl SyncResource for Broken {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            let nothing = if self.fault == Fault::AllocatesNothing { 256 } else { 0 };
-            return Ok(DevicePtr(nothing));
-        }
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         match self.fault {
             Fault::HandsOutTwice => self.allocate_twice(layout),
             Fault::IgnoresStreamOrder => self.allocate_freed(layout),
@@ -199,10 +195,7 @@ unsafe impl SyncResource for Broken {
         }
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let is_kept = match self.fault {
             Fault::HandsOutTwice => !self.is_last_owner(pointer),
             Fault::NeverFrees => true,
@@ -225,6 +218,15 @@ unsafe impl SyncResource for Broken {
         unsafe { UPSTREAM.deallocate_sync(DevicePtr(pointer.0 - shift), layout) };
     }
 
+    // Not for overriding, which is the fault.
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        match layout.size() {
+            0 if self.fault == Fault::AllocatesNothing => Ok(DevicePtr(256)),
+            0 => Ok(DevicePtr::NULL),
+            _ => self.do_allocate_sync(layout),
+        }
+    }
+
     fn name(&self) -> &'static str {
         "broken"
     }
@@ -239,12 +241,12 @@ unsafe impl SyncResource for Broken {
 // SAFETY: as above.
 unsafe impl Resource for Broken {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.allocate_sync(layout)
+        self.do_allocate_sync(layout)
     }
 
     unsafe fn do_deallocate(&self, _stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract; upstream waits for the device.
-        unsafe { self.deallocate_sync(pointer, layout) }
+        unsafe { self.do_deallocate_sync(pointer, layout) }
     }
 }
 

@@ -78,13 +78,13 @@ impl PartialEq for Merging {
 // device's memory, nothing that the host relies on: the tests read it as plain words, on the
 // device.
 unsafe impl SyncResource for Merging {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.allocate(StreamRef::legacy(), layout)?;
         StreamRef::legacy().synchronize()?;
         Ok(pointer)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract.
         unsafe { self.deallocate(StreamRef::legacy(), pointer, layout) };
     }

@@ -35,12 +35,12 @@ impl PartialEq for Witness {
 
 // SAFETY: the upstream's contract; nothing is changed on the way.
 unsafe impl SyncResource for Witness {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.note();
         UPSTREAM.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         self.note();
         // SAFETY: the caller's contract.
         unsafe { UPSTREAM.deallocate_sync(pointer, layout) }

@@ -13,22 +13,22 @@ macro_rules! delegate_sync {
         // SAFETY: every call goes to the one resource inside, which keeps the contract; the
         // properties in the set were checked when the value was made.
         unsafe impl<$($generics)*> $crate::SyncResource for $type {
-            fn allocate_sync(
+            fn do_allocate_sync(
                 &self,
                 layout: std::alloc::Layout,
             ) -> Result<$crate::DevicePtr, $crate::Error> {
                 let $this = self;
-                $target.allocate_sync(layout)
+                $target.do_allocate_sync(layout)
             }
 
-            unsafe fn deallocate_sync(
+            unsafe fn do_deallocate_sync(
                 &self,
                 pointer: $crate::DevicePtr,
                 layout: std::alloc::Layout,
             ) {
                 let $this = self;
                 // SAFETY: the caller's contract is the same.
-                unsafe { $target.deallocate_sync(pointer, layout) }
+                unsafe { $target.do_deallocate_sync(pointer, layout) }
             }
 
             fn name(&self) -> &'static str {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::concept::{ErasedSync, ExtendableResource, Query, Request, SyncResource};
+use super::concept::{ErasedSync, Query, Request, SyncResource};
 use super::describe::Description;
+use super::extendable::ExtendableResource;
 use super::trim::TrimmableResource;
 
 /// The description of a resource and of those that it takes memory from.

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::describe::Description;
+use super::extendable::ExtendableResource;
 use super::trim::TrimmableResource;
 use crate::property::{DeviceAccessible, Exactly, PropertyId, PropertySet};
 use crate::{DevicePtr, Error, StreamRef};
@@ -18,8 +19,8 @@ use crate::{DevicePtr, Error, StreamRef};
 /// A source of memory that every stream may use as soon as the call returns.
 ///
 /// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three
-/// required functions, and [`provide`](Self::provide) to declare properties, the upstream and
-/// statistics:
+/// required functions, the first two of which get no request of zero bytes, and
+/// [`provide`](Self::provide) to declare properties, the upstream and statistics:
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -37,12 +38,12 @@ use crate::{DevicePtr, Error, StreamRef};
 ///
 /// // SAFETY: every call goes to the upstream, which keeps the contract.
 /// unsafe impl<R: SyncResource> SyncResource for Counting<R> {
-///     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+///     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
 ///         self.asked.fetch_add(1, Ordering::Relaxed);
 ///         self.upstream.allocate_sync(layout)
 ///     }
 ///
-///     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+///     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
 ///         // SAFETY: the caller's contract is the same.
 ///         unsafe { self.upstream.deallocate_sync(pointer, layout) }
 ///     }
@@ -93,20 +94,50 @@ use crate::{DevicePtr, Error, StreamRef};
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
 pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
-    /// Allocates memory that every stream may use once this returns.
+    /// [`allocate_sync`](Self::allocate_sync), for authors: allocates memory that every stream may
+    /// use once this returns. The size is not zero.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
-    /// other kinds as the resource documents.
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error>;
+    /// other kinds as the resource documents. A direct call with a size of zero may fail.
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error>;
 
-    /// Frees memory. Driver errors cannot be reported here; each resource documents how it handles
-    /// them.
+    /// [`deallocate_sync`](Self::deallocate_sync), for authors: frees memory. Driver errors cannot
+    /// be reported here; each resource documents how it handles them.
+    ///
+    /// # Safety
+    /// The memory came from a resource equal to this one, with this layout, whose size is not zero,
+    /// and is not freed already; every use of it has completed.
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout);
+
+    /// Allocates memory that every stream may use once this returns. Calls
+    /// [`do_allocate_sync`](Self::do_allocate_sync), unless zero bytes are requested, and is not
+    /// for overriding.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
+    /// other kinds as the resource documents. Zero bytes always succeed.
+    #[inline]
+    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
+        self.do_allocate_sync(layout)
+    }
+
+    /// Frees memory. Calls [`do_deallocate_sync`](Self::do_deallocate_sync), unless the size is
+    /// zero, and is not for overriding.
     ///
     /// # Safety
     /// The memory came from a resource equal to this one, with this layout, and is not freed
     /// already; every use of it has completed.
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout);
+    #[inline]
+    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        if layout.size() > 0 {
+            // SAFETY: the caller's contract, and the size is not zero.
+            unsafe { self.do_deallocate_sync(pointer, layout) }
+        }
+    }
 
     /// The resource's name, for messages and logs: short, lowercase, such as `pool`.
     fn name(&self) -> &'static str;
@@ -147,31 +178,35 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 #[doc(alias = "cuda::stream_ordered_memory_resource")]
 #[doc(alias = "rmm::mr::device_memory_resource")]
 pub unsafe trait Resource: SyncResource {
-    /// Allocates memory for use by work enqueued on `stream` from now on.
+    /// [`allocate`](Self::allocate), for authors: allocates memory for use by work enqueued on
+    /// `stream` from now on. The size is not zero.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
-    /// other kinds as the resource documents.
+    /// other kinds as the resource documents. A direct call with a size of zero may fail.
     #[doc(alias = "rmm::mr::device_memory_resource::do_allocate")]
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
 
-    /// Frees memory once the work enqueued on `stream` so far has completed, without waiting for it
-    /// where possible.
+    /// [`deallocate`](Self::deallocate), for authors: frees memory once the work enqueued on
+    /// `stream` so far has completed, without waiting for it where possible.
     ///
     /// # Safety
-    /// The memory came from a resource equal to this one, with this layout, and is not freed
-    /// already; every use of it is ordered before all work enqueued on `stream` from now on.
+    /// The memory came from a resource equal to this one, with this layout, whose size is not zero,
+    /// and is not freed already; every use of it is ordered before all work enqueued on `stream`
+    /// from now on.
     #[doc(alias = "rmm::mr::device_memory_resource::do_deallocate")]
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
 
     /// Allocates memory for use by work enqueued on `stream` from now on: `&CudaStream` or
-    /// [`StreamRef`]. Calls [`do_allocate`](Self::do_allocate), and is not for overriding.
+    /// [`StreamRef`]. Calls [`do_allocate`](Self::do_allocate), unless zero bytes are requested,
+    /// and is not for overriding.
     ///
-    /// A trait object has no generic methods: call [`do_allocate`](Self::do_allocate) on a
-    /// `dyn Resource`, or use [`AnyResource`] and [`ResourceRef`](crate::ResourceRef) in its place.
+    /// A trait object has no generic methods, and a reference to one has: with a `&dyn Resource`
+    /// call `(&resource).allocate(..)`, or use [`AnyResource`] and
+    /// [`ResourceRef`](crate::ResourceRef) in its place.
     ///
     /// # Errors
-    /// As [`do_allocate`](Self::do_allocate).
+    /// As [`do_allocate`](Self::do_allocate). Zero bytes always succeed.
     #[inline]
     fn allocate<'s>(
         &self,
@@ -181,14 +216,19 @@ pub unsafe trait Resource: SyncResource {
     where
         Self: Sized,
     {
+        if layout.size() == 0 {
+            return Ok(DevicePtr::NULL);
+        }
         self.do_allocate(stream.into(), layout)
     }
 
     /// Frees memory once the work enqueued on `stream` so far has completed, without waiting for it
-    /// where possible. Calls [`do_deallocate`](Self::do_deallocate), and is not for overriding.
+    /// where possible. Calls [`do_deallocate`](Self::do_deallocate), unless the size is zero, and
+    /// is not for overriding.
     ///
     /// # Safety
-    /// As [`do_deallocate`](Self::do_deallocate).
+    /// The memory came from a resource equal to this one, with this layout, and is not freed
+    /// already; every use of it is ordered before all work enqueued on `stream` from now on.
     #[inline]
     unsafe fn deallocate<'s>(
         &self,
@@ -198,11 +238,14 @@ pub unsafe trait Resource: SyncResource {
     ) where
         Self: Sized,
     {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.do_deallocate(stream.into(), pointer, layout) }
+        if layout.size() > 0 {
+            // SAFETY: the caller's contract, and the size is not zero.
+            unsafe { self.do_deallocate(stream.into(), pointer, layout) }
+        }
     }
 
-    /// [`try_allocate_now`](Self::try_allocate_now), for authors. The default is `None`.
+    /// [`try_allocate_now`](Self::try_allocate_now), for authors. The size is not zero. The default
+    /// is `None`.
     ///
     /// Override it if some requests need no driver call, no lock that another thread may hold, no
     /// upstream call and no code of the program: a pool serves them from a thread's cache, and an
@@ -271,6 +314,9 @@ pub unsafe trait Resource: SyncResource {
     where
         Self: Sized,
     {
+        if layout.size() == 0 {
+            return Some(DevicePtr::NULL);
+        }
         self.do_try_allocate_now(stream.into(), layout)
     }
 
@@ -280,7 +326,7 @@ pub unsafe trait Resource: SyncResource {
     /// [`do_try_deallocate_now`](Self::do_try_deallocate_now), and is not for overriding.
     ///
     /// # Safety
-    /// As [`do_deallocate`](Self::do_deallocate).
+    /// As [`deallocate`](Self::deallocate).
     #[inline]
     #[must_use = "if it is false, the block is still allocated"]
     unsafe fn try_deallocate_now<'s>(
@@ -292,8 +338,8 @@ pub unsafe trait Resource: SyncResource {
     where
         Self: Sized,
     {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.do_try_deallocate_now(stream.into(), pointer, layout) }
+        // SAFETY: the caller's contract, and the size is not zero.
+        layout.size() == 0 || unsafe { self.do_try_deallocate_now(stream.into(), pointer, layout) }
     }
 
     /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
@@ -354,91 +400,6 @@ unsafe impl<R: SyncResource> Erasable for R {
     }
 }
 
-/// A resource that allocates at a given address, and whose adjacent blocks may be used as one.
-/// **Unstable**: may change in any release, and is for this library's pools.
-///
-/// A pool over such a resource grows in place by what is missing, and can return any block to it,
-/// in the middle of an extent too. Each block is freed with its own layout, in any order. Blocks of
-/// other resources may happen to be adjacent, but a kernel that runs from one into the other is an
-/// error.
-///
-/// [`Introspect::as_extendable`](crate::Introspect::as_extendable) returns this interface, through
-/// references and type erasure:
-///
-/// ```
-/// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, DevicePtr, Introspect, SyncResource};
-/// use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
-/// let resource: AnyResource = AnyResource::new(VirtualMemoryResource::new()?);
-/// let extendable = resource.as_extendable().ok_or("it is")?;
-/// let page = Layout::from_size_align(extendable.page_size().try_into()?, 256)?;
-/// let first = resource.allocate_sync(page)?;
-/// let second = DevicePtr(first.0 + page.size() as u64);
-/// extendable.allocate_at(second, page)?; // one block of two pages, from `first`
-/// // SAFETY: allocated above with these layouts, and not used.
-/// unsafe {
-///     resource.deallocate_sync(first, page);
-///     resource.deallocate_sync(second, page);
-/// }
-/// assert!(CudaMemoryResource::new().as_extendable().is_none());
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Safety
-/// Adjacent blocks are contiguous memory: a kernel may run from one into the next as within one
-/// block. Those from [`allocate_at`](Self::allocate_at) are like those from
-/// [`SyncResource::allocate_sync`], at the requested address. A block whose size is a multiple of
-/// the page size takes up no more than its size; all blocks start at a multiple of it.
-pub unsafe trait ExtendableResource: SyncResource {
-    /// The granularity in bytes, a power of two of at least 256: addresses are multiples of it, and
-    /// so are the sizes of blocks that are to be adjacent without gaps.
-    fn page_size(&self) -> u64;
-
-    /// Upper bound on the bytes of all blocks together, if known. A pool that lacks more fails
-    /// without trying block by block.
-    fn most_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    /// Whether blocks outlive the context that was current when they were allocated, as mapped
-    /// memory does: then they must be freed also after its end, once no other context uses them.
-    fn outlives_context(&self) -> bool {
-        false
-    }
-
-    /// Allocates memory at exactly this address, otherwise as
-    /// [`allocate_sync`](SyncResource::allocate_sync).
-    ///
-    /// # Errors
-    /// `OutOfMemory` if there is not enough; `OutOfRange` if addresses are in use, or not of the
-    /// resource; `InvalidArgument` if it is no multiple of the page size; others as documented.
-    fn allocate_at(&self, address: DevicePtr, layout: Layout) -> Result<(), Error>;
-
-    /// Returns the memory of blocks, which lose their contents and keep their addresses.
-    ///
-    /// # Errors
-    /// Unsupported by default. After others, [`resume`](Self::resume) brings all contents back.
-    ///
-    /// # Safety
-    /// They are allocated here with these layouts; no work uses them before they are resumed.
-    unsafe fn suspend(&self, _blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
-        Err(Error::unsupported(self.name(), "it cannot return memory and keep the addresses"))
-    }
-
-    /// Makes suspended blocks usable again, at their addresses.
-    ///
-    /// # Errors
-    /// As [`allocate_at`](Self::allocate_at). It can be tried again.
-    fn resume(&self, _blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
 /// A typed request to a resource, in the manner of [`std::error::Error::provide`].
 ///
 /// [`SyncResource::provide`] answers it: it provides everything that the resource has, and the
@@ -457,10 +418,10 @@ pub unsafe trait ExtendableResource: SyncResource {
 /// }
 /// # // SAFETY: every call goes to the upstream, which keeps the contract.
 /// # unsafe impl<R: SyncResource> SyncResource for Halves<R> {
-/// #     fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+/// #     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
 /// #         self.upstream.allocate_sync(layout)
 /// #     }
-/// #     unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+/// #     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
 /// #         // SAFETY: the caller's contract is the same.
 /// #         unsafe { self.upstream.deallocate_sync(pointer, layout) }
 /// #     }

@@ -1,7 +1,8 @@
 //! Introspection of resources, through type erasure and stacks of adaptors.
 
-use super::concept::{ExtendableResource, SyncResource};
+use super::concept::SyncResource;
 use super::describe::Description;
+use super::extendable::ExtendableResource;
 use super::trim::TrimmableResource;
 use super::trim_stack::{TrimEffort, trim_stack};
 use super::{ask, request};

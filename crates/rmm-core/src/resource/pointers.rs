@@ -13,13 +13,13 @@ macro_rules! forward {
     ($($pointer:ty),*) => {$(
         // SAFETY: every call goes to the resource behind the pointer, which keeps the contract.
         unsafe impl<R: SyncResource + ?Sized> SyncResource for $pointer {
-            fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-                (**self).allocate_sync(layout)
+            fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+                (**self).do_allocate_sync(layout)
             }
 
-            unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+            unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { (**self).deallocate_sync(pointer, layout) }
+                unsafe { (**self).do_deallocate_sync(pointer, layout) }
             }
 
             fn name(&self) -> &'static str {

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::concept::{ErasedSync, ExtendableResource, Query, Request, SyncResource};
+use super::concept::{ErasedSync, Query, Request, SyncResource};
 use super::describe::Description;
+use super::extendable::ExtendableResource;
 use super::trim::TrimmableResource;
 use crate::MemoryKind;
 use crate::property::{
@@ -160,10 +161,10 @@ impl<'a> Request<'a> {
     /// # struct Near;
     /// # // SAFETY: it hands nothing out.
     /// # unsafe impl SyncResource for Near {
-    /// #     fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+    /// #     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
     /// #         Err(Error::out_of_memory("near"))
     /// #     }
-    /// #     unsafe fn deallocate_sync(&self, _: DevicePtr, _: Layout) {}
+    /// #     unsafe fn do_deallocate_sync(&self, _: DevicePtr, _: Layout) {}
     /// #     fn name(&self) -> &'static str {
     /// #         "near"
     /// #     }

@@ -44,18 +44,6 @@ fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), 
 }
 
 #[test]
-fn a_request_of_zero_bytes_does_not_synchronize() -> Result<(), rmm_core::Error> {
-    // There is no device to synchronize with.
-    let ordered = Synchronized::new(SyncHeap::new(0));
-    let stream = rmm_core::StreamRef::legacy();
-    let pointer = ordered.allocate(stream, layout(0))?;
-    assert_eq!(pointer, rmm_core::DevicePtr::NULL);
-    // SAFETY: allocated above with this layout.
-    unsafe { ordered.deallocate(stream, pointer, layout(0)) };
-    Ok(())
-}
-
-#[test]
 fn a_bound_resource_allocates_for_every_stream() -> Result<(), rmm_core::Error> {
     let machine = Machine::builder().schedule(Schedule::Lazy).build();
     let _entered = machine.enter();

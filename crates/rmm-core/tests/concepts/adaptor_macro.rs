@@ -121,19 +121,6 @@ fn a_block_of_another_layout_is_refused_and_freed() {
 }
 
 #[test]
-fn zero_bytes_reach_neither_the_adaptor_nor_the_upstream() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
-    let stream = CudaStream::new().expect("a stream");
-    let (resource, nothing) = (wilful(Will::FailAfterwards), Layout::new::<()>());
-    assert_eq!(resource.allocate(&stream, nothing).unwrap(), DevicePtr::NULL);
-    assert_eq!(resource.allocate_sync(nothing).unwrap(), DevicePtr::NULL);
-    // SAFETY: nothing was allocated.
-    unsafe { resource.deallocate(&stream, DevicePtr::NULL, nothing) };
-    assert_eq!(resource.freed.load(Ordering::Relaxed), 0);
-}
-
-#[test]
 fn properties_equality_and_the_stack_are_the_upstreams() {
     let (one, other) = (wilful(Will::Forward), wilful(Will::Larger));
     assert!(one == other, "each may free the other's memory");

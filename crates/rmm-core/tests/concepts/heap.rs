@@ -46,10 +46,8 @@ impl PartialEq for SyncHeap {
 
 // SAFETY: the heap hands out each piece of memory once, aligned as asked for.
 unsafe impl SyncResource for SyncHeap {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        assert!(layout.size() > 0);
         // SAFETY: the size is not zero.
         let pointer = unsafe { std::alloc::alloc(layout) };
         if pointer.is_null() {
@@ -59,10 +57,7 @@ unsafe impl SyncResource for SyncHeap {
         Ok(DevicePtr(pointer.expose_provenance() as u64))
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         self.live.fetch_sub(layout.size(), Ordering::Relaxed);
         let address = usize::try_from(pointer.0).expect("it was an address of this machine");
         let pointer = std::ptr::with_exposed_provenance_mut(address);
@@ -105,11 +100,11 @@ pub(crate) struct Silent(pub(crate) SyncHeap);
 
 // SAFETY: every call goes to the heap.
 unsafe impl SyncResource for Silent {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.deallocate_sync(pointer, layout) }
     }

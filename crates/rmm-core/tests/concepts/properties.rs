@@ -120,11 +120,11 @@ struct PinnedOver<R>(R);
 
 // SAFETY: it hands nothing out.
 unsafe impl<R: SyncResource> SyncResource for PinnedOver<R> {
-    fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         Err(Error::out_of_memory("pinned-over"))
     }
 
-    unsafe fn deallocate_sync(&self, _: DevicePtr, _: Layout) {}
+    unsafe fn do_deallocate_sync(&self, _: DevicePtr, _: Layout) {}
 
     fn name(&self) -> &'static str {
         "pinned-over"

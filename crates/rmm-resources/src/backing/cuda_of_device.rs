@@ -55,17 +55,14 @@ impl Eq for CudaOfDevice {}
 
 // SAFETY: all memory is from `CudaMemoryResource`, all of whose values are equal.
 unsafe impl SyncResource for CudaOfDevice {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let _current = self.enter()?;
-        Self::CUDA.allocate_sync(layout)
+        Self::CUDA.do_allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
-        unsafe { Self::CUDA.deallocate_sync(pointer, layout) }
+        unsafe { Self::CUDA.do_deallocate_sync(pointer, layout) }
     }
 
     fn name(&self) -> &'static str {
@@ -78,9 +75,6 @@ unsafe impl SyncResource for CudaOfDevice {
 // SAFETY: as above.
 unsafe impl Resource for CudaOfDevice {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        if layout.size() == 0 {
-            return Ok(DevicePtr::NULL);
-        }
         let device = stream.device()?;
         if device != self.device {
             let instead = "give its device virtual memory with `accessible_from`";

@@ -30,20 +30,20 @@ macro_rules! pool_resource {
         // 256 bytes; larger alignments are refused, and the stream is synchronized before a call
         // returns.
         unsafe impl rmm_core::SyncResource for $resource {
-            fn allocate_sync(
+            fn do_allocate_sync(
                 &self,
                 layout: std::alloc::Layout,
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
                 self.pool.allocate_sync(Self::NAME, layout)
             }
 
-            unsafe fn deallocate_sync(
+            unsafe fn do_deallocate_sync(
                 &self,
                 pointer: rmm_core::DevicePtr,
-                layout: std::alloc::Layout,
+                _layout: std::alloc::Layout,
             ) {
                 // SAFETY: the caller's contract.
-                unsafe { self.pool.deallocate_sync(pointer, layout) }
+                unsafe { self.pool.deallocate_sync(pointer) }
             }
 
             $crate::traits::name_and_properties!(Self::NAME; $($property),+ $(; $value)? => pool);
@@ -63,10 +63,10 @@ macro_rules! pool_resource {
                 &self,
                 stream: rmm_core::StreamRef<'_>,
                 pointer: rmm_core::DevicePtr,
-                layout: std::alloc::Layout,
+                _layout: std::alloc::Layout,
             ) {
                 // SAFETY: the caller's contract.
-                unsafe { self.pool.deallocate(stream, pointer, layout) }
+                unsafe { self.pool.deallocate(stream, pointer) }
             }
 
             $crate::traits::clone_to_any!();

@@ -82,25 +82,6 @@ fn each_is_written_in_one_short_line() {
 }
 
 #[test]
-fn zero_bytes_get_the_null_address_and_no_driver_call() {
-    for_each(|name, machine, resource| {
-        let stream = stream();
-        let before = machine.calls();
-        for alignment in [1, 256, 1 << 16] {
-            let nothing = layout(0, alignment);
-            assert_eq!(resource.allocate_sync(nothing).unwrap(), DevicePtr::NULL, "{name}");
-            let pointer = resource.do_allocate(stream.as_stream_ref(), nothing).unwrap();
-            assert_eq!(pointer, DevicePtr::NULL, "{name}");
-            // SAFETY: allocated above with this layout.
-            unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, nothing) };
-            // SAFETY: as above.
-            unsafe { resource.deallocate_sync(pointer, nothing) };
-        }
-        assert_eq!(machine.calls(), before, "{name}");
-    });
-}
-
-#[test]
 fn alignments_are_honoured_or_refused() {
     for_each(|name, _, resource| {
         let stream = stream();

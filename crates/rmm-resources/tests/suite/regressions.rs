@@ -49,21 +49,6 @@ fn an_unsupported_alignment_is_refused_without_a_driver_call() {
     });
 }
 
-// RMM #2107: pinned memory of zero bytes crashed when it was freed.
-#[test]
-fn a_block_of_zero_bytes_is_freed_at_any_address() {
-    for_each(|_, machine, resource| {
-        let (stream, before) = (stream(), machine.calls());
-        for pointer in [DevicePtr::NULL, DevicePtr(u64::MAX)] {
-            // SAFETY: no bytes are freed.
-            unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, layout(0, 1)) };
-            // SAFETY: as above.
-            unsafe { resource.deallocate_sync(pointer, layout(0, 1)) };
-        }
-        assert_eq!(machine.calls() - before, 0);
-    });
-}
-
 /// Enqueues work that writes a byte.
 fn write_on(machine: &Machine, stream: StreamRef<'_>, pointer: DevicePtr, value: u8) {
     let kernel = Kernel::new("write", move |memory| {

@@ -123,8 +123,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "aligned-below-the-threshold",
         file: ALIGNED,
-        original: "if size >= self.threshold { self.alignment }",
-        replacement: "if size > self.threshold { self.alignment }",
+        original: "if layout.size() >= self.threshold { self.alignment }",
+        replacement: "if layout.size() > self.threshold { self.alignment }",
         breaks: "a block of the threshold's size is not aligned",
     },
     Mutant {
@@ -135,17 +135,10 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "memory that a function aligned badly is lost",
     },
     Mutant {
-        name: "callback-asked-for-nothing",
-        file: CALLBACK,
-        original: "        if layout.size() == 0 {\n            return Ok(DevicePtr::NULL);\n",
-        replacement: "        if layout.size() == usize::MAX {\n            return Ok(DevicePtr::NULL);\n",
-        breaks: "a request of no bytes reaches the function",
-    },
-    Mutant {
         name: "callback-sync-not-waited-for",
         file: CALLBACK,
-        original: "        if layout.size() > 0\n            && let Err(error) = stream.synchronize()\n",
-        replacement: "        if layout.size() == usize::MAX\n            && let Err(error) = stream.synchronize()\n",
+        original: "        if let Err(error) = stream.synchronize() {\n            self.free",
+        replacement: "        if let Err(error) = Ok::<(), Error>(()) {\n            self.free",
         breaks: "memory for every stream is allocated while work on it still runs",
     },
     Mutant {
@@ -214,8 +207,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tag-of-the-free",
         file: TAGGED,
-        original: "            && let Some(tag) = self.table.remove(pointer)\n        {\n",
-        replacement: "            && let Some(_) = self.table.remove(pointer)\n        {\n            let tag = Tag::current();\n",
+        original: "        if let Some(tag) = self.table.remove(pointer) {\n",
+        replacement: "        if let Some(_) = self.table.remove(pointer) {\n            let tag = Tag::current();\n",
         breaks: "a block counts as freed by the thread that frees it",
     },
     Mutant {

@@ -6,6 +6,7 @@ const ANY: &str = "crates/rmm-core/src/erased/any.rs";
 const BUFFER: &str = "crates/rmm-containers/src/buffer/make.rs";
 const CAPABILITY: &str = "crates/rmm-resources/src/capability.rs";
 const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
+const CONCEPT: &str = "crates/rmm-core/src/resource/concept.rs";
 const CUDA: &str = "crates/rmm-resources/src/cuda.rs";
 const DRIVER_POOL: &str = "crates/rmm-resources/src/driver_pool.rs";
 const ERASED: &str = "crates/rmm-core/src/erased/compare.rs";
@@ -15,6 +16,13 @@ const REQUEST: &str = "crates/rmm-core/src/resource/request.rs";
 const VIEW: &str = "crates/rmm-core/src/resource_view.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "zero-bytes-asked-for",
+        file: CONCEPT,
+        original: "            return Ok(DevicePtr::NULL);\n        }\n        self.do_allocate(",
+        replacement: "        }\n        self.do_allocate(",
+        breaks: "a request of zero bytes reaches a resource",
+    },
     Mutant {
         name: "erased-keeps-the-pointer",
         file: ANY,
@@ -60,8 +68,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cuda-frees-what-a-graph-uses",
         file: CUDA,
-        original: "        if layout.size() > 0 && !may_be_captured(stream) && is_over() {",
-        replacement: "        let _ = may_be_captured;\n        if layout.size() > 0 && is_over() {",
+        original: "        if !may_be_captured(stream) && is_over() {",
+        replacement: "        let _ = may_be_captured;\n        if is_over() {",
         breaks: "memory that is freed in a capture goes back though the graph uses it",
     },
     Mutant {

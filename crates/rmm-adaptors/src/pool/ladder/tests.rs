@@ -93,7 +93,7 @@ impl InTurns {
 
 // SAFETY: what it gives comes from `CudaMemoryResource`, which keeps the contract.
 unsafe impl SyncResource for InTurns {
-    fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         // So many calls come from requests that never end.
         if layout.size() == LARGE && self.turns().asked < HELD {
             self.ask();
@@ -102,7 +102,7 @@ unsafe impl SyncResource for InTurns {
         CudaMemoryResource::new().allocate_sync(layout)
     }
 
-    unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         self.wait_for_the_other_to_ask();
         // SAFETY: the caller's contract is the same.
         unsafe { CudaMemoryResource::new().deallocate_sync(pointer, layout) }

@@ -53,18 +53,6 @@ fn the_requested_alignment_holds_below_the_threshold() {
     assert_eq!(upstream.state().freed[0].0, DevicePtr(FIRST + 256));
 }
 
-/// RMM #2316.
-#[test]
-fn zero_byte_requests_are_passed_on() {
-    let upstream = Scripted::default();
-    let aligned = AlignedResourceAdaptor::new(upstream.clone(), 4096).unwrap();
-    for _ in 0..2 {
-        assert_eq!(aligned.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
-    }
-    free_sync(&aligned, DevicePtr::NULL, layout(0));
-    assert_eq!(upstream.state().freed, [(DevicePtr::NULL, layout(0))]);
-}
-
 /// The padded size must not overflow.
 #[test]
 fn a_size_that_cannot_be_padded_fails() {

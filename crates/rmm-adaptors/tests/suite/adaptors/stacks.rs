@@ -186,12 +186,12 @@ macro_rules! pass_on {
     ($type:ty, |$this:ident| $target:expr, tries now: $tries_now:expr) => {
         // SAFETY: every call goes to a resource that keeps the contract.
         unsafe impl SyncResource for $type {
-            fn allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+            fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
                 let $this = self;
                 $target.allocate_sync(layout)
             }
 
-            unsafe fn deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+            unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
                 let $this = self;
                 // SAFETY: the caller's contract is the same.
                 unsafe { $target.deallocate_sync(pointer, layout) };

@@ -29,12 +29,12 @@ impl Crowd {
 
 // SAFETY: its memory is never touched.
 unsafe impl SyncResource for Crowd {
-    fn allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+    fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         self.pass();
         Ok(DevicePtr(FIRST))
     }
 
-    unsafe fn deallocate_sync(&self, _: DevicePtr, _: Layout) {
+    unsafe fn do_deallocate_sync(&self, _: DevicePtr, _: Layout) {
         self.pass();
     }
 

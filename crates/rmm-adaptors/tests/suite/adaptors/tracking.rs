@@ -58,19 +58,6 @@ fn a_wrong_free_is_reported_and_corrected() {
     assert!(findings(&found)[1].starts_with("Alloc alignment (256) and Dealloc alignment (64)"));
 }
 
-/// RMM #2316: the second allocation of zero bytes seemed to be the first.
-#[test]
-fn allocations_of_zero_bytes_are_not_tracked() {
-    let (tracked, _, found) = tracked();
-    for _ in 0..2 {
-        assert_eq!(tracked.allocate_sync(layout(0)).unwrap(), DevicePtr::NULL);
-    }
-    assert!(tracked.outstanding().is_empty());
-    free_sync(&tracked, DevicePtr::NULL, layout(0));
-    drop(tracked);
-    assert!(findings(&found).is_empty());
-}
-
 /// RMM #2304: the entry was removed after another thread could already have the address.
 #[test]
 fn an_address_reused_during_its_free_is_tracked() {
