@@ -68,7 +68,7 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate(
         };
         let allocate = |stream: StreamRef<'_>| resource.allocate(stream, layout);
         // SAFETY: the crate's contract.
-        match unsafe { streams::with(stream_of(stream), resource, allocate) } {
+        match unsafe { streams::with(stream_of(stream), || resource.keeps_streams(), allocate) } {
             Ok(Ok(pointer)) => {
                 // SAFETY: the crate's contract.
                 unsafe { out.write(to_c(pointer)) };
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
             resource.status_of(|| unsafe { resource.deallocate(stream, of_c(pointer), layout) })
         };
         // SAFETY: the crate's contract.
-        match unsafe { streams::with(stream_of(stream), resource, free) } {
+        match unsafe { streams::with(stream_of(stream), || resource.keeps_streams(), free) } {
             Ok(status) => status,
             Err(error) => guard::note(Failure::from(&error)),
         }
@@ -203,8 +203,8 @@ pub unsafe extern "C" fn rmm_rs_resource_try_allocate_now(
         }
         let allocate = |stream: StreamRef<'_>| resource.any.try_allocate_now(stream, layout);
         // SAFETY: the crate's contract.
-        let allocated = unsafe { streams::with_known(stream_of(stream), allocate) };
-        let Some(pointer) = allocated.flatten() else { return false };
+        let allocated = unsafe { StreamRef::with_announced(stream_of(stream), allocate) };
+        let Ok(Some(pointer)) = allocated else { return false };
         // SAFETY: the crate's contract.
         unsafe { out.write(to_c(pointer)) };
         true
@@ -233,6 +233,6 @@ pub unsafe extern "C" fn rmm_rs_resource_try_deallocate_now(
             unsafe { resource.any.try_deallocate_now(stream, of_c(pointer), layout) }
         };
         // SAFETY: the crate's contract.
-        unsafe { streams::with_known(stream_of(stream), free) }.unwrap_or(false)
+        unsafe { StreamRef::with_announced(stream_of(stream), free) }.unwrap_or(false)
     })
 }

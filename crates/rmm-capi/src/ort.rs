@@ -46,7 +46,7 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
             Some(stream) => {
                 let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
                 // SAFETY: the crate's contract: the bound stream exists.
-                unsafe { streams::with_kept(stream, allocate) }.and_then(|block| block)
+                unsafe { streams::with(stream, || true, allocate) }.and_then(|block| block)
             }
         };
         pointer = to_c(allocated.map_err(|error| Failure::of_allocation(&error))?);
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
                 unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
             };
             // SAFETY: the crate's contract: the bound stream exists.
-            unsafe { streams::with_kept(stream, free) }?;
+            unsafe { streams::with(stream, || true, free) }?;
         } else {
             // If that fails the memory stays allocated: work may use it.
             Device::synchronize_current()?;

@@ -5,14 +5,13 @@
 //! given to another stream once the first is destroyed.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use rmm_core::sys::CuStream;
-use rmm_core::{CudaStream, StreamFlags, StreamLifetime};
+use rmm_core::{AnnouncedStream, CudaStream, StreamFlags, StreamLifetime};
 
 use crate::failure::Failure;
 use crate::status::Status;
-use crate::{guard, library, streams};
+use crate::{guard, library};
 
 /// The stream exists until it is released: fast, and no call of the driver per use.
 pub const RMM_RS_STREAM_UNTIL_RELEASED: u32 = 0;
@@ -25,8 +24,10 @@ pub const RMM_RS_STREAM_NON_BLOCKING: u32 = 1;
 /// A stream that this library knows.
 #[derive(Debug)]
 pub struct Stream {
-    stream: Arc<CudaStream>,
-    is_entered: bool,
+    /// `None` if the end of the stream is unknown. Dropped before `stream`, which may destroy it.
+    #[expect(dead_code, reason = "it ends with the stream")]
+    announced: Option<AnnouncedStream>,
+    stream: CudaStream,
 }
 
 /// # Safety
@@ -35,11 +36,8 @@ unsafe fn give(stream: CudaStream, is_known: bool, out: *mut *mut Stream) -> Res
     if out.is_null() {
         return Err(Failure::invalid("the place for the stream is null"));
     }
-    let stream = Arc::new(stream);
-    if is_known {
-        streams::enter(&stream);
-    }
-    let given = Box::into_raw(Box::new(Stream { stream, is_entered: is_known }));
+    let announced = is_known.then(|| stream.announce());
+    let given = Box::into_raw(Box::new(Stream { announced, stream }));
     // SAFETY: the caller's contract.
     unsafe { out.write(given) };
     Ok(())
@@ -76,16 +74,17 @@ pub unsafe extern "C" fn rmm_rs_stream_adopt(
     guard::status(|| {
         let handle = CuStream::from_raw(stream);
         let (adopted, is_known) = match lifetime {
-            // SAFETY: the crate's contract.
-            RMM_RS_STREAM_UNTIL_RELEASED => (unsafe { streams::adopt(handle) }?, true),
+            RMM_RS_STREAM_UNTIL_RELEASED => {
+                // SAFETY: the crate's contract: it exists until it is released, and so until the
+                // result is dropped.
+                (unsafe { CudaStream::adopt_of_any_context(handle) }?, true)
+            }
             RMM_RS_STREAM_UNKNOWN => {
                 // SAFETY: the crate's contract.
                 (unsafe { CudaStream::adopt(handle, StreamLifetime::Unknown) }?, false)
             }
             _ => return Err(Failure::invalid(format!("{lifetime} is no stream lifetime"))),
         };
-        // The default streams never end.
-        let is_known = is_known && !streams::is_default(handle);
         // SAFETY: the crate's contract.
         unsafe { give(adopted, is_known, out) }
     })
@@ -107,11 +106,7 @@ pub unsafe extern "C" fn rmm_rs_stream_release(stream: *mut Stream) {
             return;
         }
         // SAFETY: it came from `Box::into_raw`, and its only reference ends here.
-        let stream = unsafe { Box::from_raw(stream) };
-        if stream.is_entered {
-            streams::release(&stream.stream);
-        }
-        drop(stream);
+        drop(unsafe { Box::from_raw(stream) });
     });
 }
 
@@ -120,7 +115,7 @@ pub unsafe extern "C" fn rmm_rs_stream_release(stream: *mut Stream) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_forget(stream: *mut c_void) -> Status {
     guard::status(|| {
-        let _was_known = streams::forget(CuStream::from_raw(stream));
+        CudaStream::forget_raw(CuStream::from_raw(stream));
         Ok(())
     })
 }

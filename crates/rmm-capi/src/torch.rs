@@ -87,7 +87,7 @@ unsafe fn allocate(
     let resource = device.resource()?;
     let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
     // SAFETY: the caller's contract.
-    let allocated = unsafe { streams::with_kept(CuStream::from_raw(stream), allocate) };
+    let allocated = unsafe { streams::with(CuStream::from_raw(stream), || true, allocate) };
     let pointer = allocated.and_then(|allocated| allocated);
     let pointer = to_c(pointer.map_err(|error| Failure::of_allocation(&error))?);
     charge.keep();
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
         let _current = block.device.enter()?;
         if others.is_empty() {
             // SAFETY: the crate's contract.
-            unsafe { streams::with_kept(last, free) }?;
+            unsafe { streams::with(last, || true, free) }?;
         } else {
             // SAFETY: the crate's contract: all streams are PyTorch's; the device is current.
             let gathered = unsafe { block.device.gather(last, &others) };

@@ -136,6 +136,8 @@ pub use size::{
     CUDA_ALLOCATION_ALIGNMENT, HOST_ALLOCATION_ALIGNMENT, align_down, align_up, format_bytes,
     is_aligned, is_pointer_aligned, is_supported_alignment, is_supported_base_resource_alignment,
 };
+#[doc(hidden)]
+pub use stream::AnnouncedStream;
 pub use stream::{
     CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,
     StreamWatcher, WeakStream, stream_priority_range,

@@ -7,8 +7,8 @@ mod events;
 mod id;
 mod owned;
 mod priority;
-mod raw;
 mod reference;
+mod table;
 
 pub use id::StreamId;
 pub use owned::{
@@ -16,3 +16,5 @@ pub use owned::{
 };
 pub use priority::stream_priority_range;
 pub use reference::StreamRef;
+#[doc(hidden)]
+pub use table::AnnouncedStream;

@@ -1,6 +1,8 @@
 //! Tests of the concepts on the software device. One test program, so that the tests share
 //! fixtures.
 
+#[path = "suite/announced_streams.rs"]
+mod announced_streams;
 #[path = "suite/capabilities.rs"]
 mod capabilities;
 #[path = "suite/captures.rs"]

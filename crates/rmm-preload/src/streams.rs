@@ -6,9 +6,6 @@ use dashmap::DashMap;
 use rmm_core::sys::{CuCaptureStatus, CuResult, CuStream, Driver};
 use rmm_core::{CaptureScope, CudaStream, Error, StreamLifetime, StreamRef};
 
-/// Streams that the program made and has not destroyed.
-static MADE: LazyLock<DashMap<CuStream, CudaStream>> = LazyLock::new(DashMap::new);
-
 /// Captures that have begun and not ended, by their streams.
 static CAPTURES: LazyLock<DashMap<CuStream, CaptureScope>> = LazyLock::new(DashMap::new);
 
@@ -17,12 +14,12 @@ static CAPTURES: LazyLock<DashMap<CuStream, CaptureScope>> = LazyLock::new(DashM
 /// # Errors
 /// If the driver refuses the handle.
 pub(crate) fn with<R>(handle: CuStream, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
-    // Cloned, so that no lock is held while a pool works.
-    let made = MADE.get(&handle).map(|stream| stream.clone());
-    match made {
-        Some(stream) => Ok(act(stream.as_stream_ref())),
-        // SAFETY: the program passes a stream that exists during this call to the driver.
-        None => unsafe { StreamRef::with_raw(handle, act) },
+    // SAFETY: the program passes a stream that exists during this call to the driver: it does not
+    // destroy it, which would end the announcement.
+    match unsafe { StreamRef::with_announced(handle, act) } {
+        Ok(result) => Ok(result),
+        // SAFETY: the stream exists during this call.
+        Err(act) => unsafe { StreamRef::with_raw(handle, act) },
     }
 }
 
@@ -32,13 +29,13 @@ pub(crate) fn made(handle: CuStream) {
     let adopted = unsafe { CudaStream::adopt(handle, StreamLifetime::UntilDropped) };
     // Otherwise it is one of those whose end is unknown.
     if let Ok(stream) = adopted {
-        drop(MADE.insert(handle, stream));
+        stream.announce_until_forgotten();
     }
 }
 
 /// Notifies the pools that a stream is about to be destroyed.
 pub(crate) fn ended(handle: CuStream) {
-    drop(MADE.remove(&handle));
+    CudaStream::forget_raw(handle);
 }
 
 /// Whether the stream is under capture.

@@ -15,8 +15,6 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use rmm_core::sys::CuStream;
-use rmm_rs::stream::{RMM_RS_STREAM_UNTIL_RELEASED, rmm_rs_stream_adopt, rmm_rs_stream_release};
 
 use crate::fork;
 use crate::kept::without_the_lock;
@@ -137,35 +135,6 @@ pub(crate) fn _c_resource<'py>(
     let pointer = pointer.ok_or_else(|| PyMemoryError::new_err("the reference is null"))?;
     // SAFETY: the pointer is what `release` takes, which does not unwind.
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, RESOURCE_NAME, Some(release)) }
-}
-
-/// A stream of this package that the C interface knows by its handle, so that it calls no driver to
-/// identify it.
-#[derive(Debug)]
-pub(crate) struct KnownToC(NonNull<rmm_rs::stream::Stream>);
-
-// SAFETY: the stream behind it is `Send` and `Sync`, and the reference is released once.
-unsafe impl Send for KnownToC {}
-// SAFETY: as above; nothing can be done with a borrowed one.
-unsafe impl Sync for KnownToC {}
-
-impl KnownToC {
-    /// Makes a stream known that this package owns, until this is dropped.
-    pub(crate) fn new(handle: CuStream) -> Option<Self> {
-        let mut known = std::ptr::null_mut();
-        // SAFETY: the stream exists for as long as the reference, which keeps it.
-        let _status = unsafe {
-            rmm_rs_stream_adopt(handle.as_raw(), RMM_RS_STREAM_UNTIL_RELEASED, &raw mut known)
-        };
-        NonNull::new(known).map(Self)
-    }
-}
-
-impl Drop for KnownToC {
-    fn drop(&mut self) {
-        // SAFETY: it was adopted in `new`, and not released before.
-        unsafe { rmm_rs_stream_release(self.0.as_ptr()) };
-    }
 }
 
 /// Adds the capsule and its functions.

@@ -6,9 +6,8 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use rmm_core::sys::CuStream;
-use rmm_core::{CudaStream, Error, StreamFlags, StreamRef};
+use rmm_core::{AnnouncedStream, CudaStream, Error, StreamFlags, StreamRef};
 
-use crate::capsule::KnownToC;
 use crate::errors::{of_call, wrong_type};
 use crate::foreign::{self, Lifetime};
 use crate::fork;
@@ -33,16 +32,16 @@ pub(crate) struct Stream {
     known: Option<Kept<CudaStream>>,
     /// The Python object that the stream belongs to.
     owner: Option<Py<PyAny>>,
-    /// Of a stream that this made.
+    /// Of a stream that this made: C recognises its handle, and calls no driver to identify it.
     #[expect(dead_code, reason = "it ends with the stream")]
-    known_to_c: Option<Kept<KnownToC>>,
+    announced: Option<Kept<AnnouncedStream>>,
 }
 
 static DEFAULT: PyOnceLock<Py<Stream>> = PyOnceLock::new();
 
 impl Stream {
     pub(crate) fn new(handle: usize, known: Option<CudaStream>, owner: Option<Py<PyAny>>) -> Self {
-        Self { handle, known: known.map(Kept::new), owner, known_to_c: None }
+        Self { handle, known: known.map(Kept::new), owner, announced: None }
     }
 
     /// The stream of a handle: the default streams are known.
@@ -164,11 +163,10 @@ impl Stream {
     ) -> PyResult<Self> {
         let Some(object) = obj else {
             let stream = create(py, flags)?;
-            let handle = stream.as_raw();
-            let known_to_c = py.detach(|| KnownToC::new(handle)).map(Kept::new);
+            let handle = stream.as_raw().as_raw().addr();
+            let announced = Some(Kept::new(py.detach(|| stream.announce())));
             let known = Some(Kept::new(stream));
-            let handle = handle.as_raw().addr();
-            return Ok(Self { handle, known, owner: None, known_to_c });
+            return Ok(Self { handle, known, owner: None, announced });
         };
         if flags.is_some() {
             let text =

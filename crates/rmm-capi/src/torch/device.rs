@@ -213,7 +213,7 @@ impl Device {
         for handle in all() {
             let is_capturing = |used: rmm_core::StreamRef<'_>| used.is_capturing();
             // SAFETY: the caller's contract.
-            if unsafe { streams::with_kept(handle, is_capturing) }?? {
+            if unsafe { streams::with(handle, || true, is_capturing) }?? {
                 return Err(Failure::refused(
                     "a stream that used the memory is captured: it stays allocated for the graph",
                 ));
@@ -222,7 +222,7 @@ impl Device {
         for handle in all() {
             let wait = |used: rmm_core::StreamRef<'_>| gathering.wait_for(used);
             // SAFETY: the caller's contract.
-            unsafe { streams::with_kept(handle, wait) }??;
+            unsafe { streams::with(handle, || true, wait) }??;
         }
         Ok(gathering)
     }

@@ -2,7 +2,6 @@
 
 mod foreign;
 mod identity;
-mod interned;
 mod methods;
 mod retiring;
 mod weak;
@@ -18,6 +17,7 @@ use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use self::identity::Identity;
 use super::StreamId;
+use super::table::{self, Key};
 use crate::annotate::name_stream;
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
 use crate::{Context, Device, Error, fork, process_is_exiting};
@@ -146,6 +146,11 @@ impl Inner {
             owner: ManuallyDrop::default(),
         }
     }
+
+    /// The key of the stream's entry in the table, and the id in it. The default streams have none.
+    fn entry(&self) -> (Key, StreamId) {
+        ((self.handle.addr(), self.context.map(Context::key)), self.id)
+    }
 }
 
 static LEGACY: LazyLock<CudaStream> = LazyLock::new(|| {
@@ -247,6 +252,11 @@ impl CudaStream {
         PER_THREAD.clone()
     }
 
+    /// The key of the stream's entry in the table, and the id in it.
+    pub(super) fn entry(&self) -> (Key, StreamId) {
+        self.inner.entry()
+    }
+
     fn default_stream(handle: CuStream, id: StreamId, kind: StreamKind) -> Self {
         Self { inner: Arc::new(Inner::new(handle, id, kind, None, false)) }
     }
@@ -255,8 +265,16 @@ impl CudaStream {
     fn new_owned(handle: CuStream, context: Context, is_non_blocking: bool) -> Self {
         let (id, kind) = (StreamId::next(), StreamKind::Owned);
         let inner = Arc::new(Inner::new(handle, id, kind, Some(context), is_non_blocking));
-        interned::replace(&inner);
-        Self { inner }
+        let stream = Self { inner };
+        table::replace(&stream);
+        stream
+    }
+
+    /// A stream that no driver knows.
+    #[cfg(test)]
+    pub(super) fn of_no_driver(handle: CuStream, context: Context) -> Self {
+        let kind = StreamKind::Adopted(StreamLifetime::UntilDropped);
+        Self { inner: Arc::new(Inner::new(handle, StreamId::next(), kind, Some(context), false)) }
     }
 
     /// The legacy default stream, for as long as the process runs.
@@ -418,7 +436,7 @@ impl Drop for Inner {
         if let Some(identity) = &self.identity {
             identity.last().forget_name();
         }
-        interned::forget(self);
+        table::remove(self.entry());
         // While the process exits, no watcher is called and no owner dropped: the stream is not
         // destroyed, and both would call the driver.
         if process_is_exiting() {

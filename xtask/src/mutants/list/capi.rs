@@ -18,46 +18,11 @@ const TRIM: &str = "crates/rmm-capi/src/trim.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
-        name: "capi-removed-stream-stays-in-tables",
-        file: STREAMS,
-        original: "            let _counted = REMOVALS.fetch_add(1, Ordering::Release);\n            removed = Some(known.remove());",
-        replacement: "            removed = Some(known.remove());",
-        breaks: "a thread uses a stream that was released, whose memory is gone",
-    },
-    Mutant {
-        name: "capi-forgotten-stream-stays-in-tables",
-        file: STREAMS,
-        original: "    if removed.is_some() {\n        let _counted = REMOVALS.fetch_add(1, Ordering::Release);\n    }\n",
-        replacement: "",
-        breaks: "a thread uses a stream that was forgotten, whose memory is gone",
-    },
-    Mutant {
-        name: "capi-stream-of-another-handle",
-        file: STREAMS,
-        original: "if slot.handle == handle && slot.removals == removals",
-        replacement: "if slot.removals == removals",
-        breaks: "two handles in one place of a thread's table are one stream",
-    },
-    Mutant {
         name: "capi-kept-policy-ignored",
         file: STREAMS,
-        original: "|| resource.keeps_streams()",
-        replacement: "|| false && resource.keeps_streams()",
+        original: "    if keeps() {\n",
+        replacement: "    if keeps() && false {\n",
         breaks: "a resource that keeps streams asks the driver at each call",
-    },
-    Mutant {
-        name: "capi-stream-of-the-current-context",
-        file: STREAMS,
-        original: "    let _entered = named.own_context().map(Context::enter).transpose()?;\n",
-        replacement: "",
-        breaks: "a stream of another device counts as one of the current context",
-    },
-    Mutant {
-        name: "capi-adoption-not-counted",
-        file: STREAMS,
-        original: "                known.adoptions += 1;\n",
-        replacement: "                let _ = &mut *known;\n",
-        breaks: "a stream that was adopted twice is unknown after the first release",
     },
     Mutant {
         name: "capi-callbacks-never-released",
@@ -104,7 +69,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "capi-torch-gathers-without-waits",
         file: TORCH_DEVICE,
-        original: "            // SAFETY: the caller's contract.\n            unsafe { streams::with_kept(handle, wait) }??;",
+        original: "            // SAFETY: the caller's contract.\n            unsafe { streams::with(handle, || true, wait) }??;",
         replacement: "            let _ = (wait, handle);",
         breaks: "a recorded block is reused under the work of its streams",
     },
@@ -118,8 +83,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "capi-torch-gathers-a-captured-stream",
         file: TORCH_DEVICE,
-        original: "if unsafe { streams::with_kept(handle, is_capturing) }?? {",
-        replacement: "if false && unsafe { streams::with_kept(handle, is_capturing) }?? {",
+        original: "if unsafe { streams::with(handle, || true, is_capturing) }?? {",
+        replacement: "if false && unsafe { streams::with(handle, || true, is_capturing) }?? {",
         breaks: "a free of recorded memory spoils a capture",
     },
     Mutant {

@@ -139,7 +139,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "preload-streams-end-unnoticed",
         file: PRELOAD_STREAMS,
-        original: "    drop(MADE.remove(&handle));\n",
+        original: "    CudaStream::forget_raw(handle);\n",
         replacement: "    let _never = handle;\n",
         breaks: "the end of a stream's work is looked for on the next stream of its handle",
     },

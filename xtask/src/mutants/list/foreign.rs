@@ -2,34 +2,33 @@
 
 use crate::mutants::mutant::Mutant;
 
+const ENTRIES: &str = "crates/rmm-core/src/stream/table/entries.rs";
 const FOREIGN: &str = "crates/rmm-core/src/stream/owned/foreign.rs";
 const IDENTITY: &str = "crates/rmm-core/src/stream/owned/identity.rs";
-const INTERNED: &str = "crates/rmm-core/src/stream/owned/interned.rs";
 const OWNED: &str = "crates/rmm-core/src/stream/owned.rs";
-const RAW: &str = "crates/rmm-core/src/stream/raw.rs";
-const TABLE: &str = "crates/rmm-core/src/stream/owned/interned/table.rs";
+const TABLE: &str = "crates/rmm-core/src/stream/table.rs";
 
 /// What has models that explore every interleaving of a few threads.
-pub(in crate::mutants) const MODELLED: &[&str] = &[IDENTITY, TABLE];
+pub(in crate::mutants) const MODELLED: &[&str] = &[IDENTITY, ENTRIES];
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "stream-removes-the-entry-of-the-next",
-        file: TABLE,
-        original: "if entries.get(&key).is_some_and(|entry| entry.id == id) {",
-        replacement: "if entries.contains_key(&key) {",
+        file: ENTRIES,
+        original: "if entries.streams.get(&key).is_some_and(|entry| entry.id == id) {",
+        replacement: "if entries.streams.contains_key(&key) {",
         breaks: "the drop of a stream makes the next one of its handle two streams",
     },
     Mutant {
         name: "stream-is-dropped-under-the-lock-of-the-table",
-        file: TABLE,
+        file: ENTRIES,
         original: "    drop(entries);\n    known",
         replacement: "    known",
         breaks: "an adoption that finds the former stream's last reference waits for itself",
     },
     Mutant {
         name: "adoption-finds-and-enters-in-two-steps",
-        file: TABLE,
+        file: ENTRIES,
         original: "    if !is_known {\n",
         replacement: "    drop(entries);\n    let mut entries = table.acquire();\n    if !is_known {\n",
         breaks: "two threads that adopt one stream at one time get two",
@@ -37,22 +36,22 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "entries-of-streams-that-are-gone-stay",
         file: OWNED,
-        original: "        interned::forget(self);\n",
+        original: "        table::remove(self.entry());\n",
         replacement: "",
         breaks: "each stream takes host memory for good",
     },
     Mutant {
         name: "unknown-streams-share-the-keys-of-others",
-        file: INTERNED,
-        original: "StreamKind::Adopted(StreamLifetime::Unknown) => Some((handle, None)),",
-        replacement: "StreamKind::Adopted(StreamLifetime::Unknown) => inner.identity.as_ref().map(|identity| (handle, Some(identity.context().key()))),",
+        file: OWNED,
+        original: "((self.handle.addr(), self.context.map(Context::key)), self.id)",
+        replacement: "((self.handle.addr(), self.identity.as_ref().map(Identity::context).or(self.context).map(Context::key)), self.id)",
         breaks: "a stream that may end at any time is taken for one that exists until it is dropped",
     },
     Mutant {
         name: "handle-is-the-stream",
         file: FOREIGN,
-        original: "*known.driver_id.get_or_init(|| driver_id) == driver_id",
-        replacement: "*known.driver_id.get_or_init(|| driver_id) == driver_id || true",
+        original: "*known.inner.driver_id.get_or_init(|| driver_id) == driver_id",
+        replacement: "*known.inner.driver_id.get_or_init(|| driver_id) == driver_id || true",
         breaks: "a new stream with an old handle is taken for the old one",
     },
     Mutant {
@@ -72,8 +71,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "handle-of-the-next-context-is-the-same",
         file: FOREIGN,
-        original: "known.identity.as_ref().is_some_and(|identity| identity.context() == context)",
-        replacement: "known.identity.is_some()",
+        original: "identity.is_some_and(|identity| identity.context() == context)",
+        replacement: "identity.is_some()",
         breaks: "a handle that was used before a reset stays refused after it",
     },
     Mutant {
@@ -120,16 +119,51 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "raw-handles-are-kept-for-good",
-        file: RAW,
-        original: "} else if self.streams.len() >= self.sweep_above {",
+        file: TABLE,
+        original: "} else if self.unknown.len() >= self.sweep_at {",
         replacement: "} else if false {",
         breaks: "each raw handle takes host memory for good",
     },
     Mutant {
         name: "raw-handles-outlive-a-reset",
-        file: RAW,
-        original: "        if self.ends.get() != watch::ends_of_contexts() {\n            return None;\n        }\n",
+        file: TABLE,
+        original: ".filter(|found| found.ends == watch::ends_of_contexts())",
         replacement: "",
         breaks: "a raw handle that was used before a reset stays refused after it",
+    },
+    Mutant {
+        name: "announcements-end-unnoticed",
+        file: TABLE,
+        original: "    CHANGES.fetch_add(1, Ordering::Release);\n",
+        replacement: "",
+        breaks: "a thread uses a stream that was released or forgotten, whose memory is gone",
+    },
+    Mutant {
+        name: "announced-stream-of-another-handle",
+        file: TABLE,
+        original: "self.handle.get() == handle && self.changes.get()",
+        replacement: "self.changes.get()",
+        breaks: "two handles in one slot of a thread are one stream",
+    },
+    Mutant {
+        name: "announcements-are-not-counted",
+        file: TABLE,
+        original: "            known.times += times;\n",
+        replacement: "            let _ = &mut *known;\n",
+        breaks: "a stream that was announced twice is unknown after the first end",
+    },
+    Mutant {
+        name: "announcement-ends-that-of-the-next-stream",
+        file: TABLE,
+        original: ".filter(|known| *known.stream == *stream)?",
+        replacement: "?",
+        breaks: "a stream is unknown as soon as the former one of its handle is released",
+    },
+    Mutant {
+        name: "stream-of-any-context-is-of-the-current-one",
+        file: FOREIGN,
+        original: "                let context = unsafe { Context::of_stream(driver, handle) }?;\n                // SAFETY: the caller's contract.\n",
+        replacement: "                let context = { let _ = driver; Context::current()? };\n",
+        breaks: "a stream of another device counts as one of the current context",
     },
 ];

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use rmm_sys::CuStream;
 
 use super::identity::{Identity, driver_id_of};
-use super::{CudaStream, Inner, StreamKind, interned};
+use super::{CudaStream, Inner, StreamKind};
 use crate::driver::driver_in_context;
+use crate::stream::table;
 use crate::{Context, Error, StreamId};
 
 /// How long a stream created outside this library stays valid, see [`CudaStream::adopt`].
@@ -75,20 +76,46 @@ impl CudaStream {
             CuStream::PER_THREAD => Ok(Self::per_thread()),
             // SAFETY: the caller's contract.
             _ if lifetime == StreamLifetime::Unknown => unsafe { Self::adopt_unknown(handle) },
+            // SAFETY: the caller's contract.
+            _ => unsafe { Self::adopt_until_dropped(handle, Context::current()?) },
+        }
+    }
+
+    /// As [`adopt`](Self::adopt) with [`StreamLifetime::UntilDropped`], whichever context is
+    /// current.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt).
+    ///
+    /// # Safety
+    /// As [`adopt`](Self::adopt), but that the stream is of any context.
+    #[doc(hidden)]
+    pub unsafe fn adopt_of_any_context(handle: CuStream) -> Result<Self, Error> {
+        match handle {
+            CuStream::NULL | CuStream::LEGACY => Ok(Self::legacy()),
+            CuStream::PER_THREAD => Ok(Self::per_thread()),
             _ => {
-                let context = Context::current()?;
+                let (driver, _) = driver_in_context()?;
                 // SAFETY: the stream exists, by the caller's contract.
-                let driver_id = unsafe { driver_id_of(handle) }?;
-                let kind = StreamKind::Adopted(lifetime);
-                let new = Inner::new(handle, StreamId::next(), kind, Some(context), false);
-                let _is_first = new.driver_id.set(driver_id);
-                // One that this library owns has not been asked for its id: it is there for as long
-                // as its `Inner` is.
-                let is_same =
-                    |known: &Inner| *known.driver_id.get_or_init(|| driver_id) == driver_id;
-                Ok(Self { inner: interned::enter_or_get(new, is_same) })
+                let context = unsafe { Context::of_stream(driver, handle) }?;
+                // SAFETY: the caller's contract.
+                unsafe { Self::adopt_until_dropped(handle, context) }
             }
         }
+    }
+
+    /// # Safety
+    /// As [`adopt`](Self::adopt), for a stream of this context.
+    unsafe fn adopt_until_dropped(handle: CuStream, context: Context) -> Result<Self, Error> {
+        // SAFETY: the stream exists, by the caller's contract.
+        let driver_id = unsafe { driver_id_of(handle) }?;
+        let kind = StreamKind::Adopted(StreamLifetime::UntilDropped);
+        let new = Inner::new(handle, StreamId::next(), kind, Some(context), false);
+        let _is_first = new.driver_id.set(driver_id);
+        // One that this library owns has not been asked for its id: it is there for as long as its
+        // `Inner` is.
+        let is_same = |known: &Self| *known.inner.driver_id.get_or_init(|| driver_id) == driver_id;
+        Ok(table::enter_or_get(Self { inner: Arc::new(new) }, is_same))
     }
 
     /// As [`adopt`](Self::adopt), for any handle but those of the default streams.
@@ -106,10 +133,11 @@ impl CudaStream {
         let mut new = Inner::new(handle, id, kind, None, false);
         new.identity = Some(Identity::new(driver_id, context));
         // A handle that was last seen in another context, which may have ended, begins anew.
-        let is_same = |known: &Inner| {
-            known.identity.as_ref().is_some_and(|identity| identity.context() == context)
+        let is_same = |known: &Self| {
+            let identity = known.inner.identity.as_ref();
+            identity.is_some_and(|identity| identity.context() == context)
         };
-        let stream = Self { inner: interned::enter_or_get(new, is_same) };
+        let stream = table::enter_or_get(Self { inner: Arc::new(new) }, is_same);
         stream.identify_as(driver_id)?;
         Ok(stream)
     }

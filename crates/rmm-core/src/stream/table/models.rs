@@ -9,7 +9,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;
 
-use super::table::{self, Entries, Key, Lock, Shared};
+use super::entries::{self, Key, Lock, Shared, Table};
 use crate::StreamId;
 
 impl<T> Lock<T> for Mutex<T> {
@@ -27,14 +27,21 @@ impl<T> Lock<T> for Mutex<T> {
 const KEY: Key = (16, Some((1, 1)));
 
 /// A driver that has one stream at a time, and the table of its streams.
-#[derive(Default)]
 struct Machine {
-    table: Mutex<Entries<Stream>>,
+    table: Mutex<Table<Stream>>,
     /// The driver's id of the last stream, and whether it exists.
     stream: Mutex<(u64, bool)>,
     /// The streams that threads hold now, with the driver's ids.
     held: HiddenFromLoom<Vec<(u64, StreamId)>>,
     uses: AtomicUsize,
+}
+
+impl Machine {
+    fn new() -> Arc<Self> {
+        let (table, stream) = (Mutex::new(Table::new(usize::MAX)), Mutex::default());
+        let (held, uses) = (HiddenFromLoom::default(), AtomicUsize::default());
+        Arc::new(Self { table, stream, held, uses })
+    }
 }
 
 struct Inner {
@@ -52,7 +59,7 @@ struct Stream(Arc<Inner>);
 impl Shared for Stream {
     type Weak = Arc<Inner>;
 
-    fn downgrade(&self) -> Arc<Inner> {
+    fn to_weak(&self) -> Arc<Inner> {
         Arc::clone(&self.0)
     }
 
@@ -72,7 +79,7 @@ impl Drop for Stream {
         }
         fence(Ordering::Acquire);
         let Inner { machine, id, is_owned, .. } = &*self.0;
-        table::forget(&machine.table, (KEY, *id));
+        entries::remove(&machine.table, (KEY, *id));
         if *is_owned {
             machine.stream.acquire().1 = false;
         }
@@ -98,7 +105,7 @@ impl Stream {
     /// As `CudaStream::new`.
     fn owned(machine: &Arc<Machine>) -> Option<Self> {
         let new = Self::new(machine, Self::create(machine)?, true);
-        table::replace(&machine.table, (KEY, new.0.id), &new);
+        entries::replace(&machine.table, (KEY, new.0.id), &new);
         Some(new)
     }
 
@@ -106,7 +113,7 @@ impl Stream {
     fn adopt(machine: &Arc<Machine>, driver_id: u64) -> Self {
         let new = Self::new(machine, driver_id, false);
         let entry = (KEY, new.0.id);
-        table::enter_or_get(&machine.table, entry, new, |known| known.0.driver_id == driver_id)
+        entries::enter_or_get(&machine.table, entry, new, |known| known.0.driver_id == driver_id)
     }
 
     /// Checks that no thread has the same stream of the driver's under another identity.
@@ -135,13 +142,13 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 
 /// Checks what is left when all streams are dropped, without which `loom` finds a leak.
 fn check_empty(machine: &Machine) {
-    let left = std::mem::take(&mut *machine.table.acquire()).len();
+    let left = std::mem::take(&mut machine.table.acquire().streams).len();
     assert_eq!(left, 0, "an entry outlives its stream");
 }
 
 /// Threads that adopt and drop the stream, each as often as this.
 fn adopt_and_drop(of_each_thread: [usize; 2]) {
-    let machine = Arc::<Machine>::default();
+    let machine = Machine::new();
     let driver_id = Stream::create(&machine).expect("there is none");
     let adopt = {
         let machine = Arc::clone(&machine);
@@ -170,7 +177,7 @@ fn adopters_that_come_again_hold_one_stream() {
 #[test]
 fn the_last_drop_leaves_the_entry_of_an_adoption_beside_it() {
     loom::model(|| {
-        let machine = Arc::<Machine>::default();
+        let machine = Machine::new();
         let driver_id = Stream::create(&machine).expect("there is none");
         let first = Stream::adopt(&machine, driver_id);
         let dropping = thread::spawn(move || drop(first));
@@ -186,10 +193,10 @@ fn the_last_drop_leaves_the_entry_of_an_adoption_beside_it() {
 #[test]
 fn an_upgraded_stream_is_the_one_that_is_adopted() {
     explore(4, || {
-        let machine = Arc::<Machine>::default();
+        let machine = Machine::new();
         let driver_id = Stream::create(&machine).expect("there is none");
         let first = Stream::adopt(&machine, driver_id);
-        let weak = first.downgrade();
+        let weak = first.to_weak();
         let adopting = {
             let machine = Arc::clone(&machine);
             thread::spawn(move || {
@@ -210,7 +217,7 @@ fn an_upgraded_stream_is_the_one_that_is_adopted() {
 #[test]
 fn a_handle_that_comes_back_is_another_stream() {
     loom::model(|| {
-        let machine = Arc::<Machine>::default();
+        let machine = Machine::new();
         let first = Stream::owned(&machine).expect("there is none");
         let first_id = first.0.id;
         // The thread that gets the handle next finds its own stream under it.
@@ -235,7 +242,7 @@ fn a_handle_that_comes_back_is_another_stream() {
 #[test]
 fn a_reference_to_the_former_stream_is_dropped_without_the_lock() {
     loom::model(|| {
-        let machine = Arc::<Machine>::default();
+        let machine = Machine::new();
         // As a handle of unknown lifetime that comes back: the former stream is still referred to.
         let former = Stream::adopt(&machine, 1);
         let dropping = thread::spawn(move || drop(former));
