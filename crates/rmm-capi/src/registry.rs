@@ -2,11 +2,11 @@
 //!
 //! It is this library's: RMM, or a Rust program, in the same process has its own.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use rmm_core::{AnyResource, Device, fork, per_device};
-use rmm_resources::{CudaMemoryResource, per_device_resource};
+use rmm_core::per_device::{self, Current};
+use rmm_core::{AnyResource, Device};
+use rmm_resources::CudaMemoryResource;
 
 use crate::failure::Failure;
 use crate::guard;
@@ -14,17 +14,14 @@ use crate::library::clear;
 use crate::resource::{self, Resource, borrow};
 use crate::status::Status;
 
-/// What was set here, with the stream policies, of which the registry under it knows nothing.
-static HANDLES: Mutex<BTreeMap<usize, Arc<Resource>>> = Mutex::new(BTreeMap::new());
-
-fn handles() -> MutexGuard<'static, BTreeMap<usize, Arc<Resource>>> {
-    fork::lock(&HANDLES)
+/// The handle of a device's resource: the one that was set here, which has its stream policy.
+fn handle_of((resource, handle): Current) -> Arc<Resource> {
+    let known = handle.and_then(|handle| handle.downcast().ok());
+    known.unwrap_or_else(|| Arc::new(Resource::base(resource.narrow())))
 }
 
-/// The handle of a device's resource.
-fn handle_of(device: Device, current: AnyResource<()>) -> Arc<Resource> {
-    let known = handles().get(&device.ordinal()).cloned();
-    known.filter(|known| known.any == current).unwrap_or_else(|| Arc::new(Resource::base(current)))
+fn first() -> AnyResource {
+    AnyResource::new(CudaMemoryResource::new())
 }
 
 fn device(ordinal: i32) -> Result<Device, Failure> {
@@ -44,7 +41,7 @@ pub unsafe extern "C" fn rmm_rs_get_per_device_resource(
 ) -> Status {
     let find = || {
         let device = self::device(device)?;
-        Ok(handle_of(device, per_device_resource(device)?.narrow()))
+        Ok(handle_of(per_device::get_with_handle(device, || Ok(first()))?))
     };
     // SAFETY: the crate's contract.
     unsafe { resource::make_shared(out, find) }
@@ -66,12 +63,10 @@ pub unsafe extern "C" fn rmm_rs_set_per_device_resource(
         // SAFETY: the crate's contract.
         let resource = unsafe { borrow(resource) }?;
         let device = self::device(device)?;
-        let before = per_device::replace(device, resource.of_device()?)?;
-        let before = before.unwrap_or_else(|| AnyResource::new(CudaMemoryResource::new()));
-        let before = handle_of(device, before.narrow());
         let handle = Arc::new(resource.below(resource.any.clone()));
-        let replaced = handles().insert(device.ordinal(), handle);
-        drop(replaced);
+        let current = (resource.of_device()?, Some(handle as _));
+        let before = per_device::replace_with_handle(device, current)?;
+        let before = handle_of(before.unwrap_or_else(|| (first(), None)));
         if previous.is_null() {
             return Ok(());
         }
@@ -86,11 +81,8 @@ pub unsafe extern "C" fn rmm_rs_set_per_device_resource(
 #[unsafe(no_mangle)]
 pub extern "C" fn rmm_rs_reset_per_device_resource(device: i32) -> Status {
     guard::status(|| {
-        let first = AnyResource::new(CudaMemoryResource::new());
-        let device = self::device(device)?;
-        let before = per_device::replace(device, first)?;
-        let handle = handles().remove(&device.ordinal());
-        drop((before, handle));
+        let before = per_device::replace(self::device(device)?, first())?;
+        drop(before);
         Ok(())
     })
 }

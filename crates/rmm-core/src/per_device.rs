@@ -5,7 +5,8 @@
 //! not dropped, so that none calls a driver that is already gone.
 //!
 //! The caller passes the initial resource. The functions for users, with `cudaMalloc` as the
-//! initial resource, are in `rmm-resources`.
+//! initial resource, are in `rmm-resources`. The C interface uses this registry too, and keeps its
+//! handle to a resource beside it.
 //!
 //! ```
 //! use rmm_core::{AnyResource, Device, per_device};
@@ -23,14 +24,23 @@
 //! # }
 //! ```
 
-use std::sync::Mutex;
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rmm_sys::CuUuid;
 
 use crate::{AnyResource, Device, Error, fork};
 
+/// What a binding needs with a resource that it has set.
+#[doc(hidden)]
+pub type Handle = Arc<dyn Any + Send + Sync>;
+
+/// A device's resource, and the handle that a binding has set with it.
+#[doc(hidden)]
+pub type Current = (AnyResource, Option<Handle>);
+
 /// The devices whose resource was read or set: a handful at most.
-static RESOURCES: Mutex<Vec<(CuUuid, AnyResource)>> = Mutex::new(Vec::new());
+static RESOURCES: Mutex<Vec<(CuUuid, Current)>> = Mutex::new(Vec::new());
 
 /// The device's resource; if there is none, that of `initial`, which is then kept. `initial` runs
 /// without a lock; if two threads call at once it may run on both, and both get the resource that
@@ -43,27 +53,28 @@ pub fn get_or_insert_with(
     device: Device,
     initial: impl FnOnce() -> AnyResource,
 ) -> Result<AnyResource, Error> {
-    try_get_or_insert_with(device, || Ok(initial()))
+    get_with_handle(device, || Ok(initial())).map(|(resource, _)| resource)
 }
 
-/// As [`get_or_insert_with`], where `initial` can fail; then nothing is kept.
+/// As [`get_or_insert_with`], with the handle that a binding has set with the resource. If
+/// `initial` fails, nothing is kept.
 ///
 /// # Errors
 /// If the driver refuses the query for the device, or `initial` fails.
 #[doc(hidden)]
-pub fn try_get_or_insert_with(
+pub fn get_with_handle(
     device: Device,
     initial: impl FnOnce() -> Result<AnyResource, Error>,
-) -> Result<AnyResource, Error> {
+) -> Result<Current, Error> {
     let uuid = device.uuid()?;
-    if let Some(resource) = find(uuid) {
-        return Ok(resource);
+    if let Some(current) = find_in(&lock(), uuid) {
+        return Ok(current.clone());
     }
     // Runs without the lock: a constructor may read a device's resource itself.
-    let made = initial()?;
+    let made = (initial()?, None);
     let mut resources = lock();
-    if let Some(resource) = find_in(&resources, uuid) {
-        return Ok(resource);
+    if let Some(current) = find_in(&resources, uuid) {
+        return Ok(current.clone());
     }
     resources.push((uuid, made.clone()));
     Ok(made)
@@ -73,11 +84,11 @@ pub fn try_get_or_insert_with(
 #[doc(hidden)]
 #[must_use]
 pub fn find(uuid: CuUuid) -> Option<AnyResource> {
-    find_in(&lock(), uuid)
+    find_in(&lock(), uuid).map(|(resource, _)| resource.clone())
 }
 
-fn find_in(resources: &[(CuUuid, AnyResource)], uuid: CuUuid) -> Option<AnyResource> {
-    resources.iter().find(|(known, _)| *known == uuid).map(|(_, resource)| resource.clone())
+fn find_in(resources: &[(CuUuid, Current)], uuid: CuUuid) -> Option<&Current> {
+    resources.iter().find(|(known, _)| *known == uuid).map(|(_, current)| current)
 }
 
 /// Sets the device's resource and returns the previous one, if any. Handles to the previous one
@@ -87,15 +98,25 @@ fn find_in(resources: &[(CuUuid, AnyResource)], uuid: CuUuid) -> Option<AnyResou
 /// If the driver refuses the query for the device.
 #[doc(alias = "rmm::mr::set_per_device_resource")]
 pub fn replace(device: Device, resource: AnyResource) -> Result<Option<AnyResource>, Error> {
+    let previous = replace_with_handle(device, (resource, None))?;
+    Ok(previous.map(|(resource, _)| resource))
+}
+
+/// As [`replace`], with what a binding needs with each resource.
+///
+/// # Errors
+/// As [`replace`].
+#[doc(hidden)]
+pub fn replace_with_handle(device: Device, current: Current) -> Result<Option<Current>, Error> {
     let uuid = device.uuid()?;
     let mut resources = lock();
     if let Some((_, slot)) = resources.iter_mut().find(|(known, _)| *known == uuid) {
-        return Ok(Some(std::mem::replace(slot, resource)));
+        return Ok(Some(std::mem::replace(slot, current)));
     }
-    resources.push((uuid, resource));
+    resources.push((uuid, current));
     Ok(None)
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Vec<(CuUuid, AnyResource)>> {
+fn lock() -> MutexGuard<'static, Vec<(CuUuid, Current)>> {
     fork::lock(&RESOURCES)
 }

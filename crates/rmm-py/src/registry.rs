@@ -1,7 +1,9 @@
 //! The current resource of each device.
 //!
-//! Two tables: the engine's, for C and Rust, and this one, which has the Python objects, so that
-//! what comes out is the object that was set.
+//! Two tables: the engine's ([`per_device`]), for C and Rust, and this one, which has the Python
+//! objects, so that what comes out is the object that was set. It is apart from the engine's, by
+//! the devices' numbers: a buffer without a resource looks it up, for which the engine would ask
+//! the driver for the device's UUID; and it answers where there is no driver.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};

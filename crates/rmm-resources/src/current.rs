@@ -135,6 +135,8 @@ pub fn with_current_device_resource<T>(
 pub struct CurrentResourceGuard {
     device: Device,
     previous: AnyResource,
+    /// What a binding has set with it.
+    handle: Option<per_device::Handle>,
 }
 
 impl CurrentResourceGuard {
@@ -144,7 +146,10 @@ impl CurrentResourceGuard {
     /// As [`set_current_device_resource`].
     pub fn set(resource: &impl DeviceResource) -> Result<Self, Error> {
         let device = Device::current()?;
-        Ok(Self { device, previous: set_per_device_resource(device, resource)? })
+        let current = (AnyResource::of(resource), None);
+        let previous = per_device::replace_with_handle(device, current)?;
+        let (previous, handle) = previous.unwrap_or_else(|| (initial(), None));
+        Ok(Self { device, previous, handle })
     }
 
     /// The previous resource, which is restored.
@@ -157,7 +162,8 @@ impl Drop for CurrentResourceGuard {
     fn drop(&mut self) {
         if !process_is_exiting() {
             // A failure means that the driver is gone, so nothing allocates any more.
-            let _gone = set_per_device_resource(self.device, &self.previous);
+            let previous = (self.previous.clone(), self.handle.take());
+            let _gone = per_device::replace_with_handle(self.device, previous);
         }
     }
 }

@@ -127,7 +127,7 @@ impl Device {
                 .map_err(|error: rmm_spec::SpecError| Failure::refused(error.to_string()))?,
         };
         // If that fails the next allocation tries again.
-        let found = per_device::try_get_or_insert_with(self.known, || spec.build())?;
+        let (found, _) = per_device::get_with_handle(self.known, || spec.build())?;
         Ok(found.narrow())
     }
 

@@ -410,6 +410,19 @@ fn the_registry_returns_what_was_set_with_its_policy() {
     assert_eq!(free(&found, handle, block, 100), RMM_RS_OK);
     assert_eq!(calls_of(&machine, "cuStreamGetId"), asked, "kept streams are not asked for ids");
     c!(rmm_rs::stream::rmm_rs_stream_forget(handle));
+    // Rust sets another, and then the first again.
+    let current = rmm_core::Device::new(1).and_then(rmm_core::Device::make_current);
+    let other = rmm_resources::CudaMemoryResource::new();
+    rmm_resources::with_current_device_resource(&other, || {
+        assert_eq!(name(&get(1).expect("set")), "cuda");
+    })
+    .expect("a device");
+    drop(current.expect("a device"));
+    let block = allocate(&get(1).expect("set"), handle, 100).expect("memory");
+    let asked = calls_of(&machine, "cuStreamGetId");
+    assert_eq!(free(&get(1).expect("set"), handle, block, 100), RMM_RS_OK);
+    assert_eq!(calls_of(&machine, "cuStreamGetId"), asked, "its policy is set again, too");
+    c!(rmm_rs::stream::rmm_rs_stream_forget(handle));
     assert_eq!(rmm_rs_reset_per_device_resource(1), RMM_RS_OK);
     assert_eq!(name(&get(1).expect("reset")), "cuda");
     assert_eq!(get(2).err(), Some(RMM_RS_INVALID_ARGUMENT));

@@ -3,6 +3,7 @@
 use crate::mutants::mutant::Mutant;
 
 const CALLBACKS: &str = "crates/rmm-capi/src/callbacks.rs";
+const CURRENT: &str = "crates/rmm-resources/src/current.rs";
 const FAILURE: &str = "crates/rmm-capi/src/failure.rs";
 const ORT: &str = "crates/rmm-capi/src/ort.rs";
 const POOL: &str = "crates/rmm-capi/src/pool.rs";
@@ -156,6 +157,13 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "Arc::new(resource.below(resource.any.clone()))",
         replacement: "Arc::new(Resource::base(resource.any.clone()))",
         breaks: "the streams of a current resource are asked for their ids again",
+    },
+    Mutant {
+        name: "capi-policy-ends-with-a-guard",
+        file: CURRENT,
+        original: "self.handle.take()",
+        replacement: "None",
+        breaks: "a resource that Rust sets for a while takes the stream policy of C's with it",
     },
     Mutant {
         name: "capi-text-of-nothing",
