@@ -2,8 +2,8 @@
 //!
 //! * [`PoolMemoryResource`] suballocates large upstream blocks in stream order, without calling the
 //!   driver; [`default_pool`] makes one over the memory that suits it best.
-//! * [`ArenaMemoryResource`] does the same with an arena for each stream, so that threads share no
-//!   lock.
+//! * [`ArenaMemoryResource`] is a pool that takes all its memory when it is built, under RMM's name
+//!   and with its options.
 //! * [`FixedSizeMemoryResource`] allocates blocks of one size; [`BinningMemoryResource`] sends each
 //!   request to a resource for its size.
 //!
@@ -53,9 +53,7 @@ mod tracing;
 mod tracking;
 
 pub use aligned::AlignedResourceAdaptor;
-pub use arena::{
-    ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaOfStream, ArenaReport, ArenaStatistics,
-};
+pub use arena::{ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport};
 pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
 pub use callback::CallbackMemoryResource;
 pub use default_pool::{DefaultPool, default_pool};

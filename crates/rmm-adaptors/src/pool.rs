@@ -39,14 +39,13 @@ mod sleeping_memory;
 mod state;
 mod statistics;
 mod streams;
-mod suballocator;
 mod timeline;
 mod transfer;
 mod trim;
 
 use std::alloc::Layout;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
@@ -67,7 +66,6 @@ pub use pressure_callbacks::{Pressure, PressureCallback};
 pub use reservation::Reservation;
 pub use sleep::{Contents, CopyProgress, SleepOptions};
 pub use statistics::{PoolBlock, PoolStatistics};
-pub(crate) use suballocator::{OnBehalfOf, Slice, StreamLease, Suballocator};
 
 /// A stream-ordered pool: suballocates large upstream blocks without calling the driver.
 ///
@@ -202,16 +200,14 @@ impl<U: SyncResource> PoolMemoryResource<U> {
         U: 'static,
     {
         let pool: Arc<dyn TrimmableResource> = Arc::clone(&self.inner) as _;
-        self.announce_as(Arc::downgrade(&pool));
+        let upstream: &dyn SyncResource = &self.inner.upstream;
+        self.inner.core.siblings.announce(Arc::downgrade(&pool), Some(upstream));
     }
 
-    /// As [`announce`](Self::announce), for a suballocator that is built on the pool.
-    pub(crate) fn announce_as(&self, resource: Weak<dyn TrimmableResource>)
-    where
-        U: 'static,
-    {
-        let upstream: &dyn SyncResource = &self.inner.upstream;
-        self.inner.core.siblings.announce(resource, Some(upstream));
+    /// From now on free memory is merged before a large block is split off it: for a pool that does
+    /// not grow, and has to serve all sizes from what it has.
+    pub(crate) fn merge_first(&self) {
+        self.inner.core.lock().merges_first = true;
     }
 
     /// The resource that the pool takes its memory from.
@@ -223,11 +219,6 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// The context of the memory, and of the default streams that the pool serves.
     pub(crate) fn context(&self) -> Context {
         self.inner.core.context
-    }
-
-    /// Whether the memory sleeps: this pool's, or that of one below.
-    pub(crate) fn has_sleeping_memory(&self) -> bool {
-        self.inner.core.is_asleep(&self.inner.core.lock())
     }
 
     /// Bytes taken from upstream now.

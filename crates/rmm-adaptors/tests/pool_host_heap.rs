@@ -211,11 +211,12 @@ fn metadata_is_small_and_reported() {
 }
 
 #[test]
-fn an_arena_allocates_none_in_its_superblocks() {
+fn an_arena_allocates_none_after_warm_up() {
     let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
     let _entered = machine.enter();
     let builder = ArenaMemoryResource::builder(CudaMemoryResource::new());
-    let (arena, streams) = (builder.arena_size(64 << 20).build().expect("an arena"), streams(8));
+    let (arena, streams) =
+        (builder.arena_size(64 << 20).check_frees(false).build().expect("an arena"), streams(8));
     let mut live = [(DevicePtr::NULL, Layout::new::<()>()); LIVE];
     let mut round = |number: usize| {
         let (calls, before) = (machine.calls(), requests());
@@ -231,9 +232,11 @@ fn an_arena_allocates_none_in_its_superblocks() {
         }
         (machine.calls() - calls, requests() - before)
     };
-    assert!(round(0).1 > 0, "each stream gets its arena");
-    for number in 1..100 {
-        assert_eq!(round(number), (0, 0), "calls of the driver and requests, round {number}");
+    for number in 0..100 {
+        let (calls, requests) = round(number);
+        assert_eq!(calls, 0, "calls of the driver, round {number}");
+        // In eight rounds each stream has had blocks of each size.
+        assert!(number < 8 || requests == 0, "{requests} requests, round {number}");
     }
 }
 

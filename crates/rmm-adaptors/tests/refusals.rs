@@ -29,7 +29,7 @@ type Any = AnyResource<()>;
 /// The pool at the bottom.
 type Base = PoolMemoryResource<AnyResource>;
 
-/// Of a thread's cache, of a larger class, above all classes of an arena, and above any cache.
+/// Of a thread's cache, of a larger class, above all size classes, and larger.
 const SIZES: [usize; 4] = [1000, 64 << 10, 3 * MIB / 2, 2 * MIB];
 
 fn over<U: Resource + 'static>(upstream: U) -> Any {

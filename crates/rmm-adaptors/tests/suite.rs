@@ -7,8 +7,6 @@ mod adaptors;
 mod all_suballocators;
 #[path = "suite/arena.rs"]
 mod arena;
-#[path = "suite/arena_order.rs"]
-mod arena_order;
 #[path = "suite/arena_threads.rs"]
 mod arena_threads;
 #[path = "suite/avoidable_failures.rs"]

@@ -1177,9 +1177,9 @@ void rmm_rs_stream_release(struct rmm_rs_stream *stream);
 rmm_rs_status rmm_rs_stream_forget(void *stream);
 
 /**
- * Makes an arena: a resource with a part for each stream. `arena_size` bytes are reserved at once;
- * 0 is half of the device's free memory. With `dump_log_on_failure` it writes what it holds to a
- * file when an allocation fails.
+ * Makes an arena: a pool that reserves `arena_size` bytes at once, and does not grow. 0 is half of
+ * the device's free memory. With `dump_log_on_failure` it writes what it holds to a file when an
+ * allocation fails.
  *
  * Source: `rmm::mr::arena_memory_resource`.
  */

@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use crate::resource::{self, Resource, borrow};
 use crate::status::Status;
 
-/// Makes an arena: a resource with a part for each stream. `arena_size` bytes are reserved at once;
-/// 0 is half of the device's free memory. With `dump_log_on_failure` it writes what it holds to a
-/// file when an allocation fails.
+/// Makes an arena: a pool that reserves `arena_size` bytes at once, and does not grow. 0 is half of
+/// the device's free memory. With `dump_log_on_failure` it writes what it holds to a file when an
+/// allocation fails.
 ///
 /// Source: `rmm::mr::arena_memory_resource`.
 #[unsafe(no_mangle)]

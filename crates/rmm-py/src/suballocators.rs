@@ -14,7 +14,7 @@ use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor, m
 use crate::sizes::Bytes;
 use crate::truth::Truth;
 
-/// A suballocator with an arena for each stream.
+/// A pool that takes all its memory at once, and does not grow.
 ///
 /// Parameters
 /// ----------

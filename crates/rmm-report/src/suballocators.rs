@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use rmm_adaptors::{ArenaStatistics, PoolBlock, PoolStatistics};
+use rmm_adaptors::{PoolBlock, PoolStatistics};
 use rmm_core::{AnyResource, Introspect as _, SyncResource, TrimmableResource};
 
 /// The suballocators of a stack, which may be a tree: bins and fallbacks are branches.
@@ -24,9 +24,7 @@ struct Suballocator<'a> {
 impl Suballocator<'_> {
     /// Waits of one stream for another; `None` if it is a pool of the driver, which counts none.
     fn stream_waits(&self) -> Option<u64> {
-        let pool = self.resource.request_value::<PoolStatistics>();
-        let arena = || self.resource.request_value::<ArenaStatistics>();
-        pool.map(|pool| pool.stream_waits).or_else(|| Some(arena()?.stream_waits))
+        Some(self.resource.request_value::<PoolStatistics>()?.stream_waits)
     }
 }
 
@@ -98,10 +96,7 @@ impl<'a> Suballocators<'a> {
     pub(crate) fn peak_reserved_bytes(&self) -> Option<u64> {
         let lowest = self.lowest()?;
         let [one] = lowest.as_slice() else { return None };
-        let pool = one.resource.request_value::<PoolStatistics>();
-        // An arena does not change its size.
-        let arena = || one.resource.request_value::<ArenaStatistics>();
-        pool.map(|pool| pool.peak_reserved_bytes).or_else(|| Some(arena()?.reserved_bytes))
+        Some(one.resource.request_value::<PoolStatistics>()?.peak_reserved_bytes)
     }
 
     /// How often a stream was made to wait for another, by any of them.

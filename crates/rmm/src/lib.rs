@@ -137,8 +137,8 @@
 //! - Memory from the driver: [`BackingMemoryResource`], which is one of [`VirtualMemoryResource`]
 //!   and [`CudaMemoryResource`]; [`CudaAsyncMemoryResource`]; [`ManagedMemoryResource`],
 //!   [`PinnedHostMemoryResource`] and [`HostMemoryResource`].
-//! - Suballocators: [`PoolMemoryResource`]; [`FixedSizeMemoryResource`] and
-//!   [`BinningMemoryResource`] by size, [`ArenaMemoryResource`] by stream.
+//! - Suballocators: [`PoolMemoryResource`]; [`ArenaMemoryResource`], a pool of a fixed size;
+//!   [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size.
 //! - Adaptors that observe: [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`],
 //!   [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for bytes by tag.
 //! - Adaptors that limit or fall back: [`LimitingResourceAdaptor`], [`FallbackMemoryResource`],

@@ -1,16 +1,16 @@
-//! Options for an arena resource.
+//! Options for an arena.
 
 use std::path::PathBuf;
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Error, SyncResource};
 
 use super::ArenaMemoryResource;
-use super::superblock::SUPERBLOCK;
 use crate::PoolMemoryResource;
-use crate::pool::CachePolicy;
 
 /// The resource's name.
 const NAME: &str = "arena";
+/// The least bytes of an arena, as of RMM's.
+const LEAST: u64 = 1 << 20;
 /// The default path of the dump log.
 const DUMP_LOG: &str = "rmm_arena_memory_dump.log";
 
@@ -21,24 +21,23 @@ pub struct ArenaMemoryResourceBuilder<U: SyncResource> {
     upstream: U,
     arena_size: Option<u64>,
     maximum_size: Option<u64>,
+    check_frees: bool,
     dumps: bool,
     dump_log: PathBuf,
 }
 
-impl<U: SyncResource> ArenaMemoryResource<U> {
-    /// Options for an arena resource over `upstream`.
-    pub fn builder(upstream: U) -> ArenaMemoryResourceBuilder<U> {
-        ArenaMemoryResourceBuilder {
+impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
+    pub(super) fn new(upstream: U) -> Self {
+        Self {
             upstream,
             arena_size: None,
             maximum_size: None,
+            check_frees: cfg!(debug_assertions),
             dumps: false,
             dump_log: DUMP_LOG.into(),
         }
     }
-}
 
-impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     /// Bytes to allocate from upstream, at least 1 MiB, rounded down to a multiple of 256, or to
     /// whole pages of upstream; half of the device's free memory by default.
     pub fn arena_size(mut self, bytes: u64) -> Self {
@@ -75,6 +74,14 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
         self
     }
 
+    /// Whether each free is checked, as
+    /// [`PoolMemoryResourceBuilder::check_frees`](crate::PoolMemoryResourceBuilder::check_frees)
+    /// says; in builds with debug assertions by default.
+    pub fn check_frees(mut self, check: bool) -> Self {
+        self.check_frees = check;
+        self
+    }
+
     /// Whether to write a [report](ArenaMemoryResource::report) to a file when an allocation fails
     /// for lack of memory; off by default.
     pub fn dump_log_on_failure(mut self, dumps: bool) -> Self {
@@ -100,23 +107,23 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     where
         U: 'static,
     {
-        let Self { upstream, arena_size, maximum_size, dumps, dump_log } = self;
+        let Self { upstream, arena_size, maximum_size, check_frees, dumps, dump_log } = self;
+        let whole = |bytes: u64| bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64;
         let bytes = match arena_size {
-            Some(bytes) => bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64,
+            Some(bytes) => whole(bytes),
             None => Device::percent_of_free_memory(50)?,
         };
-        if bytes < SUPERBLOCK {
-            let message = format!("{bytes} bytes are less than a superblock's {SUPERBLOCK}");
+        if bytes < LEAST {
+            let message = format!("{bytes} bytes are less than an arena's least, {LEAST}");
             return Err(Error::invalid_argument(NAME, message));
         }
-        let most =
-            maximum_size.map_or(bytes, |most| most - most % CUDA_ALLOCATION_ALIGNMENT as u64);
-        // What a free names is looked up in the arena's own tables.
         let pool = PoolMemoryResource::builder(upstream)
-            .check_frees(false)
+            .name(NAME)
             .initial_size(bytes)
-            .maximum_size(most)
-            .build_of(NAME, None, CachePolicy::Off)?;
-        Ok(ArenaMemoryResource::open(pool, dumps.then_some(dump_log)))
+            .maximum_size(maximum_size.map_or(bytes, whole))
+            .check_frees(check_frees)
+            .build()?;
+        pool.merge_first();
+        Ok(ArenaMemoryResource { pool, dump_log: dumps.then(|| dump_log.into()) })
     }
 }

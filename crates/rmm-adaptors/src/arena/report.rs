@@ -7,9 +7,11 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
-use rmm_core::{Error, StreamId, format_bytes};
+use rmm_core::{Error, format_bytes};
 
-/// A snapshot of an arena resource's memory. [`Display`](fmt::Display) writes a few lines.
+use crate::PoolBlock;
+
+/// A snapshot of an arena's memory. [`Display`](fmt::Display) writes a few lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ArenaReport {
@@ -21,28 +23,17 @@ pub struct ArenaReport {
     pub total_free: u64,
     /// Bytes of the longest contiguous free range.
     pub largest_free: u64,
-    /// The arena of each stream.
-    pub arenas: Vec<ArenaOfStream>,
-}
-
-/// The arena of one stream in an [`ArenaReport`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct ArenaOfStream {
-    /// The stream.
-    pub stream: StreamId,
-    /// The number of its superblocks.
-    pub superblocks: usize,
-    /// Bytes of live blocks in them.
-    pub live_bytes: u64,
-    /// Free bytes in them.
-    pub free_bytes: u64,
 }
 
 impl ArenaReport {
-    /// The number of superblocks of all arenas.
-    pub fn superblocks(&self) -> usize {
-        self.arenas.iter().map(|arena| arena.superblocks).sum()
+    /// The report of an arena with these blocks, by segment and address.
+    pub(super) fn of(blocks: &[PoolBlock]) -> Self {
+        let bytes = |is_live: bool| {
+            blocks.iter().filter(|block| block.is_live == is_live).map(|block| block.size).sum()
+        };
+        let (live_bytes, total_free): (u64, u64) = (bytes(true), bytes(false));
+        let arena_size = live_bytes + total_free;
+        Self { arena_size, live_bytes, total_free, largest_free: longest_run(blocks) }
     }
 
     /// Fragmentation in percent: the share of free memory outside the largest free range; 0 if
@@ -68,30 +59,19 @@ impl fmt::Display for ArenaReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "arena size: {}", format_bytes(self.arena_size))?;
         writeln!(f, "live: {}", format_bytes(self.live_bytes))?;
-        writeln!(f, "superblocks: {}", self.superblocks())?;
         writeln!(f, "total free: {}", format_bytes(self.total_free))?;
         writeln!(f, "largest free: {}", format_bytes(self.largest_free))?;
-        write!(f, "fragmentation: {:.1} %", self.fragmentation())?;
-        for arena in &self.arenas {
-            let (live, free) = (format_bytes(arena.live_bytes), format_bytes(arena.free_bytes));
-            let count = arena.superblocks;
-            write!(
-                f,
-                "\nstream {}: superblocks: {count}, live: {live}, free: {free}",
-                arena.stream
-            )?;
-        }
-        Ok(())
+        write!(f, "fragmentation: {:.1} %", self.fragmentation())
     }
 }
 
-/// Bytes of the longest contiguous range of free blocks, each given as start and size.
-pub(super) fn longest_run(mut free: Vec<(u64, u64)>) -> u64 {
-    free.sort_unstable();
+/// Bytes of the longest range of free blocks without a gap.
+fn longest_run(blocks: &[PoolBlock]) -> u64 {
     let (mut longest, mut run, mut end) = (0, 0, None);
-    for (start, bytes) in free {
-        run = if end == Some(start) { run + bytes } else { bytes };
-        end = Some(start + bytes);
+    for block in blocks.iter().filter(|block| !block.is_live) {
+        let start = (block.segment, block.offset);
+        run = if end == Some(start) { run + block.size } else { block.size };
+        end = Some((block.segment, block.offset + block.size));
         longest = run.max(longest);
     }
     longest
@@ -99,25 +79,39 @@ pub(super) fn longest_run(mut free: Vec<(u64, u64)>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use rmm_core::DevicePtr;
+
     use super::*;
 
-    #[test]
-    fn a_full_arena_is_not_fragmented() {
-        let full = ArenaReport {
-            arena_size: 1 << 20,
-            live_bytes: 1 << 20,
-            total_free: 0,
-            largest_free: 0,
-            arenas: Vec::new(),
-        };
-        assert!(full.fragmentation().abs() < f64::EPSILON);
-        let halves = ArenaReport { total_free: 1 << 10, largest_free: 1 << 8, ..full };
-        assert!((halves.fragmentation() - 75.0).abs() < f64::EPSILON);
+    /// A map of blocks, each by segment, offset, bytes, and whether it is live.
+    fn report(blocks: &[(usize, u64, u64, bool)]) -> ArenaReport {
+        let blocks = blocks.iter().map(|&(segment, offset, size, is_live)| PoolBlock {
+            segment,
+            segment_base: DevicePtr(segment as u64 * 100),
+            offset,
+            size,
+            is_live,
+            owner: None,
+        });
+        ArenaReport::of(&blocks.collect::<Vec<_>>())
     }
 
     #[test]
-    fn adjacent_free_blocks_are_one_range() {
-        assert_eq!(longest_run(Vec::new()), 0);
-        assert_eq!(longest_run(vec![(30, 5), (0, 10), (10, 10), (40, 19)]), 20);
+    fn a_full_arena_is_not_fragmented() {
+        let full = report(&[(0, 0, 100, true)]);
+        assert_eq!((full.arena_size, full.total_free), (100, 0));
+        assert!(full.fragmentation().abs() < f64::EPSILON);
+        let quarter = report(&[(0, 0, 25, false), (0, 25, 25, true), (1, 0, 75, false)]);
+        assert_eq!((quarter.live_bytes, quarter.largest_free), (25, 75));
+        assert!((quarter.fragmentation() - 25.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn adjacent_free_blocks_of_a_segment_are_one_range() {
+        assert_eq!(report(&[]).largest_free, 0);
+        let free = [(0, 0, 10, false), (0, 10, 10, false), (0, 30, 5, false), (1, 35, 16, false)];
+        assert_eq!(report(&free).largest_free, 20);
+        let apart = report(&[(0, 0, 100, false), (1, 0, 100, false)]);
+        assert_eq!(apart.largest_free, 100, "no block spans two segments");
     }
 }

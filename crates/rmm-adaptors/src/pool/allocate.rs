@@ -32,6 +32,9 @@ const LEAST_WAITING: u64 = 128 << 20;
 /// events, one for 73 operations.
 const LEAST_WAITING_EXTENDABLE: u64 = 8 << 20;
 
+/// In a pool that [merges first](PoolState::merges_first), requests from this size on do.
+const LARGE: u64 = 1 << 20;
+
 impl PoolCore {
     /// Allocates for a stream, or for any.
     #[inline]
@@ -169,6 +172,17 @@ impl PoolCore {
         state.reclaim_in_turn(list);
     }
 
+    /// Makes idle, and merges, what all streams are done with.
+    #[cold]
+    fn merge_idle(&self, state: &mut PoolState) {
+        // If the context has ended, a later step says so.
+        let Ok(_context) = self.context.enter() else { return };
+        let _relaxed = RelaxedCapture::enter();
+        // Blocks that the stream itself has freed may be part of a range, too.
+        state.poll_others(ListId::ANY_STREAM);
+        state.reclaim_completed();
+    }
+
     /// Allocates a block of `size` bytes from the heap.
     fn allocate_block(
         &self,
@@ -199,6 +213,13 @@ impl PoolCore {
         let mut for_graph = is_captured(stream)?;
         if !for_graph && state.timeline.polls && state.reclaim_turns.is_due() {
             self.reclaim_in_turn(&mut state, list);
+        }
+        if state.merges_first && !for_graph && size >= LARGE && state.heap.would_divide(list, size)
+        {
+            for_graph = asks_captured(stream)?;
+            if !for_graph {
+                self.merge_idle(&mut state);
+            }
         }
         let mut free =
             if for_graph { None } else { self.take_free(&mut state, stream, list, size) };

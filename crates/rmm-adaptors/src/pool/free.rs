@@ -176,23 +176,6 @@ impl PoolCore {
         withholds
     }
 
-    /// As [`deallocate`](Self::deallocate), past the caches, of a block whose free was annotated
-    /// and that no graph uses.
-    pub(super) fn deallocate_past_caches(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr) {
-        if fork::is_child() {
-            return;
-        }
-        match (self.identified(stream), stream) {
-            (Ok(None), Some(stream)) => self.take_back_after_uses(stream, pointer, None),
-            (Ok(stream), _) => self.deallocate_block(stream, pointer, None),
-            (Err(_), _) => {
-                let mut state = self.lock();
-                let quarantine = state.quarantine_list();
-                self.take_back(&mut state, pointer, quarantine, None);
-            }
-        }
-    }
-
     /// Takes a block back into the heap, or into a new cache.
     #[inline(never)]
     pub(super) fn deallocate_block(

@@ -151,7 +151,7 @@ impl PoolCore {
         }
         self.lock().set_aside.remove(&start.0);
         // No work has used it, so any stream may.
-        self.deallocate_past_caches(None, start);
+        self.deallocate_block(None, start, None);
     }
 }
 

@@ -123,6 +123,9 @@ pub(super) struct PoolState {
     /// Those of them that run code of the program, for which no thread waits long.
     pub(super) in_program: u32,
     pub(super) phase: Phase,
+    /// Whether what all streams are done with is merged before a large block is split off memory
+    /// that has free neighbours.
+    pub(super) merges_first: bool,
     pub(super) statistics: PoolStatistics,
     pub(super) exchanges: Exchanges,
     pub(super) reclaim_turns: ReclaimTurns,
@@ -155,6 +158,7 @@ impl PoolState {
             away: 0,
             in_program: 0,
             phase: Phase::Awake,
+            merges_first: false,
             statistics: PoolStatistics::default(),
             release_trigger: ReleaseTrigger::default(),
             idle_time: None,

@@ -1,5 +1,4 @@
-//! Tests of the arena while streams are captured into graphs: its global arena, a pool, serves
-//! them.
+//! Tests of the arena while streams are captured into graphs.
 
 use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
@@ -15,7 +14,7 @@ fn arena() -> Arena {
 }
 
 #[test]
-fn a_graph_keeps_superblock_memory_freed_in_its_capture() {
+fn a_graph_keeps_memory_freed_in_its_capture() {
     let _alone = alone();
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();

@@ -1,4 +1,4 @@
-//! Tests of the arena on one thread: addresses, driver calls, errors.
+//! Tests of the arena on one thread: its size, driver calls, errors, the dump.
 
 use std::alloc::Layout;
 use std::fs;
@@ -13,7 +13,7 @@ use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use crate::fixtures::lazy_machine;
-use crate::support::{Arena, MIB, free, keep_busy, layout, mib, stream, write};
+use crate::support::{Arena, MIB, base_seed, free, keep_busy, layout, mib, stream, write};
 
 const KIB: usize = 1 << 10;
 
@@ -64,22 +64,6 @@ fn blocks_cost_no_driver_call_and_no_wait() {
 }
 
 #[test]
-fn the_lowest_address_that_fits_is_allocated() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
-    let (arena, stream) = (arena(mib(8)), stream());
-    let take = |bytes| arena.allocate(&stream, layout(bytes)).unwrap();
-    let blocks: Vec<DevicePtr> = (0..6).map(|_| take(KIB)).collect();
-    for index in [1, 3, 4] {
-        free(&arena, &stream, blocks[index], KIB);
-    }
-    assert_eq!(take(2 * KIB), blocks[3], "two that are free together");
-    assert_eq!(take(KIB / 2), blocks[1]);
-    assert_eq!(take(KIB / 2).0, blocks[1].0 + 512);
-    assert_eq!(take(256).0, blocks[5].0 + 1024);
-}
-
-#[test]
 fn every_alignment_and_size_is_served_or_fails() {
     let machine = lazy_machine();
     let _entered = machine.enter();
@@ -113,7 +97,8 @@ fn every_alignment_and_size_is_served_or_fails() {
 fn unknown_frees_are_counted_and_change_nothing() {
     let machine = Machine::builder().checks(false).build();
     let _entered = machine.enter();
-    let (arena, stream) = (arena(mib(4)), stream());
+    let builder = Arena::builder(CudaMemoryResource::new()).arena_size(mib(4));
+    let (arena, stream) = (builder.check_frees(true).build().unwrap(), stream());
     let block = arena.allocate(&stream, layout(4 * KIB)).unwrap();
     let other = arena.allocate(&stream, layout(4 * KIB)).unwrap();
     let elsewhere = crate::support::stream();
@@ -133,11 +118,11 @@ fn unknown_frees_are_counted_and_change_nothing() {
 }
 
 #[test]
-fn memory_of_other_arenas_serves_any_request() {
+fn what_other_streams_freed_serves_any_request() {
     let machine = lazy_machine();
     let _entered = machine.enter();
     let arena = arena(mib(4));
-    // Every superblock belongs to some stream, with one live block and the rest free.
+    // Each stream keeps one block of a sixteenth of its part, and has freed the rest.
     let streams: Vec<CudaStream> = (0..4).map(|_| stream()).collect();
     let kept: Vec<DevicePtr> = streams
         .iter()
@@ -151,19 +136,17 @@ fn memory_of_other_arenas_serves_any_request() {
             blocks[0]
         })
         .collect();
-    assert_eq!(arena.statistics().superblocks, 4);
     let report = arena.report();
-    assert_eq!(report.superblocks(), 4);
     assert_eq!((report.total_free, report.largest_free), (60 << 16, 15 << 16));
     assert!((report.fragmentation() - 75.0).abs() < 1e-9, "{report}");
-    // A small block for a stream without a superblock, and a large one.
+    // A small block for a stream that has freed nothing, and a large one.
     let late = stream();
     let small = arena.allocate(&late, layout(KIB)).expect("there is room for it");
     write(&machine, &late, small, 2);
     let large = arena.allocate(&late, layout(15 << 16)).expect("there is room for it");
     write(&machine, &late, large, 2);
     let error = arena.allocate(&late, layout(15 << 16)).map(|pointer| {
-        // The rest of another superblock.
+        // What another stream freed.
         write(&machine, &late, pointer, 3);
         free(&arena, &late, pointer, 15 << 16);
         arena.allocate(&late, layout(MIB)).expect_err("no free range is that long")
@@ -183,27 +166,6 @@ fn memory_of_other_arenas_serves_any_request() {
     let whole = arena.allocate(&late, layout(4 * MIB)).expect("drained is as fresh");
     write(&machine, &late, whole, 4);
     free(&arena, &late, whole, 4 * MIB);
-    machine.assert_no_violations();
-}
-
-#[test]
-fn transferred_memory_may_join_another_superblock() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
-    let (arena, first, second) = (arena(mib(1)), stream(), stream());
-    let block = arena.allocate(&first, layout(MIB)).unwrap();
-    // SAFETY: allocated just now with this layout, and not used. The free has no stream, so the
-    // arena of the superblock does not see it.
-    unsafe { arena.deallocate_sync(block, layout(MIB)) };
-    let half = arena.allocate(&second, layout(MIB / 2)).unwrap();
-    assert_eq!(half, block, "a superblock at the same place");
-    let other = arena.allocate(&first, layout(MIB / 2)).expect("half of it is free");
-    free(&arena, &second, half, MIB / 2);
-    free(&arena, &first, other, MIB / 2);
-    let statistics = arena.statistics();
-    assert_eq!((statistics.unknown_frees, statistics.live_bytes), (0, 0));
-    let whole = arena.allocate(&first, layout(MIB)).expect("drained is as fresh");
-    free(&arena, &first, whole, MIB);
     machine.assert_no_violations();
 }
 
@@ -235,18 +197,41 @@ fn idle_memory_can_be_filled_with_equal_blocks() {
 }
 
 #[test]
-fn idle_superblocks_return_before_any_stream_waits() {
+fn what_a_stream_freed_is_had_by_another_without_a_wait_of_the_host() {
     let machine = lazy_machine();
     let _entered = machine.enter();
     let (arena, idle, wants) = (arena(mib(2)), stream(), stream());
     let block = arena.allocate(&idle, layout(KIB)).unwrap();
     free(&arena, &idle, block, KIB);
-    assert_eq!(arena.statistics().superblocks, 1);
     let whole = arena.allocate(&wants, layout(2 * MIB)).unwrap();
-    let statistics = arena.statistics();
-    assert_eq!((statistics.superblocks, statistics.host_waits), (0, 0));
+    assert_eq!(arena.statistics().host_waits, 0);
     free(&arena, &wants, whole, 2 * MIB);
     machine.assert_no_violations();
+}
+
+#[test]
+fn memory_of_a_destroyed_stream_is_reused_in_order() {
+    for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(base_seed())] {
+        let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
+        let _entered = machine.enter();
+        let arena = arena(mib(2));
+        for round in 0..20 {
+            // The driver reuses the handle for the next stream.
+            let gone: CudaStream = stream();
+            let size = 1000 * 1000 - round * 256;
+            for tag in 0..2 {
+                let block = arena.allocate(&gone, layout(size)).expect("it was freed");
+                write(&machine, &gone, block, tag);
+                free(&arena, &gone, block, size);
+            }
+        }
+        assert_eq!(arena.statistics().host_waits, 0, "an event stands for each");
+        let heir = stream();
+        let whole = arena.allocate(&heir, layout(2 * MIB)).expect("drained is as fresh");
+        write(&machine, &heir, whole, 2);
+        free(&arena, &heir, whole, 2 * MIB);
+        machine.assert_no_violations();
+    }
 }
 
 #[test]

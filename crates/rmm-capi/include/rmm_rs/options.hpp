@@ -98,7 +98,7 @@ struct async_options {
 
 /// The options of basic_resource::arena.
 struct arena_options {
-  std::uint64_t arena_size = 0;  ///< Of the global arena; 0 for the default.
+  std::uint64_t arena_size = 0;  ///< Reserved at once; 0 for the default.
   bool dump_log_on_failure = false;
 };
 

@@ -250,7 +250,7 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_pool_new, upstream.get(), &raw);
   }
 
-  /// An arena for each stream. As rmm::mr::arena_memory_resource.
+  /// A pool that does not grow. As rmm::mr::arena_memory_resource.
   [[nodiscard]] static basic_resource arena(upstream_ref upstream,
                                             arena_options const& options = {})
   {

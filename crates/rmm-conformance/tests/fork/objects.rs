@@ -80,7 +80,7 @@ fn pools(machine: &Machine, wrong: &mut Vec<String>) {
             refused(PoolMemoryResource::builder(CudaMemoryResource::new()).build());
         }),
         says("the arena's statistics", || arena.statistics()),
-        says("the arena's report", || drop(arena.report())),
+        says("the arena's report", || arena.report()),
         does("drop of a pool", || drop_of(&pool)),
         does("drop of an arena", || drop_of(&arena)),
     ];

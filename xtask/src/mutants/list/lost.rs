@@ -3,7 +3,6 @@
 use crate::mutants::mutant::Mutant;
 
 const FREE: &str = "crates/rmm-adaptors/src/pool/free.rs";
-const SERVE: &str = "crates/rmm-adaptors/src/arena/serve.rs";
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
 const CLOSE: &str = "crates/rmm-adaptors/src/pool/close.rs";
 const CONTEXT: &str = "crates/rmm-core/src/context.rs";
@@ -102,13 +101,6 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "if let Err(error) = self.check_contexts() {",
         replacement: "if let Err(error) = Ok::<(), Error>(()) {",
         breaks: "what is freed after a reset goes to a stream that is gone",
-    },
-    Mutant {
-        name: "arena-does-not-look-after-its-context",
-        file: SERVE,
-        original: "        self.base.check_memory()?;\n",
-        replacement: "",
-        breaks: "an arena hands out memory of a context that was reset",
     },
     Mutant {
         name: "virtual-memory-ends-with-its-context",

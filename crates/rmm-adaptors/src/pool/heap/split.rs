@@ -37,7 +37,7 @@ impl Heap {
     }
 
     /// Splits a live block after `size` bytes and returns the rest, a live block of its own; `None`
-    /// if there is no rest. For suballocators that allocate parts of their blocks.
+    /// if there is no rest. For reservations.
     pub(in crate::pool) fn split_live(&mut self, id: NodeId, size: u64) -> Option<NodeId> {
         let Node { size: whole, state, .. } = *self.nodes.get(id);
         let is_cut = state == NodeState::Live && (1..whole).contains(&size);
