@@ -8,13 +8,13 @@ use rmm_adaptors::{
     ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{AnyResource, DeviceAccessible, HasProperty, Resource, StreamRef};
-use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
+use rmm_resources::ManagedMemoryResource;
 
 use crate::outcome::Outcome;
 use crate::setup::POOL_BYTES;
 
 /// What the adaptors are over.
-pub type Pool = PoolMemoryResource<CudaMemoryResource>;
+pub type Pool = PoolMemoryResource;
 
 /// An adaptor by its name in the rows.
 #[derive(Debug)]

@@ -49,7 +49,7 @@ pub fn status(what: &str, outcome: Outcome) -> ExitCode {
 ///
 /// # Errors
 /// If the device does not have the memory.
-pub fn warm_pool() -> Result<PoolMemoryResource<CudaMemoryResource>, Error> {
+pub fn warm_pool() -> Result<PoolMemoryResource, Error> {
     PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(POOL_BYTES).build()
 }
 

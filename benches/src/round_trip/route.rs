@@ -30,7 +30,7 @@ pub(super) struct Route {
     pub(super) kernels: Kernels,
     pub(super) stream: CudaStream,
     pub(super) words: u32,
-    pub(super) pool: PoolMemoryResource<CudaMemoryResource>,
+    pub(super) pool: PoolMemoryResource,
     pub(super) source: PinnedVec<u32>,
     pub(super) target: PinnedVec<u32>,
     /// The vector that was allocated once, if that was asked for.

@@ -8,7 +8,9 @@ use std::alloc::Layout;
 use std::time::{Duration, Instant};
 
 use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
-use rmm_core::{AnySyncResource, Device, DevicePtr, Error, SyncResource, copy};
+use rmm_core::{
+    AnySyncResource, Device, DevicePtr, Error, HostDeviceAccessible, SyncResource, copy,
+};
 use rmm_resources::{
     PinnedHostMemoryResource, RegisteredHostMemoryResource, VirtualMemoryResource,
 };
@@ -21,7 +23,7 @@ const PAGE: u64 = 2 << 20;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-type Pool = PoolMemoryResource<VirtualMemoryResource>;
+type Pool = PoolMemoryResource;
 
 fn layout(bytes: u64) -> Outcome<Layout> {
     Ok(Layout::from_size_align(usize::try_from(bytes)?, 256)?)
@@ -79,7 +81,8 @@ fn discard(bench: &mut Bench<'_>) -> Outcome {
 
 fn keep(bench: &mut Bench<'_>) -> Outcome {
     let bytes = at_most(8 * GIB, bench.extent)?;
-    let pinned = PoolMemoryResource::builder(RegisteredHostMemoryResource::new());
+    let pinned = RegisteredHostMemoryResource::new();
+    let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned);
     let pinned = pinned.initial_size(bytes).maximum_size(bytes).build()?;
     let bus = bus_speed(&pinned, bytes, bench.extent.repetitions())?;
     let (pool, block) = pool_of(bytes)?;

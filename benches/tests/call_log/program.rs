@@ -13,7 +13,7 @@ use rmm_resources::CudaMemoryResource;
 const SIZES: [usize; 10] = [0, 1, 255, 256, 257, 1000, 4096, 0, 1 << 20, (1 << 20) + 1];
 const POOL_BYTES: usize = 64 << 20;
 
-type Logged = LoggingResourceAdaptor<PoolMemoryResource<CudaMemoryResource>>;
+type Logged = LoggingResourceAdaptor<PoolMemoryResource>;
 type Outcome<T = ()> = Result<T, Box<dyn StdError + Send + Sync>>;
 
 /// Makes the calls on a device, and leaves the log in a file.

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
-    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
-    SyncResource,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
+    PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
 };
 
+use crate::with_properties::{WithProperties, provide_views};
 use crate::{PoolMemoryResource, PoolStatistics};
 pub use builder::ArenaMemoryResourceBuilder;
 pub use report::ArenaReport;
@@ -57,21 +57,37 @@ pub use report::ArenaReport;
 /// ```
 #[doc(alias = "rmm::mr::arena_memory_resource")]
 #[derive(Debug)]
-pub struct ArenaMemoryResource<U: SyncResource> {
-    pool: PoolMemoryResource<U>,
+#[repr(C)]
+pub struct ArenaMemoryResource<S: PropertySet = DeviceAccessible> {
+    pool: PoolMemoryResource<S>,
     /// Where reports of refused requests are appended.
     dump_log: Option<Arc<Path>>,
 }
 
-impl<U: SyncResource> ArenaMemoryResource<U> {
-    /// Options for an arena over `upstream`.
-    pub fn builder(upstream: U) -> ArenaMemoryResourceBuilder<U> {
-        ArenaMemoryResourceBuilder::new(upstream)
+impl ArenaMemoryResource {
+    /// Options for an arena over `upstream`, whose memory the device may use.
+    pub fn builder<U>(upstream: U) -> ArenaMemoryResourceBuilder
+    where
+        U: Resource + HasProperty<DeviceAccessible> + PartialEq + 'static,
+    {
+        Self::builder_with_properties(upstream)
+    }
+}
+
+impl<S: PropertySet> ArenaMemoryResource<S> {
+    /// Options for an arena over memory that has every property in `S`, as
+    /// [`PoolMemoryResource::builder_with_properties`].
+    pub fn builder_with_properties<U>(upstream: U) -> ArenaMemoryResourceBuilder<S>
+    where
+        U: Resource + PartialEq + 'static,
+        S: SatisfiedBy<U>,
+    {
+        ArenaMemoryResourceBuilder::new(AnyResource::new(upstream))
     }
 
     /// The resource that the memory is taken from.
     #[doc(alias = "get_upstream_resource")]
-    pub fn upstream(&self) -> &U {
+    pub fn upstream(&self) -> &AnyResource<S> {
         self.pool.upstream()
     }
 
@@ -176,23 +192,23 @@ impl<U: SyncResource> ArenaMemoryResource<U> {
     }
 }
 
-impl<U: SyncResource> Clone for ArenaMemoryResource<U> {
+impl<S: PropertySet> Clone for ArenaMemoryResource<S> {
     fn clone(&self) -> Self {
         Self { pool: self.pool.clone(), dump_log: self.dump_log.clone() }
     }
 }
 
-impl<U: SyncResource> PartialEq for ArenaMemoryResource<U> {
+impl<S: PropertySet> PartialEq for ArenaMemoryResource<S> {
     /// Whether both are handles to one state.
     fn eq(&self, other: &Self) -> bool {
         self.pool == other.pool
     }
 }
 
-impl<U: SyncResource> Eq for ArenaMemoryResource<U> {}
+impl<S: PropertySet> Eq for ArenaMemoryResource<S> {}
 
 // SAFETY: every call goes to the pool, which keeps the contract.
-unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
+unsafe impl<S: PropertySet> SyncResource for ArenaMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.dumped(self.pool.do_allocate_sync(layout))
     }
@@ -207,13 +223,13 @@ unsafe impl<U: SyncResource> SyncResource for ArenaMemoryResource<U> {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        self.pool.provide(request);
+        provide_views(self, request.handle(self));
+        self.pool.provide_state(request);
     }
 }
 
 // SAFETY: every call goes to the pool, which keeps the contract.
-unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
+unsafe impl<S: PropertySet> Resource for ArenaMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.dumped(self.pool.do_allocate(stream, layout))
     }
@@ -245,22 +261,11 @@ unsafe impl<U: SyncResource> Resource for ArenaMemoryResource<U> {
     }
 }
 
-// SAFETY: the memory is the upstream's.
-unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P>
-    for ArenaMemoryResource<U>
-{
-}
+// SAFETY: the memory is the pool's.
+unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for ArenaMemoryResource<S> {}
 
-impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
-    for ArenaMemoryResource<U>
-{
-    fn property_value(&self) -> P::Value {
-        self.pool.property_value()
-    }
-}
-
-// SAFETY: the memory is the upstream's.
-unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for ArenaMemoryResource<U> {
-    const KIND: MemoryKind = U::KIND;
-    const CAPS: MemoryCaps = U::CAPS;
+// SAFETY: the layout is that of C, and of the fields only the pool depends on the set; its layout
+// does not.
+unsafe impl<S: PropertySet> WithProperties for ArenaMemoryResource<S> {
+    type With<T: PropertySet> = ArenaMemoryResource<T>;
 }

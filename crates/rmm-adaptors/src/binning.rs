@@ -1,16 +1,19 @@
 //! Size bins: each request goes to the resource for its size.
 
 use std::alloc::Layout;
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, Introspect, MemoryCaps, MemoryKind,
-    Property, Request, Resource, StreamRef, SyncResource,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Property,
+    PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
 use crate::pool::padded_size;
+use crate::with_properties::{Exactly, WithProperties, provide_views};
 
 /// Sends each request to the smallest bin that fits it, or to the upstream if none does.
 ///
@@ -25,8 +28,8 @@ use crate::pool::padded_size;
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_adaptors::{BinningMemoryResource, PoolMemoryResource};
-/// use rmm_core::{CudaStream, Resource};
+/// use rmm_adaptors::{BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource};
+/// use rmm_core::{CudaStream, Introspect, Resource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,36 +44,36 @@ use crate::pool::padded_size;
 /// let pointer = binning.allocate(&stream, layout)?; // a block of 512 KiB
 /// # // SAFETY: allocated above with this layout on this stream.
 /// # unsafe { binning.deallocate(&stream, pointer, layout) };
-/// assert_eq!(binning.bin_for(layout).map(|bin| bin.statistics().frees), Some(1));
+/// let bin = binning.bin_for(layout).and_then(|bin| bin.find::<FixedSizeMemoryResource>());
+/// assert_eq!(bin.map(|bin| bin.statistics().frees), Some(1));
 /// # Ok(())
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::binning_memory_resource")]
-#[derive(Debug)]
-pub struct BinningMemoryResource<U, B = FixedSizeMemoryResource<U>>
-where
-    U: SyncResource,
-{
-    inner: Arc<Inner<U, B>>,
+#[repr(transparent)]
+pub struct BinningMemoryResource<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// The memory of the upstream and of all bins has every property in `S`.
+    inner: Arc<Inner>,
+    set: Exactly<S>,
 }
 
-#[derive(Debug)]
-struct Inner<U, B> {
+struct Inner {
     /// # Invariant
     /// Sorted by the largest request of each bin, strictly ascending; all multiples of 256.
-    bins: Box<[(u64, B)]>,
-    upstream: U,
+    bins: Box<[(u64, AnyResource<()>)]>,
+    upstream: AnyResource<()>,
 }
 
 /// Options for a [`BinningMemoryResource`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
-pub struct BinningMemoryResourceBuilder<U, B = FixedSizeMemoryResource<U>> {
-    upstream: U,
-    bins: Vec<(u64, B)>,
+pub struct BinningMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
+    upstream: AnyResource<S>,
+    bins: Vec<(u64, AnyResource<()>)>,
 }
 
-impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
+impl<S: PropertySet> BinningMemoryResourceBuilder<S> {
     /// Adds a bin for requests of up to `bytes` bytes, rounded up to a multiple of 256, that no
     /// smaller bin fits; `bin` serves them.
     ///
@@ -78,7 +81,16 @@ impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there already is a
     /// bin of that size, or the size is 0 or too large.
     #[doc(alias = "add_bin")]
-    pub fn bin_of(mut self, bytes: u64, bin: B) -> Result<Self, Error> {
+    pub fn bin_of<B>(self, bytes: u64, bin: B) -> Result<Self, Error>
+    where
+        B: Resource + PartialEq + 'static,
+        S: SatisfiedBy<B>,
+    {
+        self.insert(bytes, AnyResource::new(bin))
+    }
+
+    /// The bin's memory has every property in `S`.
+    fn insert(mut self, bytes: u64, bin: AnyResource<()>) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
         match self.bins.binary_search_by_key(&size, |&(size, _)| size) {
             Ok(_) => Err(invalid(format!("a bin of {size} bytes exists already"))),
@@ -90,22 +102,21 @@ impl<U: SyncResource, B> BinningMemoryResourceBuilder<U, B> {
     }
 
     /// Builds the resource.
-    pub fn build(self) -> BinningMemoryResource<U, B> {
+    pub fn build(self) -> BinningMemoryResource<S> {
         let Self { upstream, bins } = self;
-        BinningMemoryResource { inner: Arc::new(Inner { bins: bins.into(), upstream }) }
+        let inner = Arc::new(Inner { bins: bins.into(), upstream: upstream.narrow() });
+        BinningMemoryResource { inner, set: PhantomData }
     }
-}
 
-impl<U: SyncResource + Clone + 'static> BinningMemoryResourceBuilder<U> {
     /// Adds a bin of fixed-size blocks of `bytes` bytes, allocated from the upstream 128 at a time.
     ///
     /// # Errors
     /// As [`bin_of`](Self::bin_of), and the upstream's error if it cannot allocate the blocks.
     pub fn bin(self, bytes: u64) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
-        let blocks = FixedSizeMemoryResource::builder(self.upstream.clone());
+        let blocks = FixedSizeMemoryResource::builder_from(self.upstream.clone());
         let blocks = blocks.block_size(size).build()?;
-        self.bin_of(size, blocks)
+        self.insert(size, AnyResource::new(blocks))
     }
 
     /// Adds a [`bin`](Self::bin) of 2^n bytes for each n.
@@ -134,39 +145,47 @@ fn invalid(message: String) -> Error {
     Error::invalid_argument("binning", message)
 }
 
-impl<U: SyncResource> BinningMemoryResource<U> {
-    /// A builder without bins over `upstream`, for bins of blocks from the upstream.
-    pub fn builder(upstream: U) -> BinningMemoryResourceBuilder<U> {
-        Self::builder_of(upstream)
+impl BinningMemoryResource {
+    /// A builder without bins over `upstream`. The device may use the memory of the upstream and of
+    /// all bins.
+    pub fn builder<U>(upstream: U) -> BinningMemoryResourceBuilder
+    where
+        U: Resource + HasProperty<DeviceAccessible> + PartialEq + 'static,
+    {
+        Self::builder_with_properties(upstream)
     }
 }
 
-impl<U: SyncResource, B> BinningMemoryResource<U, B> {
-    /// A builder without bins over `upstream`, for bins of type `B`, which may be [`AnyResource`].
-    pub fn builder_of(upstream: U) -> BinningMemoryResourceBuilder<U, B> {
-        BinningMemoryResourceBuilder { upstream, bins: Vec::new() }
+impl<S: PropertySet> BinningMemoryResource<S> {
+    /// A builder without bins, for memory that has every property in `S`.
+    pub fn builder_with_properties<U>(upstream: U) -> BinningMemoryResourceBuilder<S>
+    where
+        U: Resource + PartialEq + 'static,
+        S: SatisfiedBy<U>,
+    {
+        BinningMemoryResourceBuilder { upstream: AnyResource::new(upstream), bins: Vec::new() }
     }
 
     /// The resource that serves requests that fit no bin.
     #[doc(alias = "get_upstream_resource")]
-    pub fn upstream(&self) -> &U {
-        &self.inner.upstream
+    pub fn upstream(&self) -> &AnyResource<S> {
+        // SAFETY: the invariant of `inner`.
+        unsafe { self.inner.upstream.assume() }
     }
 
     /// The bins with the largest size that each serves, in ascending order.
-    pub fn bins(&self) -> impl Iterator<Item = (u64, &B)> {
-        self.inner.bins.iter().map(|(size, bin)| (*size, bin))
+    pub fn bins(&self) -> impl Iterator<Item = (u64, &AnyResource<S>)> {
+        // SAFETY: the invariant of `inner`.
+        self.inner.bins.iter().map(|(size, bin)| (*size, unsafe { bin.assume() }))
     }
 
     /// The bin that serves a layout; `None` if the upstream does.
-    pub fn bin_for(&self, layout: Layout) -> Option<&B> {
-        let size = padded_size(layout)?;
-        let place = self.inner.bins.partition_point(|&(bytes, _)| bytes < size);
-        self.inner.bins.get(place).map(|(_, bin)| bin)
+    pub fn bin_for(&self, layout: Layout) -> Option<&AnyResource<S>> {
+        let bin = self.inner.bin_for(layout)?;
+        // SAFETY: the invariant of `inner`.
+        Some(unsafe { bin.assume() })
     }
-}
 
-impl<U: SyncResource + 'static, B: SyncResource + 'static> BinningMemoryResource<U, B> {
     /// Returns free memory of the bins and then of the upstream, if those are suballocators, until
     /// each has no more than `keep` bytes reserved or no more can be returned. Returns the bytes
     /// that left the stack, as [`Introspect::trim_stack`].
@@ -196,39 +215,52 @@ impl<U: SyncResource + 'static, B: SyncResource + 'static> BinningMemoryResource
     }
 }
 
-impl<U: SyncResource, B> Clone for BinningMemoryResource<U, B> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+impl Inner {
+    fn bin_for(&self, layout: Layout) -> Option<&AnyResource<()>> {
+        let size = padded_size(layout)?;
+        let place = self.bins.partition_point(|&(bytes, _)| bytes < size);
+        self.bins.get(place).map(|(_, bin)| bin)
+    }
+
+    /// The bin that serves a layout, or the upstream.
+    fn resource_for(&self, layout: Layout) -> &AnyResource<()> {
+        self.bin_for(layout).unwrap_or(&self.upstream)
     }
 }
 
-impl<U: SyncResource, B> PartialEq for BinningMemoryResource<U, B> {
+impl<S: PropertySet> fmt::Debug for BinningMemoryResource<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { bins, upstream } = &*self.inner;
+        let mut fields = f.debug_struct("BinningMemoryResource");
+        fields.field("bins", bins).field("upstream", upstream).finish_non_exhaustive()
+    }
+}
+
+impl<S: PropertySet> Clone for BinningMemoryResource<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), set: PhantomData }
+    }
+}
+
+impl<S: PropertySet> PartialEq for BinningMemoryResource<S> {
     /// Whether both are handles to the same bins.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
-impl<U: SyncResource, B> Eq for BinningMemoryResource<U, B> {}
+impl<S: PropertySet> Eq for BinningMemoryResource<S> {}
 
 // SAFETY: every call goes to the bin or the upstream that the layout alone selects, so a free
 // reaches the resource of its allocation; each of them keeps the contract.
-unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryResource<U, B> {
+unsafe impl<S: PropertySet> SyncResource for BinningMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        match self.bin_for(layout) {
-            Some(bin) => bin.do_allocate_sync(layout),
-            None => self.inner.upstream.do_allocate_sync(layout),
-        }
+        self.inner.resource_for(layout).do_allocate_sync(layout)
     }
 
     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        match self.bin_for(layout) {
-            // SAFETY: the caller's contract; the layout selects the bin of the allocation.
-            Some(bin) => unsafe { bin.do_deallocate_sync(pointer, layout) },
-            // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
-            // allocation.
-            None => unsafe { self.inner.upstream.do_deallocate_sync(pointer, layout) },
-        }
+        // SAFETY: the caller's contract; the layout selects the resource of the allocation.
+        unsafe { self.inner.resource_for(layout).do_deallocate_sync(pointer, layout) }
     }
 
     fn name(&self) -> &'static str {
@@ -236,44 +268,33 @@ unsafe impl<U: SyncResource, B: SyncResource> SyncResource for BinningMemoryReso
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).upstream(&self.inner.upstream).value(|| MayBeWaitedFor);
-        let upstream: &dyn SyncResource = &self.inner.upstream;
-        let bins = self.inner.bins.iter().map(|(_, bin)| bin as &dyn SyncResource);
-        request.common_properties(std::iter::once(upstream).chain(bins));
-        if let Some((_, bin)) = self.inner.bins.first() {
+        let Inner { bins, upstream } = &*self.inner;
+        provide_views(self, request.handle(self)).upstream(upstream).value(|| MayBeWaitedFor);
+        let all = std::iter::once(self.upstream()).chain(self.bins().map(|(_, bin)| bin));
+        request.common_properties(all.map(|resource| resource as &dyn SyncResource));
+        if let Some((_, bin)) = bins.first() {
             request.values_from(bin);
         }
-        for (bytes, bin) in self.bins() {
-            let bytes = rmm_core::format_bytes(bytes);
+        for (bytes, bin) in bins {
+            let bytes = rmm_core::format_bytes(*bytes);
             request.other_upstream(format_args!("up to {bytes}"), bin);
         }
     }
 }
 
 // SAFETY: the layout alone selects the bin or the upstream, as for `SyncResource`.
-unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
+unsafe impl<S: PropertySet> Resource for BinningMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        match self.bin_for(layout) {
-            Some(bin) => bin.do_allocate(stream, layout),
-            None => self.inner.upstream.do_allocate(stream, layout),
-        }
+        self.inner.resource_for(layout).do_allocate(stream, layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        match self.bin_for(layout) {
-            // SAFETY: the caller's contract; the layout selects the bin of the allocation.
-            Some(bin) => unsafe { bin.do_deallocate(stream, pointer, layout) },
-            // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
-            // allocation.
-            None => unsafe { self.inner.upstream.do_deallocate(stream, pointer, layout) },
-        }
+        // SAFETY: the caller's contract; the layout selects the resource of the allocation.
+        unsafe { self.inner.resource_for(layout).do_deallocate(stream, pointer, layout) }
     }
 
     fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        match self.bin_for(layout) {
-            Some(bin) => bin.do_try_allocate_now(stream, layout),
-            None => self.inner.upstream.do_try_allocate_now(stream, layout),
-        }
+        self.inner.resource_for(layout).do_try_allocate_now(stream, layout)
     }
 
     unsafe fn do_try_deallocate_now(
@@ -282,34 +303,20 @@ unsafe impl<U: Resource, B: Resource> Resource for BinningMemoryResource<U, B> {
         pointer: DevicePtr,
         layout: Layout,
     ) -> bool {
-        match self.bin_for(layout) {
-            // SAFETY: the caller's contract; the layout selects the bin of the allocation.
-            Some(bin) => unsafe { bin.do_try_deallocate_now(stream, pointer, layout) },
-            // SAFETY: the caller's contract; the layout selects the upstream, as it did for the
-            // allocation.
-            None => unsafe { self.inner.upstream.do_try_deallocate_now(stream, pointer, layout) },
-        }
+        let resource = self.inner.resource_for(layout);
+        // SAFETY: the caller's contract; the layout selects the resource of the allocation.
+        unsafe { resource.do_try_deallocate_now(stream, pointer, layout) }
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
+    fn to_any(&self) -> Option<AnyResource<()>> {
         Some(AnyResource::of(self))
     }
 }
 
-// SAFETY: the memory is the upstream's or a bin's, and both have the property.
-unsafe impl<P, U, B> HasProperty<P> for BinningMemoryResource<U, B>
-where
-    P: Property,
-    U: SyncResource + HasProperty<P>,
-    B: SyncResource + HasProperty<P>,
-{
-}
+// SAFETY: the invariant of `inner`.
+unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for BinningMemoryResource<S> {}
 
-// SAFETY: the blocks of all bins are the upstream's memory.
-unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for BinningMemoryResource<U> {
-    const KIND: MemoryKind = U::KIND;
-    const CAPS: MemoryCaps = U::CAPS;
+// SAFETY: the type is transparent, and its one field does not depend on the set.
+unsafe impl<S: PropertySet> WithProperties for BinningMemoryResource<S> {
+    type With<T: PropertySet> = BinningMemoryResource<T>;
 }

@@ -3,21 +3,20 @@
 #![forbid(unsafe_code)]
 
 use rmm_core::Error;
-use rmm_resources::BackingMemoryResource;
+use rmm_resources::Backing;
 
 use crate::{PoolMemoryResource, PoolMemoryResourceBuilder};
-
-/// A pool over [`BackingMemoryResource`], which is virtual memory or `cudaMalloc`: what
-/// [`default_pool`] makes.
-pub type DefaultPool = PoolMemoryResource<BackingMemoryResource>;
 
 /// Makes a pool of the current device, over virtual memory where the device has it, and over
 /// `cudaMalloc` elsewhere. It has no limit, and holds no memory yet.
 ///
 /// Over virtual memory a pool holds less: 1.03 to 1.05 bytes per byte in use at the peak of three
 /// recorded trainings, instead of 1.11 to 1.37. Other libraries may need memory of
-/// `cudaMalloc`, for legacy IPC handles above all: `docs/default-pool.md` says which, and
-/// [`on_device`](PoolMemoryResource::on_device) how to make such a pool.
+/// `cudaMalloc`, for legacy IPC handles above all: `docs/default-pool.md` says which. A pool over
+/// either in any case, or over memory that other devices may use, is made by
+/// [`builder`](PoolMemoryResource::builder) with a
+/// [`CudaMemoryResource`](rmm_resources::CudaMemoryResource) or a
+/// [`VirtualMemoryResource`](rmm_resources::VirtualMemoryResource), and is of the same type.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -32,26 +31,23 @@ pub type DefaultPool = PoolMemoryResource<BackingMemoryResource>;
 /// let block = pool.allocate(&stream, layout)?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
 /// unsafe { pool.deallocate(&stream, block, layout) };
-/// assert_eq!(pool.upstream().backing(), rmm_resources::Backing::VirtualMemory);
+/// assert_eq!(pool.backing(), Some(rmm_resources::Backing::VirtualMemory));
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
 /// If there is no driver or no device.
-pub fn default_pool() -> Result<DefaultPool, Error> {
+pub fn default_pool() -> Result<PoolMemoryResource, Error> {
     PoolMemoryResource::on_device()?.build()
 }
 
-impl DefaultPool {
-    /// Options for a pool of the current device, over virtual memory where the device has it, and
-    /// over `cudaMalloc` elsewhere. For a pool over one of the two in any case, or over memory that
-    /// other devices may use, begin with [`builder`](Self::builder) and a
-    /// [`BackingMemoryResource`].
+impl PoolMemoryResource {
+    /// Options for a [`default_pool`].
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
-    /// use rmm_resources::{Backing, BackingMemoryResource};
+    /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # let machine = rmm_sim::Machine::new();
@@ -59,9 +55,8 @@ impl DefaultPool {
     /// let mut pool = PoolMemoryResource::on_device()?.maximum_size(8 << 30).build()?;
     /// assert_eq!(pool.maximum_size(), Some(8 << 30));
     ///
-    /// // Of the same type:
-    /// let upstream = BackingMemoryResource::builder().backing(Backing::CudaMalloc).build()?;
-    /// pool = PoolMemoryResource::builder(upstream).build()?;
+    /// // Memory of `cudaMalloc`, in a pool of the same type:
+    /// pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// # drop(pool);
     /// # Ok(())
     /// # }
@@ -69,7 +64,7 @@ impl DefaultPool {
     ///
     /// # Errors
     /// If there is no driver or no device.
-    pub fn on_device() -> Result<PoolMemoryResourceBuilder<BackingMemoryResource>, Error> {
-        Ok(Self::builder(BackingMemoryResource::new()?))
+    pub fn on_device() -> Result<PoolMemoryResourceBuilder, Error> {
+        Ok(Self::builder(Backing::of_device()?))
     }
 }

@@ -3,17 +3,19 @@
 use std::alloc::Layout;
 use std::collections::HashSet;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryKind,
-    Property, Request, Resource, StreamRef, SyncResource, fork,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, Property, PropertySet,
+    Request, Resource, SatisfiedBy, StreamRef, SyncResource, fork,
 };
 
 use crate::hash::BuildIdHasher;
 use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
+use crate::with_properties::{Exactly, WithProperties, provide_views};
 
 /// Allocates from a second resource when the first is out of memory: from managed memory behind a
 /// pool of device memory, for example.
@@ -24,17 +26,8 @@ use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
 /// holds the addresses of the second's blocks, and while it is empty a free costs one load. An
 /// address must not be live in both at the same time; two adaptors over one pool meet this.
 ///
-/// Its memory has a property if the memory of both has it. If both have memory of one kind, it is
-/// [of that kind](HasMemoryKind); if they differ, asking the type for its kind does not compile,
-/// and asking at run time returns `None`. It is a handle: clones share the table.
-///
-/// ```compile_fail,E0080
-/// use rmm_adaptors::FallbackMemoryResource;
-/// use rmm_core::{HasMemoryKind, MemoryKind};
-/// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
-///
-/// const KIND: MemoryKind = FallbackMemoryResource::<CudaMemoryResource, ManagedMemoryResource>::KIND;
-/// ```
+/// Its memory has a property if the memory of both has it, and a
+/// [kind](rmm_core::MemoryKind) if theirs are equal. It is a handle: clones share the table.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -58,15 +51,17 @@ use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct FallbackMemoryResource<P, S> {
-    inner: Arc<Inner<P, S>>,
+#[repr(transparent)]
+pub struct FallbackMemoryResource<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// The memory of both resources has every property in `S`.
+    inner: Arc<Inner>,
+    set: Exactly<S>,
 }
 
-#[derive(Debug)]
-struct Inner<P, S> {
-    first: P,
-    second: S,
+struct Inner {
+    first: AnyResource<()>,
+    second: AnyResource<()>,
     owned: Owned,
 }
 
@@ -89,20 +84,42 @@ impl fmt::Debug for Owned {
     }
 }
 
-impl<P, S> FallbackMemoryResource<P, S> {
-    /// Allocates from `first`, and from `second` when `first` is out of memory.
-    pub fn new(first: P, second: S) -> Self {
-        Self { inner: Arc::new(Inner { first, second, owned: Owned::default() }) }
+impl FallbackMemoryResource {
+    /// Allocates from `first`, and from `second` when `first` is out of memory. The device may use
+    /// the memory of both.
+    pub fn new<P, Q>(first: P, second: Q) -> Self
+    where
+        P: Resource + HasProperty<DeviceAccessible> + PartialEq + 'static,
+        Q: Resource + HasProperty<DeviceAccessible> + PartialEq + 'static,
+    {
+        Self::with_properties(first, second)
+    }
+}
+
+impl<S: PropertySet> FallbackMemoryResource<S> {
+    /// As [`new`](FallbackMemoryResource::new), for two resources whose memory has every property
+    /// in `S`.
+    pub fn with_properties<P, Q>(first: P, second: Q) -> Self
+    where
+        P: Resource + PartialEq + 'static,
+        Q: Resource + PartialEq + 'static,
+        S: SatisfiedBy<P> + SatisfiedBy<Q>,
+    {
+        let (first, second) = (AnyResource::<()>::new(first), AnyResource::<()>::new(second));
+        let inner = Arc::new(Inner { first, second, owned: Owned::default() });
+        Self { inner, set: PhantomData }
     }
 
     /// The resource that is tried first.
-    pub fn upstream(&self) -> &P {
-        &self.inner.first
+    pub fn upstream(&self) -> &AnyResource<S> {
+        // SAFETY: the invariant of `inner`.
+        unsafe { self.inner.first.assume() }
     }
 
     /// The resource that is used when the first is out of memory.
-    pub fn fallback(&self) -> &S {
-        &self.inner.second
+    pub fn fallback(&self) -> &AnyResource<S> {
+        // SAFETY: the invariant of `inner`.
+        unsafe { self.inner.second.assume() }
     }
 
     /// Bytes of live blocks of the second resource.
@@ -197,7 +214,7 @@ enum Removal {
     Refused,
 }
 
-impl<P, S> Inner<P, S> {
+impl Inner {
     #[inline]
     fn allocate(
         &self,
@@ -236,24 +253,36 @@ impl<P, S> Inner<P, S> {
     }
 }
 
-impl<P, S> Clone for FallbackMemoryResource<P, S> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+impl<S: PropertySet> fmt::Debug for FallbackMemoryResource<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { first, second, owned } = &*self.inner;
+        let mut fields = f.debug_struct("FallbackMemoryResource");
+        fields
+            .field("first", first)
+            .field("second", second)
+            .field("owned", owned)
+            .finish_non_exhaustive()
     }
 }
 
-impl<P, S> PartialEq for FallbackMemoryResource<P, S> {
+impl<S: PropertySet> Clone for FallbackMemoryResource<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), set: PhantomData }
+    }
+}
+
+impl<S: PropertySet> PartialEq for FallbackMemoryResource<S> {
     /// Whether both are handles to one resource.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
-impl<P, S> Eq for FallbackMemoryResource<P, S> {}
+impl<S: PropertySet> Eq for FallbackMemoryResource<S> {}
 
 // SAFETY: each block is allocated by one of the two, which keep the contract, and is freed to the
 // same one.
-unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryResource<P, S> {
+unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
         self.inner.allocate(SyncUpstream(first), SyncUpstream(second), layout)
@@ -272,9 +301,12 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         let Inner { first, second, .. } = &*self.inner;
-        request.handle(self).upstream(first).other_upstream("fallback", second);
+        provide_views(self, request.handle(self))
+            .upstream(first)
+            .other_upstream("fallback", second);
         request.value(|| MayBeWaitedFor);
-        request.common_properties([first as &dyn SyncResource, second as &dyn SyncResource]);
+        let both = [self.upstream() as &dyn SyncResource, self.fallback()];
+        request.common_properties(both);
         request.describe(|description| {
             description
                 .bytes("from the fallback", self.fallback_bytes())
@@ -284,7 +316,7 @@ unsafe impl<P: SyncResource, S: SyncResource> SyncResource for FallbackMemoryRes
 }
 
 // SAFETY: each block is freed to the resource that allocated it, as for `SyncResource`.
-unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> {
+unsafe impl<S: PropertySet> Resource for FallbackMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
         self.inner.allocate(StreamUpstream(first, stream), StreamUpstream(second, stream), layout)
@@ -329,32 +361,10 @@ unsafe impl<P: Resource, S: Resource> Resource for FallbackMemoryResource<P, S> 
     }
 }
 
-// SAFETY: the memory is that of either resource, and both have the property.
-unsafe impl<Q, P, S> HasProperty<Q> for FallbackMemoryResource<P, S>
-where
-    Q: Property,
-    P: HasProperty<Q>,
-    S: HasProperty<Q>,
-{
-}
+// SAFETY: the invariant of `inner`.
+unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for FallbackMemoryResource<S> {}
 
-// SAFETY: the memory is that of either resource; their kinds are equal, or `KIND` does not compile.
-unsafe impl<P: HasMemoryKind, S: HasMemoryKind> HasMemoryKind for FallbackMemoryResource<P, S> {
-    const KIND: MemoryKind = {
-        // The capabilities determine the kind, and can be compared in a constant, which the kind
-        // cannot.
-        let is_one_kind = P::KIND.caps().bits() == S::KIND.caps().bits();
-        assert!(is_one_kind, "the two resources have memory of different kinds");
-        P::KIND
-    };
-}
-
-impl<P, S> HasPropertyValue<MemoryKind> for FallbackMemoryResource<P, S>
-where
-    P: HasMemoryKind + HasProperty<MemoryKind>,
-    S: HasMemoryKind + HasProperty<MemoryKind>,
-{
-    fn property_value(&self) -> MemoryKind {
-        Self::KIND
-    }
+// SAFETY: the type is transparent, and its one field does not depend on the set.
+unsafe impl<S: PropertySet> WithProperties for FallbackMemoryResource<S> {
+    type With<T: PropertySet> = FallbackMemoryResource<T>;
 }

@@ -3,13 +3,13 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
-    MemoryCaps, MemoryKind, Property, PropertyWithValue, Request, Resource, StreamRef,
-    SyncResource,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
+    PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
 };
 
 use crate::pool::{CachePolicy, padded_size};
-use crate::{GrowthPolicy, PoolMemoryResource, PoolStatistics};
+use crate::with_properties::{WithProperties, provide_views};
+use crate::{GrowthPolicy, PoolMemoryResource, PoolMemoryResourceBuilder, PoolStatistics};
 
 /// Sizes and addresses are multiples of this.
 const GRANULE: u64 = rmm_core::CUDA_ALLOCATION_ALIGNMENT as u64;
@@ -52,22 +52,23 @@ const GRANULE: u64 = rmm_core::CUDA_ALLOCATION_ALIGNMENT as u64;
 /// ```
 #[doc(alias = "rmm::mr::fixed_size_memory_resource")]
 #[derive(Debug)]
-pub struct FixedSizeMemoryResource<U: SyncResource> {
-    pool: PoolMemoryResource<U>,
+#[repr(C)]
+pub struct FixedSizeMemoryResource<S: PropertySet = DeviceAccessible> {
+    pool: PoolMemoryResource<S>,
     block_size: u64,
 }
 
 /// Options for a [`FixedSizeMemoryResource`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
-pub struct FixedSizeMemoryResourceBuilder<U: SyncResource> {
-    upstream: U,
+pub struct FixedSizeMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
+    pool: PoolMemoryResourceBuilder<S>,
     block_size: u64,
     blocks: usize,
     maximum_size: Option<u64>,
 }
 
-impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
+impl<S: PropertySet> FixedSizeMemoryResourceBuilder<S> {
     /// Bytes of a block; 1 MiB by default. Rounded up to a multiple of 256.
     #[doc(alias = "default_block_size")]
     pub fn block_size(mut self, bytes: u64) -> Self {
@@ -99,11 +100,8 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
     /// the number of blocks is zero, or their product exceeds the address space or the maximum
     /// size, or that has no room for the pages of a block; the upstream's error if it cannot
     /// allocate the blocks.
-    pub fn build(self) -> Result<FixedSizeMemoryResource<U>, Error>
-    where
-        U: 'static,
-    {
-        let Self { upstream, block_size, blocks, maximum_size } = self;
+    pub fn build(self) -> Result<FixedSizeMemoryResource<S>, Error> {
+        let Self { pool, block_size, blocks, maximum_size } = self;
         let invalid = |message: &str| Error::invalid_argument("fixed-size", message);
         if block_size == 0 || blocks == 0 {
             return Err(invalid("the block size and the number of blocks must not be zero"));
@@ -114,9 +112,7 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
         else {
             return Err(invalid("the blocks exceed the address space"));
         };
-        let pool = PoolMemoryResource::builder(upstream)
-            .initial_size(step)
-            .growth(GrowthPolicy::FixedStep(step));
+        let pool = pool.initial_size(step).growth(GrowthPolicy::FixedStep(step));
         let pool = match maximum_size {
             Some(bytes) => pool.maximum_size(bytes),
             None => pool,
@@ -127,11 +123,30 @@ impl<U: SyncResource> FixedSizeMemoryResourceBuilder<U> {
     }
 }
 
-impl<U: SyncResource> FixedSizeMemoryResource<U> {
-    /// Options for a resource over `upstream`.
-    pub fn builder(upstream: U) -> FixedSizeMemoryResourceBuilder<U> {
+impl FixedSizeMemoryResource {
+    /// Options for a resource over `upstream`, whose memory the device may use.
+    pub fn builder<U>(upstream: U) -> FixedSizeMemoryResourceBuilder
+    where
+        U: Resource + HasProperty<DeviceAccessible> + PartialEq + 'static,
+    {
+        Self::builder_with_properties(upstream)
+    }
+}
+
+impl<S: PropertySet> FixedSizeMemoryResource<S> {
+    /// Options for a resource over memory that has every property in `S`, as
+    /// [`PoolMemoryResource::builder_with_properties`].
+    pub fn builder_with_properties<U>(upstream: U) -> FixedSizeMemoryResourceBuilder<S>
+    where
+        U: Resource + PartialEq + 'static,
+        S: SatisfiedBy<U>,
+    {
+        Self::builder_from(AnyResource::new(upstream))
+    }
+
+    pub(crate) fn builder_from(upstream: AnyResource<S>) -> FixedSizeMemoryResourceBuilder<S> {
         FixedSizeMemoryResourceBuilder {
-            upstream,
+            pool: PoolMemoryResourceBuilder::new(upstream),
             block_size: 1 << 20,
             blocks: 128,
             maximum_size: None,
@@ -151,7 +166,7 @@ impl<U: SyncResource> FixedSizeMemoryResource<U> {
 
     /// The upstream resource.
     #[doc(alias = "get_upstream_resource")]
-    pub fn upstream(&self) -> &U {
+    pub fn upstream(&self) -> &AnyResource<S> {
         self.pool.upstream()
     }
 
@@ -185,23 +200,23 @@ impl<U: SyncResource> FixedSizeMemoryResource<U> {
     }
 }
 
-impl<U: SyncResource> Clone for FixedSizeMemoryResource<U> {
+impl<S: PropertySet> Clone for FixedSizeMemoryResource<S> {
     fn clone(&self) -> Self {
         Self { pool: self.pool.clone(), block_size: self.block_size }
     }
 }
 
-impl<U: SyncResource> PartialEq for FixedSizeMemoryResource<U> {
+impl<S: PropertySet> PartialEq for FixedSizeMemoryResource<S> {
     /// Whether both are handles to one state.
     fn eq(&self, other: &Self) -> bool {
         self.pool == other.pool
     }
 }
 
-impl<U: SyncResource> Eq for FixedSizeMemoryResource<U> {}
+impl<S: PropertySet> Eq for FixedSizeMemoryResource<S> {}
 
 // SAFETY: every call goes to the pool, which keeps the contract.
-unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
+unsafe impl<S: PropertySet> SyncResource for FixedSizeMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.pool.do_allocate_sync(layout)
     }
@@ -216,15 +231,15 @@ unsafe impl<U: SyncResource> SyncResource for FixedSizeMemoryResource<U> {
     }
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).describe(|description| {
+        provide_views(self, request.handle(self)).describe(|description| {
             description.bytes("block size", self.block_size);
         });
-        self.pool.provide(request);
+        self.pool.provide_state(request);
     }
 }
 
 // SAFETY: every call goes to the pool, which keeps the contract.
-unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
+unsafe impl<S: PropertySet> Resource for FixedSizeMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.pool.do_allocate(stream, layout)
     }
@@ -256,22 +271,11 @@ unsafe impl<U: SyncResource> Resource for FixedSizeMemoryResource<U> {
     }
 }
 
-// SAFETY: the memory is the upstream's.
-unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P>
-    for FixedSizeMemoryResource<U>
-{
-}
+// SAFETY: the memory is the pool's.
+unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for FixedSizeMemoryResource<S> {}
 
-impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
-    for FixedSizeMemoryResource<U>
-{
-    fn property_value(&self) -> P::Value {
-        self.pool.property_value()
-    }
-}
-
-// SAFETY: the memory is the upstream's.
-unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for FixedSizeMemoryResource<U> {
-    const KIND: MemoryKind = U::KIND;
-    const CAPS: MemoryCaps = U::CAPS;
+// SAFETY: the layout is that of C, and of the fields only the pool depends on the set; its layout
+// does not.
+unsafe impl<S: PropertySet> WithProperties for FixedSizeMemoryResource<S> {
+    type With<T: PropertySet> = FixedSizeMemoryResource<T>;
 }

@@ -51,12 +51,13 @@ mod trace;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod tracking;
+mod with_properties;
 
 pub use aligned::AlignedResourceAdaptor;
 pub use arena::{ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport};
 pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
 pub use callback::CallbackMemoryResource;
-pub use default_pool::{DefaultPool, default_pool};
+pub use default_pool::default_pool;
 pub use failure_callback::{
     FailedAllocation, FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder,
 };

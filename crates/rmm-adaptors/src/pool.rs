@@ -18,6 +18,7 @@ mod heap;
 mod host_copy;
 mod idle_time;
 mod ladder;
+mod limits;
 mod live;
 mod map;
 mod now;
@@ -32,6 +33,7 @@ mod refusal;
 mod relief;
 mod remedies;
 mod reservation;
+mod resource;
 mod session;
 mod shrink;
 mod sleep;
@@ -45,20 +47,21 @@ mod trim;
 
 use std::alloc::Layout;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, Context, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, LimitId,
-    MemoryCaps, MemoryKind, PendingBytes, Property, PropertyWithValue, Request, Resource,
-    StreamRef, SyncResource, TrimmableResource,
+    AnyResource, Context, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, PendingBytes,
+    PropertySet, Resource, SatisfiedBy, StreamRef, SyncResource, TrimmableResource,
 };
+use rmm_resources::Backing;
 
 use self::core::PoolCore;
 pub(crate) use self::core::padded_size;
+use crate::with_properties::Exactly;
 pub use builder::PoolMemoryResourceBuilder;
-use builder::usable_maximum;
 pub(crate) use caches::CachePolicy;
+use limits::usable_maximum;
 
 pub use idle_time::ManualClock;
 pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
@@ -139,8 +142,10 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// After warm-up no host memory is allocated. Free memory is kept until [`trim`](Self::trim), until
 /// growth needs the room, or as [`ReleasePolicy`] says.
 ///
-/// Its memory has every property that the upstream's has: a pool over host-accessible memory is
-/// host-accessible.
+/// `S` says what the memory can do, and is that of a device unless it is named: a pool over pinned
+/// memory is a `PoolMemoryResource<HostDeviceAccessible>`, made by
+/// [`builder_with_properties`](Self::builder_with_properties).
+/// [`find`](rmm_core::Introspect::find) finds a pool by each set whose properties its memory has.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -166,16 +171,20 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::pool_memory_resource")]
-pub struct PoolMemoryResource<U: SyncResource> {
-    inner: Arc<Inner<U>>,
+#[repr(transparent)]
+pub struct PoolMemoryResource<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// The upstream's memory has every property in `S`.
+    inner: Arc<Inner>,
+    set: Exactly<S>,
 }
 
-struct Inner<U: SyncResource> {
+struct Inner {
     core: Arc<PoolCore>,
-    upstream: U,
+    upstream: AnyResource<()>,
 }
 
-impl<U: SyncResource> Inner<U> {
+impl Inner {
     /// Allocates a block that is not empty.
     #[inline]
     fn allocate(&self, stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
@@ -184,21 +193,62 @@ impl<U: SyncResource> Inner<U> {
     }
 }
 
-impl<U: SyncResource> PoolMemoryResource<U> {
-    /// Options for a pool over `upstream`.
-    pub fn builder(upstream: U) -> PoolMemoryResourceBuilder<U> {
-        PoolMemoryResourceBuilder::new(upstream)
+impl PoolMemoryResource {
+    /// Options for a pool over `upstream`, whose memory the device may use. The pool keeps it: an
+    /// upstream is an owned resource, such as an [`AnyResource`] or another handle.
+    /// [`Synchronized`](rmm_core::Synchronized) makes one of a resource without stream order.
+    pub fn builder<U>(upstream: U) -> PoolMemoryResourceBuilder
+    where
+        U: Resource + HasProperty<DeviceAccessible> + PartialEq + 'static,
+    {
+        Self::builder_with_properties(upstream)
+    }
+}
+
+impl<S: PropertySet> PoolMemoryResource<S> {
+    /// Options for a pool over memory that has every property in `S`.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{HostDeviceAccessible, HostResourceRef, Introspect};
+    /// use rmm_resources::PinnedHostMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// let upstream = PinnedHostMemoryResource::new();
+    /// let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(upstream).build()?;
+    /// let for_the_host = HostResourceRef::new(&pool);
+    /// assert!(for_the_host.find::<PoolMemoryResource>().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The host cannot use a pool of device memory:
+    ///
+    /// ```compile_fail,E0277
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::HostResourceRef;
+    ///
+    /// fn lend(pool: &PoolMemoryResource) -> HostResourceRef<'_> {
+    ///     HostResourceRef::new(pool)
+    /// }
+    /// ```
+    pub fn builder_with_properties<U>(upstream: U) -> PoolMemoryResourceBuilder<S>
+    where
+        U: Resource + PartialEq + 'static,
+        S: SatisfiedBy<U>,
+    {
+        PoolMemoryResourceBuilder::new(AnyResource::new(upstream))
     }
 
-    fn open(core: Arc<PoolCore>, upstream: U) -> Self {
-        Self { inner: Arc::new(Inner { core, upstream }) }
+    /// The upstream's memory has every property in `S`.
+    fn open(core: Arc<PoolCore>, upstream: AnyResource<()>) -> Self {
+        Self { inner: Arc::new(Inner { core, upstream }), set: PhantomData }
     }
 
     /// From now on other suballocators of the device may ask the pool for idle memory.
-    pub(crate) fn announce(&self)
-    where
-        U: 'static,
-    {
+    pub(crate) fn announce(&self) {
         let pool: Arc<dyn TrimmableResource> = Arc::clone(&self.inner) as _;
         let upstream: &dyn SyncResource = &self.inner.upstream;
         self.inner.core.siblings.announce(Arc::downgrade(&pool), Some(upstream));
@@ -212,8 +262,29 @@ impl<U: SyncResource> PoolMemoryResource<U> {
 
     /// The resource that the pool takes its memory from.
     #[doc(alias = "get_upstream_resource")]
-    pub fn upstream(&self) -> &U {
-        &self.inner.upstream
+    pub fn upstream(&self) -> &AnyResource<S> {
+        // SAFETY: the invariant of `inner`.
+        unsafe { self.inner.upstream.assume() }
+    }
+
+    /// Which of the driver's two kinds of device memory the pool divides; `None` if it is over
+    /// another resource.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_resources::{Backing, CudaMemoryResource};
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let machine = rmm_sim::Machine::new();
+    /// # let _entered = machine.enter();
+    /// assert_eq!(rmm_adaptors::default_pool()?.backing(), Some(Backing::VirtualMemory));
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// assert_eq!(pool.backing(), Some(Backing::CudaMalloc));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn backing(&self) -> Option<Backing> {
+        Backing::of(&self.inner.upstream)
     }
 
     /// The context of the memory, and of the default streams that the pool serves.
@@ -425,22 +496,22 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     }
 }
 
-impl<U: SyncResource> Clone for PoolMemoryResource<U> {
+impl<S: PropertySet> Clone for PoolMemoryResource<S> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self { inner: Arc::clone(&self.inner), set: PhantomData }
     }
 }
 
-impl<U: SyncResource> PartialEq for PoolMemoryResource<U> {
+impl<S: PropertySet> PartialEq for PoolMemoryResource<S> {
     /// Whether both are handles to one pool.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
-impl<U: SyncResource> Eq for PoolMemoryResource<U> {}
+impl<S: PropertySet> Eq for PoolMemoryResource<S> {}
 
-impl<U: SyncResource + fmt::Debug> fmt::Debug for PoolMemoryResource<U> {
+impl<S: PropertySet> fmt::Debug for PoolMemoryResource<S> {
     /// One line: containers show the pool that they are in.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PoolStatistics { live_bytes, reserved_bytes, .. } = self.statistics();
@@ -448,111 +519,18 @@ impl<U: SyncResource + fmt::Debug> fmt::Debug for PoolMemoryResource<U> {
             .field("live_bytes", &live_bytes)
             .field("reserved_bytes", &reserved_bytes)
             .field("upstream", &self.inner.upstream)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
-impl<U: SyncResource> fmt::Debug for Inner<U> {
+impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").field("upstream", &self.upstream).finish_non_exhaustive()
     }
 }
 
-impl<U: SyncResource> Drop for Inner<U> {
+impl Drop for Inner {
     fn drop(&mut self) {
         self.core.close(&self.upstream);
     }
-}
-
-// SAFETY: the heap's blocks tile the memory from upstream, each is allocated to one owner until it
-// is freed, and only idle blocks, which no work uses, are allocated here. The address is rounded up
-// to the alignment inside a block with room for it.
-unsafe impl<U: SyncResource> SyncResource for PoolMemoryResource<U> {
-    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        self.inner.allocate(None, layout)
-    }
-
-    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-        self.inner.core.deallocate(None, pointer, layout);
-        self.inner.core.release_if_due(&self.inner.upstream);
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.core.name
-    }
-
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        let upstream = &self.inner.upstream;
-        request.handle(self).upstream(upstream).properties_from(upstream).describe(|description| {
-            self.statistics().describe(self.maximum_size(), description);
-        });
-        // Whose default streams it serves, and what has refused if the pool is full.
-        request
-            .value(|| self.context())
-            .value(|| self.limit_id())
-            .value(|| MayBeWaitedFor)
-            .value(|| self.statistics())
-            .value(|| self.blocks())
-            .trimmable(&*self.inner);
-    }
-}
-
-// SAFETY: the heap's blocks tile the memory from upstream, and each is allocated to one owner until
-// it is freed. A block that was freed on one stream goes to another only as `Timeline::visible_to`
-// allows: when the work before the free is known to be complete, or the other stream is ordered
-// after it.
-unsafe impl<U: SyncResource> Resource for PoolMemoryResource<U> {
-    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
-        self.inner.allocate(Some(stream), layout)
-    }
-
-    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        self.inner.core.deallocate(Some(stream), pointer, layout);
-        self.inner.core.release_if_due(&self.inner.upstream);
-    }
-
-    #[inline]
-    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        if self.inner.core.finishes {
-            return self.inner.core.finish_now(stream, layout);
-        }
-        self.inner.core.try_allocate_now(stream, layout)
-    }
-
-    #[inline]
-    unsafe fn do_try_deallocate_now(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        self.inner.core.try_deallocate_now(stream, pointer, layout)
-    }
-
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
-}
-
-// SAFETY: the memory is the upstream's.
-unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P>
-    for PoolMemoryResource<U>
-{
-}
-
-impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
-    for PoolMemoryResource<U>
-{
-    fn property_value(&self) -> P::Value {
-        self.inner.upstream.property_value()
-    }
-}
-
-// SAFETY: the memory is the upstream's.
-unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for PoolMemoryResource<U> {
-    const KIND: MemoryKind = U::KIND;
-    const CAPS: MemoryCaps = U::CAPS;
 }

@@ -64,7 +64,7 @@ fn requests() -> u64 {
     REQUESTS.with(Cell::get)
 }
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+type Pool = PoolMemoryResource;
 
 /// Blocks of a mix that are live at the same time.
 const LIVE: usize = 64;

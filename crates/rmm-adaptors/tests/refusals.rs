@@ -16,8 +16,8 @@ use rmm_adaptors::{
     ThreadSafeResourceAdaptor,
 };
 use rmm_core::{
-    AnyResource, Context, CudaStream, Device, DevicePtr, Error, Introspect as _, Resource,
-    StreamRef, SyncResource,
+    AnyResource, Context, CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
+    Introspect as _, Resource, StreamRef, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
@@ -25,23 +25,32 @@ use rmm_sys::CuResult;
 
 use crate::support::{MIB, free, layout, mib, stream, write};
 
-type Any = AnyResource<()>;
+type Any = AnyResource;
 /// The pool at the bottom.
-type Base = PoolMemoryResource<AnyResource>;
+type Base = PoolMemoryResource;
 
 /// Of a thread's cache, of a larger class, above all size classes, and larger.
 const SIZES: [usize; 4] = [1000, 64 << 10, 3 * MIB / 2, 2 * MIB];
 
-fn over<U: Resource + 'static>(upstream: U) -> Any {
+fn over<U>(upstream: U) -> Any
+where
+    U: Resource + PartialEq + HasProperty<DeviceAccessible> + 'static,
+{
     Any::new(PoolMemoryResource::builder(upstream).build().expect("a pool"))
 }
 
-fn arena_over<U: Resource + 'static>(upstream: U) -> Any {
+fn arena_over<U>(upstream: U) -> Any
+where
+    U: Resource + PartialEq + HasProperty<DeviceAccessible> + 'static,
+{
     let builder = ArenaMemoryResource::builder(upstream).arena_size(mib(16));
     Any::new(builder.build().expect("an arena"))
 }
 
-fn blocks_over<U: Resource + 'static>(upstream: U) -> FixedSizeMemoryResource<U> {
+fn blocks_over<U>(upstream: U) -> FixedSizeMemoryResource
+where
+    U: Resource + PartialEq + HasProperty<DeviceAccessible> + 'static,
+{
     let builder = FixedSizeMemoryResource::builder(upstream).block_size(mib(2)).blocks(8);
     builder.build().expect("blocks")
 }
@@ -323,7 +332,7 @@ fn what_stands_above_a_pool_ends_with_the_pool_s_context() {
             let machine = Machine::builder().devices(2).memory(512 * MIB).build();
             let _entered = machine.enter();
             let below = Device::new(0).and_then(Device::make_current).expect("a device");
-            let upstream = AnyResource::new(CudaMemoryResource::new());
+            let upstream = CudaMemoryResource::new();
             let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
             drop(below);
             let _above = Device::new(1).and_then(Device::make_current).expect("a device");

@@ -13,6 +13,8 @@ mod arena_threads;
 mod avoidable_failures;
 #[path = "suite/avoidable_siblings.rs"]
 mod avoidable_siblings;
+#[path = "suite/below_a_pool.rs"]
+mod below_a_pool;
 #[path = "suite/binning.rs"]
 mod binning;
 #[path = "suite/callbacks.rs"]

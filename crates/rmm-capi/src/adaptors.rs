@@ -258,7 +258,8 @@ pub unsafe extern "C" fn rmm_rs_fallback_new(
     let build = |first| {
         // SAFETY: the crate's contract.
         let second = unsafe { borrow(second) }?;
-        Ok(AnyResource::new(FallbackMemoryResource::new(first, second.any.clone())))
+        let both = FallbackMemoryResource::<()>::with_properties(first, second.any.clone());
+        Ok(AnyResource::new(both))
     };
     // SAFETY: the crate's contract.
     unsafe { over(first, out, build) }

@@ -1,6 +1,7 @@
-//! The adaptors in a stack.
+//! The pool and the adaptors in a stack.
 
-use rmm_core::SyncResource as _;
+use rmm_adaptors::{PoolMemoryResource, Reservation};
+use rmm_core::{Introspect as _, SyncResource as _};
 
 use crate::failure::Failure;
 use crate::resource::Resource;
@@ -23,6 +24,17 @@ macro_rules! with_adaptor {
 pub(crate) use with_adaptor;
 
 /// No resource of the stack does this.
+/// The first pool of a stack, whatever its memory.
+pub(crate) fn pool_in(resource: &Resource) -> Result<&PoolMemoryResource<()>, Failure> {
+    resource.any.find().ok_or_else(|| none(resource, "is a pool"))
+}
+
+/// The reservation that a resource is.
+pub(crate) fn reservation(resource: &Resource) -> Result<&Reservation<()>, Failure> {
+    let refused = || Failure::refused("the resource is no reservation");
+    resource.any.downcast_ref().ok_or_else(refused)
+}
+
 #[cold]
 pub(crate) fn none(resource: &Resource, does: &str) -> Failure {
     let name = resource.any.name();

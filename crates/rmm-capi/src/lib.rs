@@ -47,8 +47,6 @@ pub mod adaptors;
 pub mod allocate;
 pub mod base;
 pub mod callbacks;
-mod control;
-mod direct;
 mod failure;
 mod find;
 mod guard;

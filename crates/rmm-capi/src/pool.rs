@@ -8,10 +8,10 @@ use rmm_adaptors::{PoolMemoryResource, PoolPreset, ReleasePolicy, TrackingFindin
 use rmm_core::AnyResource;
 use rmm_resources::Budget;
 
-use crate::direct::Direct;
 use crate::failure::Failure;
+use crate::find::pool_in;
 use crate::guard;
-use crate::library::clear_number;
+use crate::library::{RMM_RS_UNKNOWN, clear_number};
 use crate::resource::{self, Resource, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
@@ -223,11 +223,6 @@ fn known_policy(number: u32) -> Result<u32, Failure> {
     }
 }
 
-/// What a question to the first pool of a stack gives.
-fn asked<R>(resource: &Resource, ask: impl FnOnce(&Direct) -> Option<R>) -> Result<R, Failure> {
-    ask(&Direct::in_stack(&resource.any)).ok_or_else(|| crate::find::none(resource, "is a pool"))
-}
-
 /// Writes the statistics of the pool, or of the first one below the resource.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
@@ -236,7 +231,7 @@ pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
 ) -> Status {
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let statistics = asked(unsafe { borrow(resource) }?, Direct::statistics)?;
+        let statistics = pool_in(unsafe { borrow(resource) }?)?.statistics();
         let figures = PoolFigures {
             size: 0,
             reserved_bytes: statistics.reserved_bytes,
@@ -277,7 +272,7 @@ pub unsafe extern "C" fn rmm_rs_pool_reserved_bytes(
     unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let bytes = asked(unsafe { borrow(resource) }?, Direct::reserved_bytes)?;
+        let bytes = pool_in(unsafe { borrow(resource) }?)?.reserved_bytes();
         // SAFETY: the crate's contract.
         unsafe { store(out, bytes) }
     })
@@ -293,9 +288,9 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
     unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let most = asked(unsafe { borrow(resource) }?, Direct::maximum_size)?;
+        let most = pool_in(unsafe { borrow(resource) }?)?.maximum_size();
         // SAFETY: the crate's contract.
-        unsafe { store(out, most) }
+        unsafe { store(out, most.unwrap_or(RMM_RS_UNKNOWN)) }
     })
 }
 
@@ -308,8 +303,8 @@ pub unsafe extern "C" fn rmm_rs_pool_set_maximum_size(
 ) -> Status {
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        Ok(asked(resource, |pool| pool.set_maximum_size(bytes))??)
+        let pool = pool_in(unsafe { borrow(resource) }?)?;
+        Ok(pool.set_maximum_size(Some(bytes).filter(|&bytes| bytes != RMM_RS_UNKNOWN))?)
     })
 }
 
@@ -324,7 +319,7 @@ pub unsafe extern "C" fn rmm_rs_pool_trim(
     unsafe { clear_number(released) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let bytes = asked(unsafe { borrow(resource) }?, |pool| pool.trim(keep))?;
+        let bytes = pool_in(unsafe { borrow(resource) }?)?.trim(keep);
         if !released.is_null() {
             // SAFETY: the crate's contract.
             unsafe { released.write(bytes) };
@@ -345,7 +340,7 @@ pub unsafe extern "C" fn rmm_rs_pool_release_unused(
     unsafe { clear_number(released) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let bytes = asked(unsafe { borrow(resource) }?, Direct::release_unused)?;
+        let bytes = pool_in(unsafe { borrow(resource) }?)?.release_unused();
         if !released.is_null() {
             // SAFETY: the crate's contract.
             unsafe { released.write(bytes) };

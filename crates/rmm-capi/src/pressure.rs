@@ -5,8 +5,8 @@ use std::mem::size_of;
 
 use rmm_adaptors::PressureCallback;
 
-use crate::control::pool_in;
 use crate::failure::Failure;
+use crate::find::pool_in;
 use crate::guard;
 use crate::library::clear_mut;
 use crate::resource::{Resource, borrow};
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn rmm_rs_pool_on_pressure(
         // SAFETY: the crate's contract.
         let pool = pool_in(unsafe { borrow(resource) }?)?;
         let on_pressure = OnPressure { callback, context, release };
-        let guard = pool.on_pressure(Box::new(move |pressure| on_pressure.has_freed(pressure)));
+        let guard = pool.on_pressure(move |pressure| on_pressure.has_freed(pressure));
         let registered = Box::into_raw(Box::new(Registered { _guard: guard }));
         // SAFETY: the crate's contract.
         unsafe { out.write(registered) };

@@ -1,7 +1,9 @@
 //! Memory that is set aside in a pool.
 
-use crate::control;
+use rmm_core::AnyResource;
+
 use crate::failure::Failure;
+use crate::find;
 use crate::guard;
 use crate::library::clear_number;
 use crate::pool::store;
@@ -22,7 +24,7 @@ pub unsafe extern "C" fn rmm_rs_pool_reserve(
     let build = || {
         // SAFETY: the crate's contract.
         let resource = unsafe { borrow(resource) }?;
-        let reserved = control::pool_in(resource)?.reserve(bytes);
+        let reserved = find::pool_in(resource)?.reserve(bytes).map(AnyResource::new);
         Ok(resource.below(reserved.map_err(|error| Failure::of_allocation(&error))?))
     };
     // SAFETY: the crate's contract.
@@ -39,7 +41,7 @@ pub unsafe extern "C" fn rmm_rs_reservation_remaining(
     unsafe { clear_number(out) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let bytes = control::reservation(unsafe { borrow(reservation) }?)?.remaining();
+        let bytes = find::reservation(unsafe { borrow(reservation) }?)?.remaining();
         // SAFETY: the crate's contract.
         unsafe { store(out, bytes) }
     })
@@ -57,7 +59,7 @@ pub unsafe extern "C" fn rmm_rs_reservation_release(
     unsafe { clear_number(released) };
     guard::status(|| {
         // SAFETY: the crate's contract.
-        let bytes = control::reservation(unsafe { borrow(reservation) }?)?.release();
+        let bytes = find::reservation(unsafe { borrow(reservation) }?)?.release();
         if !released.is_null() {
             // SAFETY: the crate's contract.
             unsafe { released.write(bytes) };

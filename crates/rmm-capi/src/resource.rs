@@ -6,14 +6,13 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{
-    AnyResource, DevicePtr, Error, Introspect, MemoryCaps, StreamRef, SyncResource as _,
+    AnyResource, DevicePtr, Error, Introspect, MemoryCaps, Resource as _, StreamRef,
+    SyncResource as _,
 };
-use rmm_resources::{BackingMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 use crate::callbacks::Foreign;
-use crate::control;
-use crate::direct::Direct;
 use crate::failure::Failure;
 use crate::pool::RMM_RS_STREAM_POLICY_CHECKED;
 use crate::status::{RMM_RS_OK, Status};
@@ -28,8 +27,9 @@ pub const RMM_RS_HOST_ACCESSIBLE: u32 = 2;
 #[derive(Debug)]
 pub struct Resource {
     pub(crate) any: AnyResource<()>,
-    /// The same resource, if it is a pool.
-    direct: Direct,
+    /// The same resource, if it is a pool: a pair of calls that hits a thread's cache takes so few
+    /// nanoseconds that those through the erased resource show.
+    pool: Option<PoolMemoryResource<()>>,
     name: CString,
     /// How raw stream handles are identified: one of the policies. All resources of a stack share
     /// it.
@@ -41,8 +41,8 @@ pub struct Resource {
 impl Resource {
     pub(crate) fn new(any: AnyResource<()>, policy: Arc<AtomicU32>) -> Self {
         let name = CString::new(any.name()).unwrap_or_default();
-        let direct = Direct::of(&any);
-        Self { any, direct, name, policy, reports: false }
+        let pool = any.downcast_ref::<PoolMemoryResource<()>>().cloned();
+        Self { any, pool, name, policy, reports: false }
     }
 
     /// A resource that is the first of its stack.
@@ -90,7 +90,10 @@ impl Resource {
         stream: StreamRef<'_>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
-        self.direct.allocate(&self.any, stream, layout)
+        match &self.pool {
+            Some(pool) => pool.allocate(stream, layout),
+            None => self.any.allocate(stream, layout),
+        }
     }
 
     /// # Safety
@@ -102,8 +105,12 @@ impl Resource {
         pointer: DevicePtr,
         layout: Layout,
     ) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.direct.deallocate(&self.any, stream, pointer, layout) }
+        match &self.pool {
+            // SAFETY: the caller's contract is the same.
+            Some(pool) => unsafe { pool.deallocate(stream, pointer, layout) },
+            // SAFETY: as above.
+            None => unsafe { self.any.deallocate(stream, pointer, layout) },
+        }
     }
 
     pub(crate) fn keeps_streams(&self) -> bool {
@@ -125,19 +132,12 @@ impl Resource {
         // What this crate and the specifications stack is of one of these types.
         let any = upstream.downcast_ref::<AnyResource<()>>().cloned();
         let device = || upstream.downcast_ref::<AnyResource>().cloned().map(AnyResource::narrow);
-        let backing = || upstream.downcast_ref::<BackingMemoryResource>().map(AnyResource::of);
-        let cuda = || upstream.downcast_ref::<CudaMemoryResource>().map(AnyResource::of);
-        let r#virtual = || upstream.downcast_ref::<VirtualMemoryResource>().map(AnyResource::of);
         // One without stream order is used through `Synchronized` alone.
         let foreign = upstream.downcast_ref::<Foreign>().filter(|foreign| foreign.is_ordered());
         let of_other = || foreign.map(AnyResource::of);
-        let of_pool = || control::erased(upstream);
-        any.or_else(device)
-            .or_else(backing)
-            .or_else(cuda)
-            .or_else(r#virtual)
-            .or_else(of_other)
-            .or_else(of_pool)
+        // That of a reservation.
+        let pool = || upstream.downcast_ref::<PoolMemoryResource<()>>().map(AnyResource::of);
+        any.or_else(device).or_else(of_other).or_else(pool)
     }
 }
 

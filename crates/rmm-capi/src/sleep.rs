@@ -1,10 +1,10 @@
 //! Pools that return all physical memory to the device, and keep their addresses.
 
-use rmm_adaptors::{Contents, SleepOptions};
+use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
 use rmm_core::{AnySyncResource, HostAccessible};
 
-use crate::control::{Control, pool_in};
 use crate::failure::Failure;
+use crate::find::pool_in;
 use crate::guard;
 use crate::library::clear_number;
 use crate::resource::{Resource, borrow};
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn rmm_rs_pool_sleep(
         // SAFETY: the crate's contract.
         let options = unsafe { read(options) }?;
         // SAFETY: the contract of this function.
-        let bytes = unsafe { pool.sleep(options) }?;
+        let bytes = unsafe { pool.sleep_with(options) }?;
         // SAFETY: the crate's contract.
         unsafe { report(released, bytes) };
         Ok(())
@@ -126,6 +126,6 @@ pub unsafe extern "C" fn rmm_rs_pool_is_asleep(resource: *const Resource) -> boo
     guard::value(false, || {
         // SAFETY: the crate's contract.
         let pool = unsafe { borrow(resource) }.and_then(|resource| pool_in(resource));
-        pool.is_ok_and(Control::is_asleep)
+        pool.is_ok_and(PoolMemoryResource::is_asleep)
     })
 }

@@ -10,7 +10,7 @@ use rmm_resources::{
 };
 use rmm_sim::Machine;
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+type Pool = PoolMemoryResource;
 
 fn pool() -> Result<Pool, Error> {
     Pool::builder(CudaMemoryResource::new()).build()

@@ -315,7 +315,7 @@ fn used_elsewhere(machine: &Machine, own: &CudaStream, other: &CudaStream) -> De
     buffer
 }
 
-fn pool() -> PoolMemoryResource<CudaMemoryResource> {
+fn pool() -> PoolMemoryResource {
     PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool")
 }
 
@@ -344,7 +344,7 @@ fn parts_become_a_container_again() {
         assert_eq!(buffer.to_vec_on(&other).expect("a copy"), [7; LEN]);
         let elements = DeviceUVector::<u32>::try_from_buffer(buffer).expect("it is aligned");
         let buffer = elements.into_buffer();
-        assert!(buffer.resource().find::<PoolMemoryResource<CudaMemoryResource>>().is_some());
+        assert!(buffer.resource().find::<PoolMemoryResource>().is_some());
     });
 }
 

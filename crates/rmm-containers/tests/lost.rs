@@ -9,8 +9,8 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
 use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult};
 use rmm_core::{
-    CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, Property, Request,
-    StreamFlags, StreamRef, SyncResource, current_driver,
+    CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HostDeviceAccessible,
+    Property, PropertySet, Request, Resource, StreamFlags, StreamRef, SyncResource, current_driver,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, Machine, Schedule};
@@ -45,7 +45,7 @@ fn end_capture(stream: &CudaStream) {
 /// other handle to its pool.
 fn leak_a_vector<U>(upstream: U)
 where
-    U: SyncResource + HasProperty<DeviceAccessible> + 'static,
+    U: Resource + HasProperty<DeviceAccessible> + 'static,
 {
     let machine = lazy();
     let _entered = machine.enter();
@@ -103,6 +103,24 @@ unsafe impl<U: SyncResource> SyncResource for CountedDrop<U> {
     }
 }
 
+// SAFETY: as above.
+unsafe impl<U: Resource> Resource for CountedDrop<U> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.0.allocate(stream, layout)
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.0.deallocate(stream, pointer, layout) }
+    }
+}
+
+impl<U> PartialEq for CountedDrop<U> {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
 // SAFETY: the memory is that of the inner resource.
 unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P> for CountedDrop<U> {}
 
@@ -130,7 +148,8 @@ fn a_leaked_host_vector_keeps_its_pool() {
     let machine = lazy();
     let _entered = machine.enter();
     let stream = stream();
-    let pool = PoolMemoryResource::builder(CountedDrop(PinnedHostMemoryResource::new()));
+    let upstream = CountedDrop(PinnedHostMemoryResource::new());
+    let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(upstream);
     let pool = pool.build().expect("a pool");
     let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool).expect("a vector");
     vector.device_slice_mut().fill_on(7, &stream).expect("it is enqueued");
@@ -160,7 +179,7 @@ fn a_blocking_copy_is_complete_on_return_despite_driver_errors() {
 }
 
 /// Number of allocated blocks of a pool.
-fn live_blocks<U: SyncResource>(pool: &PoolMemoryResource<U>) -> u64 {
+fn live_blocks<S: PropertySet>(pool: &PoolMemoryResource<S>) -> u64 {
     let statistics = pool.statistics();
     statistics.allocations - statistics.frees
 }
@@ -170,7 +189,11 @@ fn a_host_vector_whose_wait_fails_is_leaked() {
     let machine = lazy();
     let _entered = machine.enter();
     let stream = stream();
-    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
+    let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
+        PinnedHostMemoryResource::new(),
+    )
+    .build()
+    .unwrap();
     let mut vector = HostVec::<u32, _>::zeroed_in(1 << 10, pool.clone()).expect("a vector");
     vector.device_slice_mut().fill_on(7, &stream).expect("it is enqueued");
     for call in ["cuEventSynchronize", "cuStreamSynchronize"] {

@@ -8,7 +8,9 @@ use std::any::Any;
 use allocator_api2::vec::Vec as VecIn;
 use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_containers::{HostAllocator, HostVec, ManagedVec, PinnedVec};
-use rmm_core::{Device, DeviceGuard, HasProperty, HostAccessible, SyncResource};
+use rmm_core::{
+    Device, DeviceGuard, HasProperty, HostAccessible, HostDeviceAccessible, SyncResource,
+};
 use rmm_resources::{
     HostMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
     RegisteredHostMemoryResource,
@@ -30,8 +32,12 @@ where
     Box::new(numbers)
 }
 
-fn pinned_pool() -> PoolMemoryResource<PinnedHostMemoryResource> {
-    PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().expect("a pool")
+fn pinned_pool() -> PoolMemoryResource<HostDeviceAccessible> {
+    PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
+        PinnedHostMemoryResource::new(),
+    )
+    .build()
+    .expect("a pool")
 }
 
 /// Owners of memory that ends with the context.

@@ -10,7 +10,7 @@ use rmm_core::{
     AnyResource, CudaStream, Device, DeviceGuard, DevicePtr, Resource as _, StreamRef,
     SyncResource as _,
 };
-use rmm_resources::{BackingMemoryResource, VirtualMemoryResource};
+use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Fault, Kernel, Machine, Schedule};
 use rmm_sys::{CuContext, CuResult};
 
@@ -45,10 +45,7 @@ const RESOURCES: [(&str, Make); 7] = [
     ("a limit", || AnyResource::new(LimitingResourceAdaptor::new(pages(), 64 << 20))),
     ("functions of the program", || AnyResource::new(functions())),
     ("a pool", || AnyResource::new(PoolMemoryResource::builder(pages()).build().expect("a pool"))),
-    ("the default pool", || {
-        let backing = BackingMemoryResource::new().expect("memory");
-        AnyResource::new(PoolMemoryResource::builder(backing).build().expect("a pool"))
-    }),
+    ("the default pool", || AnyResource::new(rmm_adaptors::default_pool().expect("a pool"))),
     ("an arena", || {
         let builder = ArenaMemoryResource::builder(pages()).arena_size(16 << 20);
         AnyResource::new(builder.build().expect("an arena"))

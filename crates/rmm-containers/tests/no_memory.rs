@@ -3,12 +3,12 @@
 
 use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, HostVec};
-use rmm_core::{AnyResource, CudaStream, Device, Error};
+use rmm_core::{AnyResource, CudaStream, Device, Error, HostDeviceAccessible};
 use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 use rmm_sys::CuResult;
 
-type Pool = PoolMemoryResource<VirtualMemoryResource>;
+type Pool = PoolMemoryResource;
 
 /// Makes a container in the resource, or makes one larger that was made before.
 type Way = fn(&AnyResource, &CudaStream, &mut DeviceUVector<u32>) -> Result<(), Error>;
@@ -86,7 +86,9 @@ fn no_host_vector_is_made_in_a_pool_whose_context_ended() {
     let machine = Machine::builder().memory(64 << 20).build();
     let _entered = machine.enter();
     let _current = Device::new(0).and_then(Device::make_current).expect("a device");
-    let pinned = PoolMemoryResource::builder(PinnedHostMemoryResource::new());
+    let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
+        PinnedHostMemoryResource::new(),
+    );
     let pinned = pinned.build().expect("a pool");
     let reserved = pinned.reserve(1 << 20).expect("memory");
     let old = HostVec::<u8, _>::zeroed_in(BYTES, pinned.clone()).expect("memory");

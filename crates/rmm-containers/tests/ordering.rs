@@ -8,7 +8,7 @@ use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+type Pool = PoolMemoryResource;
 
 /// Under the lazy schedule, work runs only when it is waited for.
 fn machine(devices: usize) -> Machine {

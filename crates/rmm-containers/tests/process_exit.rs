@@ -30,7 +30,7 @@ const WAYS: [(&str, i32); 3] = [("return", 0), ("exit", 7), ("panic", 101)];
 /// The exit status if a check at the very end fails.
 const WRONG: i32 = 42;
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+type Pool = PoolMemoryResource;
 
 /// Values that are dropped at the very end, the pool last.
 #[expect(dead_code, reason = "they are there to be dropped")]

@@ -26,9 +26,7 @@ fn set_current(resource: DeviceAsyncResourceRef<'_>) -> Result<AnyResource, Erro
 }
 
 /// `rmm::mr::pool_memory_resource{mr, initial_size}`
-fn pool_over(
-    resource: DeviceAsyncResourceRef<'_>,
-) -> Result<PoolMemoryResource<AnyResource>, Error> {
+fn pool_over(resource: DeviceAsyncResourceRef<'_>) -> Result<PoolMemoryResource, Error> {
     PoolMemoryResource::builder(resource.try_to_owned()?).initial_size(1 << 20).build()
 }
 

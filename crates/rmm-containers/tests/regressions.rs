@@ -6,7 +6,8 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, HostVec, PinnedVec};
 use rmm_core::sys::CuResult;
 use rmm_core::{
-    CudaStream, Device, DevicePtr, ErrorKind, StreamFlags, StreamRef, SyncResource as _,
+    CudaStream, Device, DevicePtr, ErrorKind, HostDeviceAccessible, StreamFlags, StreamRef,
+    SyncResource as _,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource,
@@ -14,7 +15,7 @@ use rmm_resources::{
 };
 use rmm_sim::{Fault, Machine, Schedule};
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+type Pool = PoolMemoryResource;
 
 fn lazy() -> Machine {
     Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build()
@@ -345,7 +346,11 @@ fn debug_output_does_not_show_contents() {
 fn a_pool_of_pinned_memory_serves_host_vectors() {
     let machine = lazy();
     let _entered = machine.enter();
-    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
+    let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
+        PinnedHostMemoryResource::new(),
+    )
+    .build()
+    .unwrap();
     let stream = stream();
     {
         let mut staging = HostVec::from_slice_in(&[1.5f32; 100], pool.clone()).unwrap();

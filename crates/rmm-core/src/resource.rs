@@ -12,7 +12,7 @@ mod request;
 mod trim;
 mod trim_stack;
 
-pub(crate) use ask::{handle, pointee};
+pub(crate) use ask::{handle, itself, pointee};
 pub use concept::{AnyResource, Erasable, Request, Resource, SyncResource};
 pub(crate) use concept::{Erased, ErasedSync, Shared};
 pub use describe::{Description, Metric};

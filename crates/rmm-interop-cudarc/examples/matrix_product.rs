@@ -69,7 +69,7 @@ impl Program {
     }
 
     /// `c = a * b + 2 * a`, in the memory of the pool: uploaded on one stream, computed on another.
-    fn with_pool(&self, pool: &PoolMemoryResource<CudaMemoryResource>) -> Outcome<Vec<f32>> {
+    fn with_pool(&self, pool: &PoolMemoryResource) -> Outcome<Vec<f32>> {
         let (upload, compute) = (&self.upload, &self.compute);
         let a = DeviceUVector::from_slice_in(&self.a, upload, pool)?;
         let b = DeviceUVector::from_slice_in(&self.b, upload, pool)?;

@@ -52,7 +52,7 @@ fn stream(context: &Arc<CudaContext>) -> Result<Stream, Box<dyn Error>> {
     Ok(unsafe { Stream::adopt(&context.new_stream()?) }?)
 }
 
-fn pool() -> Result<PoolMemoryResource<CudaMemoryResource>, rmm_core::Error> {
+fn pool() -> Result<PoolMemoryResource, rmm_core::Error> {
     PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(64 << 20).build()
 }
 

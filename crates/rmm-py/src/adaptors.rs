@@ -262,7 +262,7 @@ impl ThreadSafeResourceAdaptor {
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct FallbackMemoryResource {
-    engine: Kept<Fallback<AnyResource, AnyResource>>,
+    engine: Kept<Fallback>,
     fallback: Py<crate::resource::DeviceMemoryResource>,
 }
 

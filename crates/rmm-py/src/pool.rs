@@ -55,7 +55,7 @@ use crate::wrong_free;
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct PoolMemoryResource {
-    engine: Kept<Pool<AnyResource>>,
+    engine: Kept<Pool>,
 }
 
 fn preset_of(name: &str) -> PyResult<PoolPreset> {

@@ -7,7 +7,6 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyWeakrefReference};
 use rmm_adaptors::{PoolMemoryResource, Pressure as Engine, PressureCallback as Guard};
-use rmm_core::AnyResource;
 
 use crate::callbacks::{Functions, attached};
 use crate::errors::note_raised;
@@ -84,7 +83,7 @@ impl PressureCallback {
     /// Registers a function with a pool.
     pub(crate) fn register(
         py: Python<'_>,
-        pool: &PoolMemoryResource<AnyResource>,
+        pool: &PoolMemoryResource,
         callback: Py<PyAny>,
     ) -> PyResult<Py<Self>> {
         let functions = Arc::new(Functions::new([callback]));

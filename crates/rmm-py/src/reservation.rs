@@ -14,16 +14,12 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 #[derive(Debug)]
 #[pyclass(frozen, extends = UpstreamResourceAdaptor, module = "rmm_rs.mr")]
 pub(crate) struct Reservation {
-    engine: Kept<Engine<AnyResource>>,
+    engine: Kept<Engine>,
 }
 
 impl Reservation {
     /// The class over a reservation of the pool.
-    pub(crate) fn over(
-        py: Python<'_>,
-        pool: Upstream<'_>,
-        engine: Engine<AnyResource>,
-    ) -> PyResult<Py<Self>> {
+    pub(crate) fn over(py: Python<'_>, pool: Upstream<'_>, engine: Engine) -> PyResult<Py<Self>> {
         let base = UpstreamResourceAdaptor::over(pool, AnyResource::new(engine.clone()));
         Py::new(py, base.add_subclass(Self { engine: Kept::new(engine) }))
     }

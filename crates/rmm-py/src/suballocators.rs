@@ -77,7 +77,7 @@ impl ArenaMemoryResource {
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct FixedSizeMemoryResource {
-    engine: Kept<FixedSize<AnyResource>>,
+    engine: Kept<FixedSize>,
 }
 
 #[pymethods]

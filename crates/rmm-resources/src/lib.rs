@@ -3,7 +3,6 @@
 //! | resource | memory | accessible to | stream order |
 //! |---|---|---|---|
 //! | [`CudaMemoryResource`] | device | devices | no: `cudaMalloc`, `cudaFree` |
-//! | [`BackingMemoryResource`] | device | devices | no: `cuMemMap`, or else `cudaMalloc` |
 //! | [`VirtualMemoryResource`] | device | devices | no: `cuMemMap`, adjacent blocks |
 //! | [`CudaAsyncMemoryResource`] | device | devices | its own driver pool (`cudaMallocAsync`) |
 //! | [`CudaAsyncViewMemoryResource`] | device | devices | a driver pool that it does not own |
@@ -46,7 +45,7 @@ mod system;
 mod traits;
 mod virtual_memory;
 
-pub use backing::{Backing, BackingMemoryResource, BackingMemoryResourceBuilder};
+pub use backing::Backing;
 pub use budget::Budget;
 pub use cuda::CudaMemoryResource;
 pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, ExportHandleTypes};

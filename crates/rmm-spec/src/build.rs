@@ -8,13 +8,11 @@ use rmm_adaptors::{
     FixedSizeMemoryResourceBuilder, LOG_FILE_VARIABLE, LimitingResourceAdaptor,
     LoggingResourceAdaptor, PoolMemoryResource, PoolMemoryResourceBuilder, TrackingResourceAdaptor,
 };
-use rmm_core::{AnyResource, Error, SyncResource};
+use rmm_core::{AnyResource, Error};
 use rmm_resources::{
-    BackingMemoryResource, CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder,
-    CudaMemoryResource, SamHeadroomMemoryResource, VirtualMemoryResource,
+    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, SamHeadroomMemoryResource,
 };
 
-use crate::plain::Base;
 use crate::plan::{Plan, PoolOptions};
 
 impl Plan {
@@ -101,22 +99,11 @@ fn log_file(named: Option<&Path>) -> Result<PathBuf, Error> {
 
 impl PoolOptions {
     fn build(self, upstream: Option<&Plan>) -> Result<AnyResource, Error> {
-        // The plain ones keep their type, as in a program that makes such a pool itself, which is
-        // then found by that type.
-        match upstream {
-            None | Some(Plan::Base(Base::Backing)) => self.over(BackingMemoryResource::new()?),
-            Some(Plan::Base(Base::Virtual)) => self.over(VirtualMemoryResource::new()?),
-            Some(Plan::Base(Base::Cuda)) => self.over(CudaMemoryResource::new()),
-            Some(upstream) => self.over(upstream.build()?),
-        }
-    }
-
-    fn over<U>(self, upstream: U) -> Result<AnyResource, Error>
-    where
-        U: SyncResource + rmm_core::HasProperty<rmm_core::DeviceAccessible> + 'static,
-    {
         let Self { initial, max, soft_max, preset } = self;
-        let builder = PoolMemoryResource::builder(upstream);
+        let builder = match upstream {
+            None => PoolMemoryResource::on_device()?,
+            Some(upstream) => PoolMemoryResource::builder(upstream.build()?),
+        };
         let builder = set(builder, initial, PoolMemoryResourceBuilder::initial_size);
         let builder = set(builder, max, PoolMemoryResourceBuilder::budget);
         let builder = set(builder, soft_max, PoolMemoryResourceBuilder::soft_maximum_size);

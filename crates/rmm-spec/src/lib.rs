@@ -77,7 +77,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// let spec: ResourceSpec = "pool(max=8GiB)".parse()?;
 /// let resource = spec.build()?;
-/// assert!(resource.stack().map(SyncResource::name).eq(["pool", "backing", "virtual"]));
+/// assert!(resource.stack().map(SyncResource::name).eq(["pool", "virtual"]));
 ///
 /// let error = "statistics(pool(cuda, initial=1G))".parse::<ResourceSpec>().unwrap_err();
 /// assert_eq!(error.to_string(), "\

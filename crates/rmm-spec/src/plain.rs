@@ -6,10 +6,9 @@ use rmm_adaptors::{
 };
 use rmm_core::{AnyResource, Device, Error};
 use rmm_resources::{
-    BackingMemoryResource, CudaAsyncManagedMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, RegisteredHostMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    CudaAsyncManagedMemoryResource, CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource,
+    CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
+    RegisteredHostMemoryResource, SystemMemoryResource, VirtualMemoryResource,
 };
 
 /// Defines a type with a value for each row.
@@ -40,7 +39,7 @@ macro_rules! without_options {
 without_options! {
     /// A resource over nothing.
     Base() -> Result<AnyResource, Error>;
-    "backing" Backing => BackingMemoryResource::new().map(AnyResource::new);
+    "backing" Backing => rmm_resources::Backing::of_device();
     "cuda" Cuda => Ok(AnyResource::new(CudaMemoryResource::new()));
     "cuda-async-view" CudaAsyncView => {
         let view = CudaAsyncViewMemoryResource::of_default_pool(Device::current()?);

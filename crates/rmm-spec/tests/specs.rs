@@ -2,16 +2,15 @@
 
 use proptest::prelude::*;
 use rmm_adaptors::{
-    ArenaMemoryResource, BinningMemoryResource, DefaultPool, LimitingResourceAdaptor,
-    PoolMemoryResource,
+    ArenaMemoryResource, BinningMemoryResource, LimitingResourceAdaptor, PoolMemoryResource,
 };
 use rmm_core::sys::CuDeviceAttribute;
 use rmm_core::{AnyResource, DeviceResource, Introspect, SyncResource};
 use rmm_resources::{
-    BackingMemoryResource, CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
-    CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
-    ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource,
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+    VirtualMemoryResource,
 };
 use rmm_sim::Machine;
 use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, stacks};
@@ -38,9 +37,8 @@ fn every_name_makes_its_resource() {
     ];
     for base in bases {
         let spec: ResourceSpec = base.parse().unwrap();
-        assert_eq!(names(&spec.build().unwrap())[0], base);
-        let below = usize::from(base == "backing");
-        assert_eq!(names(&spec.build().unwrap()).len(), 1 + below, "{base}");
+        let name = if base == "backing" { "virtual" } else { base };
+        assert_eq!(names(&spec.build().unwrap()), [name]);
     }
     let log = std::env::temp_dir().join(format!("rmm-spec-{}.csv", std::process::id()));
     let logging = format!("logging(cuda, file=\"{}\", auto-flush=yes)", log.display());
@@ -117,14 +115,13 @@ fn erasure_keeps_the_type_of_each_resource() {
     keeps::<SystemMemoryResource>("system");
     keeps::<SamHeadroomMemoryResource>("sam-headroom(headroom=1MiB)");
     keeps::<VirtualMemoryResource>("virtual");
-    keeps::<BackingMemoryResource>("backing");
-    for pool in ["pool", "pool()", "pool(max=1GiB)", "pool(backing)"] {
-        keeps::<DefaultPool>(pool);
+    keeps::<VirtualMemoryResource>("backing");
+    for pool in ["pool", "pool()", "pool(max=1GiB)", "pool(backing)", "pool(cuda)", "pool(virtual)"]
+    {
+        keeps::<PoolMemoryResource>(pool);
     }
-    keeps::<PoolMemoryResource<CudaMemoryResource>>("pool(cuda)");
-    keeps::<PoolMemoryResource<VirtualMemoryResource>>("pool(virtual)");
-    keeps::<ArenaMemoryResource<AnyResource>>("arena(cuda, size=4MiB)");
-    keeps::<BinningMemoryResource<AnyResource>>("binning(pool(cuda), bins=12..14)");
+    keeps::<ArenaMemoryResource>("arena(cuda, size=4MiB)");
+    keeps::<BinningMemoryResource>("binning(pool(cuda), bins=12..14)");
 }
 
 #[test]
@@ -134,10 +131,10 @@ fn a_pool_over_nothing_is_the_default_pool() {
         let machine = Machine::builder().attribute(attribute, has_virtual).build();
         let _entered = machine.enter();
         let build = |text: &str| text.parse::<ResourceSpec>().unwrap().build();
-        assert_eq!(names(&build("pool").unwrap()), ["pool", "backing", below]);
+        assert_eq!(names(&build("pool").unwrap()), ["pool", below]);
         let limited = build("statistics(pool(initial=2MiB, max=8MiB))").unwrap();
-        assert_eq!(names(&limited), ["statistics", "pool", "backing", below]);
-        let pool = limited.find::<DefaultPool>().expect("it is below");
+        assert_eq!(names(&limited), ["statistics", "pool", below]);
+        let pool = limited.find::<PoolMemoryResource>().expect("it is below");
         assert_eq!((pool.reserved_bytes(), pool.maximum_size()), (2 << 20, Some(8 << 20)));
         // What is named is had, or refused.
         assert_eq!(names(&build("pool(cuda)").unwrap()), ["pool", "cuda"]);
@@ -153,7 +150,7 @@ fn sizes_reach_the_resources() {
     let resource = text.parse::<ResourceSpec>().unwrap().build().unwrap();
     let limit = resource.find::<LimitingResourceAdaptor<AnyResource>>().expect("it is on top");
     assert_eq!(limit.allocation_limit(), 4096);
-    let pool = resource.find::<PoolMemoryResource<CudaMemoryResource>>().expect("it is below");
+    let pool = resource.find::<PoolMemoryResource>().expect("it is below");
     assert_eq!((pool.reserved_bytes(), pool.maximum_size()), (1 << 20, Some(8 << 20)));
 }
 

@@ -9,7 +9,7 @@ use rmm::Device;
 use rmm::mr::{per_device_resource, reset_per_device_resource, set_per_device_resource};
 use rmm::prelude::*;
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+type Pool = PoolMemoryResource;
 
 fn main() -> rmm::Result<()> {
     // Few machines have two devices: always on the software device.

@@ -93,7 +93,7 @@
 //! **Devices.** A container is on the device of its stream, and takes that device's current
 //! resource, whichever device is current. Memory of `cudaMalloc` can be copied to any device; the
 //! default pool's to those that its
-//! [memory is accessible from](mr::BackingMemoryResourceBuilder::accessible_from):
+//! [memory is accessible from](mr::VirtualMemoryResourceBuilder::accessible_from):
 //!
 //! ```
 //! use rmm::prelude::*;
@@ -121,22 +121,22 @@
 //! limit; [`PoolMemoryResource::builder`] makes one over any other resource:
 //!
 //! ```
-//! use rmm::mr::{Backing, BackingMemoryResource, PoolPreset};
+//! use rmm::mr::PoolPreset;
 //! use rmm::prelude::*;
 //!
 //! # let machine = rmm_sim::Machine::new();
 //! # let _entered = machine.enter();
 //! let pool = PoolMemoryResource::on_device()?.maximum_size(8 << 30).build()?;
 //! // For a program that exports memory by `cudaIpcGetMemHandle`:
-//! let cuda = BackingMemoryResource::builder().backing(Backing::CudaMalloc).build()?;
-//! let exported = PoolMemoryResource::builder(cuda).preset(PoolPreset::LowLatency).build()?;
-//! # assert_ne!(pool.upstream().backing(), exported.upstream().backing());
+//! let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+//! let exported = builder.preset(PoolPreset::LowLatency).build()?;
+//! # assert_ne!(pool.backing(), exported.backing());
 //! # Ok::<(), rmm::Error>(())
 //! ```
 //!
-//! - Memory from the driver: [`BackingMemoryResource`], which is one of [`VirtualMemoryResource`]
-//!   and [`CudaMemoryResource`]; [`CudaAsyncMemoryResource`]; [`ManagedMemoryResource`],
-//!   [`PinnedHostMemoryResource`] and [`HostMemoryResource`].
+//! - Memory from the driver: [`VirtualMemoryResource`], [`CudaMemoryResource`],
+//!   [`CudaAsyncMemoryResource`], [`ManagedMemoryResource`], [`PinnedHostMemoryResource`] and
+//!   [`HostMemoryResource`].
 //! - Suballocators: [`PoolMemoryResource`]; [`ArenaMemoryResource`], a pool of a fixed size;
 //!   [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size.
 //! - Adaptors that observe: [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`],
@@ -163,7 +163,7 @@
 //! let buffer = DeviceBuffer::zeroed_in(1000, &CudaStream::new()?, &mr)?;
 //! assert_eq!(mr.counters().bytes.value, 1000);
 //! let any: AnyResource = AnyResource::new(mr);
-//! assert!(any.find::<rmm::DefaultPool>().is_some());
+//! assert!(any.find::<rmm::PoolMemoryResource>().is_some());
 //! # drop(buffer);
 //! # std::fs::remove_file(log)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -411,14 +411,14 @@ pub use error::{Error, ErrorKind, Result};
 pub use mr::TracingResourceAdaptor;
 #[doc(inline)]
 pub use mr::{
-    AlignedResourceAdaptor, AnyResource, ArenaMemoryResource, BackingMemoryResource,
-    BinningMemoryResource, CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource,
-    CurrentResourceGuard, DefaultPool, FailureCallbackResourceAdaptor, FallbackMemoryResource,
-    FixedSizeMemoryResource, HostMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor,
-    ManagedMemoryResource, PinnedHostMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor,
-    Resource, ResourceRef, ResourceSpec, StatisticsResourceAdaptor, SyncResource,
-    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
-    VirtualMemoryResource, current_device_resource, default_pool, reset_current_device_resource,
+    AlignedResourceAdaptor, AnyResource, ArenaMemoryResource, BinningMemoryResource,
+    CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource, CurrentResourceGuard,
+    FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
+    HostMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, ManagedMemoryResource,
+    PinnedHostMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor, Resource, ResourceRef,
+    ResourceSpec, StatisticsResourceAdaptor, SyncResource, TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource,
+    current_device_resource, default_pool, reset_current_device_resource,
     set_current_device_resource, with_current_device_resource,
 };
 #[doc(inline)]

@@ -8,7 +8,7 @@ pub use rmm_adaptors::TracingResourceAdaptor;
 pub use rmm_adaptors::{
     AlignedResourceAdaptor, AllocationCounters, ArenaMemoryResource, ArenaMemoryResourceBuilder,
     ArenaReport, BinningMemoryResource, BinningMemoryResourceBuilder, CallSite,
-    CallbackMemoryResource, Contents, CopyProgress, Counter, DefaultPool, FailedAllocation,
+    CallbackMemoryResource, Contents, CopyProgress, Counter, FailedAllocation,
     FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
     FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE,
     LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
@@ -26,9 +26,8 @@ pub use rmm_core::{
 #[cfg(unix)]
 pub use rmm_resources::ImportedPool;
 pub use rmm_resources::{
-    Backing, BackingMemoryResource, BackingMemoryResourceBuilder, Budget,
-    CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder, CudaAsyncMemoryResource,
-    CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
+    Backing, Budget, CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder,
+    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
     CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
     CurrentResourceGuard, DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource,
     PinnedFlags, PinnedHostMemoryResource, PoolReuse, RegisteredHostMemoryResource,

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Error, SyncResource};
+use rmm_core::{
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Device, DeviceAccessible, Error, PropertySet,
+};
 
 use super::ArenaMemoryResource;
-use crate::PoolMemoryResource;
+use crate::PoolMemoryResourceBuilder;
 
 /// The resource's name.
 const NAME: &str = "arena";
@@ -17,8 +19,8 @@ const DUMP_LOG: &str = "rmm_arena_memory_dump.log";
 /// Options for an [`ArenaMemoryResource`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
-pub struct ArenaMemoryResourceBuilder<U: SyncResource> {
-    upstream: U,
+pub struct ArenaMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
+    pool: PoolMemoryResourceBuilder<S>,
     arena_size: Option<u64>,
     maximum_size: Option<u64>,
     check_frees: bool,
@@ -26,10 +28,10 @@ pub struct ArenaMemoryResourceBuilder<U: SyncResource> {
     dump_log: PathBuf,
 }
 
-impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
-    pub(super) fn new(upstream: U) -> Self {
+impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
+    pub(super) fn new(upstream: AnyResource<S>) -> Self {
         Self {
-            upstream,
+            pool: PoolMemoryResourceBuilder::new(upstream),
             arena_size: None,
             maximum_size: None,
             check_frees: cfg!(debug_assertions),
@@ -103,11 +105,8 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the size is below 1
     /// MiB or a page of upstream, or above the maximum size; the upstream's error if it cannot
     /// allocate the memory; the driver's if it cannot report how much memory is free.
-    pub fn build(self) -> Result<ArenaMemoryResource<U>, Error>
-    where
-        U: 'static,
-    {
-        let Self { upstream, arena_size, maximum_size, check_frees, dumps, dump_log } = self;
+    pub fn build(self) -> Result<ArenaMemoryResource<S>, Error> {
+        let Self { pool, arena_size, maximum_size, check_frees, dumps, dump_log } = self;
         let whole = |bytes: u64| bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64;
         let bytes = match arena_size {
             Some(bytes) => whole(bytes),
@@ -117,7 +116,7 @@ impl<U: SyncResource> ArenaMemoryResourceBuilder<U> {
             let message = format!("{bytes} bytes are less than an arena's least, {LEAST}");
             return Err(Error::invalid_argument(NAME, message));
         }
-        let pool = PoolMemoryResource::builder(upstream)
+        let pool = pool
             .name(NAME)
             .initial_size(bytes)
             .maximum_size(maximum_size.map_or(bytes, whole))

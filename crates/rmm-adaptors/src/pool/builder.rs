@@ -2,13 +2,14 @@
 
 use std::alloc::Layout;
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rmm_core::siblings::Siblings;
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Context, Device, Error, Introspect, MemoryKind, RelaxedCapture,
-    StreamId, SyncResource, fork,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, Error, Introspect,
+    MemoryKind, PropertySet, RelaxedCapture, StreamId, SyncResource, fork,
 };
 use rmm_resources::Budget;
 
@@ -19,9 +20,11 @@ use super::core::{PoolCore, Settings, UpstreamCode};
 use super::extents::granularity;
 use super::growth::Growth;
 use super::idle_time::{Clock, IdleTime, ManualClock};
+use super::limits::{check_sizes, usable_maximum};
 use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
 use crate::TrackingFinding;
 use crate::sync::fence::Fences;
+use crate::with_properties::Exactly;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
 ///
@@ -31,8 +34,11 @@ use crate::sync::fence::Fences;
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option, off by default or not")]
-pub struct PoolMemoryResourceBuilder<U: SyncResource> {
-    upstream: U,
+pub struct PoolMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// Its memory has every property in `S`.
+    upstream: AnyResource<()>,
+    set: Exactly<S>,
     name: &'static str,
     initial_size: u64,
     maximum_size: Option<u64>,
@@ -51,10 +57,11 @@ pub struct PoolMemoryResourceBuilder<U: SyncResource> {
     clock: Option<ManualClock>,
 }
 
-impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
-    pub(super) fn new(upstream: U) -> Self {
+impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
+    pub(crate) fn new(upstream: AnyResource<S>) -> Self {
         Self {
-            upstream,
+            upstream: upstream.narrow(),
+            set: PhantomData,
             name: "pool",
             initial_size: 0,
             maximum_size: None,
@@ -378,18 +385,13 @@ impl<U: SyncResource> PoolMemoryResourceBuilder<U> {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no
     /// multiple of 256, the initial size is above the maximum, or the maximum is less than a page
     /// of upstream; the upstream's error if it cannot allocate the initial size.
-    pub fn build(self) -> Result<PoolMemoryResource<U>, Error>
-    where
-        U: 'static,
-    {
+    pub fn build(self) -> Result<PoolMemoryResource<S>, Error> {
         let name = self.name;
         let pool = self.build_of(name, None, CachePolicy::SizeClasses)?;
         pool.announce();
         Ok(pool)
     }
-}
 
-impl<U: SyncResource + 'static> PoolMemoryResourceBuilder<U> {
     /// Builds a pool of this name that others do not know yet, in which all blocks are of `block`
     /// bytes if that is set.
     pub(crate) fn build_of(
@@ -397,9 +399,10 @@ impl<U: SyncResource + 'static> PoolMemoryResourceBuilder<U> {
         name: &'static str,
         block: Option<u64>,
         cached: CachePolicy,
-    ) -> Result<PoolMemoryResource<U>, Error> {
+    ) -> Result<PoolMemoryResource<S>, Error> {
         let Self {
             upstream,
+            set: _,
             name: _,
             initial_size,
             maximum_size,
@@ -486,55 +489,6 @@ impl<U: SyncResource + 'static> PoolMemoryResourceBuilder<U> {
     }
 }
 
-/// Checks that sizes are multiples of 256, and the initial one is within the maximum.
-///
-/// # Errors
-/// Invalid argument.
-fn check_sizes(
-    name: &'static str,
-    initial: u64,
-    maximum: Option<u64>,
-    soft_maximum: Option<u64>,
-    growth: GrowthPolicy,
-) -> Result<(), Error> {
-    let step = match growth {
-        GrowthPolicy::FixedStep(0) => {
-            return Err(Error::invalid_argument(name, "the growth step must not be 0 bytes"));
-        }
-        GrowthPolicy::FixedStep(step) => Some(step),
-        GrowthPolicy::Geometric | GrowthPolicy::Exact => None,
-    };
-    let sizes = [
-        ("initial", Some(initial)),
-        ("maximum", maximum),
-        ("soft maximum", soft_maximum),
-        ("step's", step),
-    ];
-    for (what, size) in sizes {
-        if let Some(size) = size {
-            check_multiple(name, what, size)?;
-        }
-    }
-    match maximum {
-        Some(maximum) if initial > maximum => {
-            let message =
-                format!("the initial size, {initial}, is above the maximum size, {maximum}");
-            Err(Error::invalid_argument(name, message))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// # Errors
-/// Invalid argument, if the size is no multiple of 256.
-fn check_multiple(name: &'static str, what: &str, size: u64) -> Result<(), Error> {
-    if size.is_multiple_of(CUDA_ALLOCATION_ALIGNMENT as u64) {
-        return Ok(());
-    }
-    let message = format!("the {what} size, {size}, is no multiple of {CUDA_ALLOCATION_ALIGNMENT}");
-    Err(Error::invalid_argument(name, message))
-}
-
 /// The name, kept for the rest of the process, once for all pools that have it.
 fn kept(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
@@ -545,29 +499,6 @@ fn kept(name: &str) -> &'static str {
     let name: &'static str = Box::leak(name.into());
     names.insert(name);
     name
-}
-
-/// The whole pages of a maximum size, which has room for a page of upstream, or for the pages of a
-/// block if all are of one size; or is 0, which means that every request is refused.
-///
-/// # Errors
-/// Invalid argument.
-pub(super) fn usable_maximum(
-    name: &'static str,
-    maximum: u64,
-    block: Option<u64>,
-    page: u64,
-) -> Result<u64, Error> {
-    check_multiple(name, "maximum", maximum)?;
-    let least = block.unwrap_or(page).checked_next_multiple_of(page).unwrap_or(u64::MAX);
-    if maximum == 0 || maximum >= least {
-        return Ok(maximum / page * page);
-    }
-    let message = format!(
-        "the maximum size, {maximum}, has room for nothing: upstream allocates multiples of \
-         {page} bytes, so set {least} or more"
-    );
-    Err(Error::invalid_argument(name, message))
 }
 
 /// The contexts of the resources in a stack, apart from `own`.

@@ -81,7 +81,7 @@ mod tests {
 
     /// Lists the blocks again and again beside a thread that takes the lock all the time, until
     /// that has had it in several pauses of one call.
-    fn lets_others_in(pool: &PoolMemoryResource<CudaMemoryResource>, check: impl Fn(&[PoolBlock])) {
+    fn lets_others_in(pool: &PoolMemoryResource, check: impl Fn(&[PoolBlock])) {
         let (taken, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {

@@ -11,18 +11,20 @@ mod release;
 
 use std::alloc::Layout;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::siblings::{LimitId, MayBeWaitedFor};
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, HasMemoryKind, HasProperty,
-    HasPropertyValue, MemoryCaps, MemoryKind, OomReason, PoolUsage, Property, PropertyWithValue,
-    Request, Resource, StreamRef, SyncResource, fork,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Contains, DeviceAccessible, DevicePtr, Error,
+    HasProperty, OomReason, PoolUsage, Property, PropertySet, Request, Resource, StreamRef,
+    SyncResource, fork,
 };
 
 use super::PoolMemoryResource;
 use super::core::{PoolCore, padded_size};
 use super::heap::GRANULE;
+use crate::with_properties::{self, Exactly, WithProperties, provide_views};
 
 const NAME: &str = "reservation";
 
@@ -62,12 +64,16 @@ const NAME: &str = "reservation";
 /// # Ok(())
 /// # }
 /// ```
-pub struct Reservation<U: SyncResource> {
-    inner: Arc<Inner<U>>,
+#[repr(transparent)]
+pub struct Reservation<S: PropertySet = DeviceAccessible> {
+    /// # Invariant
+    /// The pool's memory has every property in `S`.
+    inner: Arc<Inner>,
+    set: Exactly<S>,
 }
 
-struct Inner<U: SyncResource> {
-    pool: PoolMemoryResource<U>,
+struct Inner {
+    pool: PoolMemoryResource<()>,
     /// Lock order: before the pool's.
     rest: Mutex<Rest>,
 }
@@ -82,7 +88,7 @@ struct Rest {
     bytes: u64,
 }
 
-impl<U: SyncResource> PoolMemoryResource<U> {
+impl<S: PropertySet> PoolMemoryResource<S> {
     /// Sets `bytes` bytes aside, rounded up to a multiple of 256, as one contiguous block: by all
     /// steps of an allocation, and usable by any stream at once. They count as live.
     ///
@@ -90,7 +96,7 @@ impl<U: SyncResource> PoolMemoryResource<U> {
     /// As an allocation of so many bytes;
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if that is more than
     /// can be addressed.
-    pub fn reserve(&self, bytes: u64) -> Result<Reservation<U>, Error> {
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation<S>, Error> {
         let invalid =
             || Error::invalid_argument(NAME, format!("{bytes} bytes exceed the address space"));
         let bytes = bytes.checked_next_multiple_of(GRANULE).ok_or_else(invalid)?;
@@ -105,7 +111,8 @@ impl<U: SyncResource> PoolMemoryResource<U> {
             self.inner.core.lock().set_aside.insert(start.0);
         }
         let rest = Mutex::new(Rest { start, bytes });
-        Ok(Reservation { inner: Arc::new(Inner { pool: self.clone(), rest }) })
+        let pool = PoolMemoryResource { inner: Arc::clone(&self.inner), set: PhantomData };
+        Ok(Reservation { inner: Arc::new(Inner { pool, rest }), set: PhantomData })
     }
 }
 
@@ -155,7 +162,7 @@ impl PoolCore {
     }
 }
 
-impl<U: SyncResource> Reservation<U> {
+impl<S: PropertySet> Reservation<S> {
     /// Bytes that can still be allocated from it.
     pub fn remaining(&self) -> u64 {
         self.rest().bytes
@@ -163,8 +170,9 @@ impl<U: SyncResource> Reservation<U> {
 
     /// The pool.
     #[doc(alias = "get_upstream_resource")]
-    pub fn pool(&self) -> &PoolMemoryResource<U> {
-        &self.inner.pool
+    pub fn pool(&self) -> &PoolMemoryResource<S> {
+        // SAFETY: the invariant of `inner`.
+        unsafe { with_properties::assume(&self.inner.pool) }
     }
 
     fn rest(&self) -> std::sync::MutexGuard<'_, Rest> {
@@ -211,7 +219,7 @@ fn refused(rest: &Rest, layout: Layout, stream: Option<StreamRef<'_>>) -> Error 
     }
 }
 
-impl<U: SyncResource> Drop for Inner<U> {
+impl Drop for Inner {
     fn drop(&mut self) {
         let rest = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
         if rest.bytes > 0 {
@@ -220,34 +228,34 @@ impl<U: SyncResource> Drop for Inner<U> {
     }
 }
 
-impl<U: SyncResource> Clone for Reservation<U> {
+impl<S: PropertySet> Clone for Reservation<S> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self { inner: Arc::clone(&self.inner), set: PhantomData }
     }
 }
 
-impl<U: SyncResource> PartialEq for Reservation<U> {
+impl<S: PropertySet> PartialEq for Reservation<S> {
     /// Whether both are handles to one reservation.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
-impl<U: SyncResource> Eq for Reservation<U> {}
+impl<S: PropertySet> Eq for Reservation<S> {}
 
-impl<U: SyncResource + fmt::Debug> fmt::Debug for Reservation<U> {
+impl<S: PropertySet> fmt::Debug for Reservation<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation")
             .field("remaining", &self.remaining())
             .field("pool", &self.inner.pool)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
 // SAFETY: a block is split off a block of the pool that no one else knows, so it is one of the
 // pool's own, to which it is freed. No work uses it: it was allocated for any stream, and handed
 // out once. Its address is rounded up to the alignment inside a block with room for it.
-unsafe impl<U: SyncResource> SyncResource for Reservation<U> {
+unsafe impl<S: PropertySet> SyncResource for Reservation<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.take(None, layout)
     }
@@ -263,7 +271,8 @@ unsafe impl<U: SyncResource> SyncResource for Reservation<U> {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         let pool = &self.inner.pool;
-        request.handle(self).upstream(pool).properties_from(pool);
+        provide_views(self, request.handle(self));
+        request.upstream(pool).properties_from(pool);
         request.value(|| pool.context()).value(|| MayBeWaitedFor).describe(|description| {
             description.bytes("remaining", self.remaining());
         });
@@ -271,7 +280,7 @@ unsafe impl<U: SyncResource> SyncResource for Reservation<U> {
 }
 
 // SAFETY: as for `SyncResource`; a block is freed in the order of a stream by the pool.
-unsafe impl<U: SyncResource> Resource for Reservation<U> {
+unsafe impl<S: PropertySet> Resource for Reservation<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.take(Some(stream), layout)
     }
@@ -299,19 +308,10 @@ unsafe impl<U: SyncResource> Resource for Reservation<U> {
     }
 }
 
-// SAFETY: the memory is the pool's.
-unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P> for Reservation<U> {}
+// SAFETY: the invariant of `inner`.
+unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for Reservation<S> {}
 
-impl<P: PropertyWithValue, U: SyncResource + HasPropertyValue<P>> HasPropertyValue<P>
-    for Reservation<U>
-{
-    fn property_value(&self) -> P::Value {
-        self.inner.pool.property_value()
-    }
-}
-
-// SAFETY: the memory is the pool's.
-unsafe impl<U: SyncResource + HasMemoryKind> HasMemoryKind for Reservation<U> {
-    const KIND: MemoryKind = U::KIND;
-    const CAPS: MemoryCaps = U::CAPS;
+// SAFETY: the type is transparent, and its one field does not depend on the set.
+unsafe impl<S: PropertySet> WithProperties for Reservation<S> {
+    type With<T: PropertySet> = Reservation<T>;
 }

@@ -23,8 +23,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rmm_core::siblings::allocate_with;
 use rmm_core::{
-    CudaStream, Device, Error, ErrorKind, ExtendableResource, RelaxedCapture, StreamRef,
-    SyncResource, fork,
+    CudaStream, Device, Error, ErrorKind, ExtendableResource, PropertySet, RelaxedCapture,
+    StreamRef, SyncResource, fork,
 };
 
 use super::PoolMemoryResource;
@@ -37,7 +37,7 @@ use super::sleeping_memory::{SleepingMemory, merged};
 use super::state::PoolState;
 pub use options::{Contents, CopyProgress, SleepOptions};
 
-impl<U: SyncResource> PoolMemoryResource<U> {
+impl<S: PropertySet> PoolMemoryResource<S> {
     /// Returns all of the pool's physical memory to the device, and keeps all of its addresses:
     /// [`wake`](Self::wake) makes them usable again. For programs that take turns with a GPU, as
     /// inference servers that swap models, while their containers stay alive. Returns the bytes.

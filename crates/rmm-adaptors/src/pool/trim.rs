@@ -55,7 +55,7 @@ fn has_pending_frees(state: &PoolState) -> bool {
     state.heap.occupied().next().is_some()
 }
 
-impl<U: SyncResource> TrimmableResource for Inner<U> {
+impl TrimmableResource for Inner {
     fn trim_name(&self) -> &'static str {
         self.core.name
     }

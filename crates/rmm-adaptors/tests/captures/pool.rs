@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
 use rmm_core::{CaptureScope, CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
-use rmm_resources::{Backing, BackingMemoryResource, CudaMemoryResource};
+use rmm_resources::{Backing, CudaMemoryResource};
 use rmm_sim::{Fault, LeakKind, Machine, MachineGuard, Schedule};
 use rmm_sys::CuResult;
 
@@ -136,8 +136,12 @@ fn a_graph_gets_only_memory_that_no_work_uses() {
 /// these MiB, each used by work that is not complete, or not used at all, and freed.
 fn capture_is_served(backing: Backing, blocks: &[(usize, bool)], wanted: usize) -> bool {
     let (machine, _entered) = adversary();
-    let upstream = BackingMemoryResource::builder().backing(backing).build().expect("memory");
-    let pool = PoolMemoryResource::builder(upstream).initial_size(mib(12)).build().expect("a pool");
+    let builder = match backing {
+        Backing::CudaMalloc => PoolMemoryResource::builder(CudaMemoryResource::new()),
+        _ => PoolMemoryResource::on_device().expect("virtual memory"),
+    };
+    let pool = builder.initial_size(mib(12)).build().expect("a pool");
+    assert_eq!(pool.backing(), Some(backing));
     let stream = stream();
     let (used, unused): (Vec<_>, Vec<_>) = blocks
         .iter()

@@ -8,7 +8,7 @@ use rmm_sim::{Machine, Schedule};
 use crate::graph_support::{alone, begin, end, fill};
 use crate::support::{MIB, free, layout, stream};
 
-type Pool = PoolMemoryResource<VirtualMemoryResource>;
+type Pool = PoolMemoryResource;
 
 fn sleep(pool: &Pool) -> Result<u64, Error> {
     // SAFETY: no work uses the pool's memory while it sleeps: each graph is launched before.

@@ -5,8 +5,8 @@ use std::fs;
 
 use rmm_adaptors::ArenaMemoryResource;
 use rmm_core::{
-    AnyResource, CudaStream, DevicePtr, HasProperty, HostAccessible, Resource, StreamLifetime,
-    SyncResource,
+    AnyResource, CudaStream, DevicePtr, HasProperty, HostAccessible, HostDeviceAccessible,
+    Resource, StreamLifetime, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
@@ -334,7 +334,8 @@ fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 fn clones_are_equal_and_have_the_upstream_s_properties() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let hosted = ArenaMemoryResource::builder(PinnedHostMemoryResource::new());
+    let pinned = PinnedHostMemoryResource::new();
+    let hosted = ArenaMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned);
     let hosted = hosted.arena_size(mib(1)).build().unwrap();
     claims_host_access(&hosted);
     assert_eq!(hosted.name(), "arena");

@@ -104,9 +104,7 @@ fn judge_pieces<R: SyncResource>(limit: u64) -> impl Fn(&R, &[(u64, u64)], u64) 
 
 /// The judge of a pool of pages: each without a live block can be unmapped, and mapped again at any
 /// address.
-fn judge_pages(
-    limit: u64,
-) -> impl Fn(&PoolMemoryResource<VirtualMemoryResource>, &[(u64, u64)], u64) {
+fn judge_pages(limit: u64) -> impl Fn(&PoolMemoryResource, &[(u64, u64)], u64) {
     move |pool, known, asked| {
         let pages = |start: u64, end: u64| start / PAGE..end.div_ceil(PAGE);
         let mut live_pages: Vec<u64> =

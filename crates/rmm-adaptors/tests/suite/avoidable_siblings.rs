@@ -13,7 +13,7 @@ use rmm_sim::{Machine, Schedule};
 use crate::harness::{Fixture, Runner};
 use crate::programs::{Op, STREAMS, ops};
 
-type Pool = PoolMemoryResource<AnyResource>;
+type Pool = PoolMemoryResource;
 
 const PAGE: u64 = 2 << 20;
 /// Bytes of a granule: a block is of up to 399.

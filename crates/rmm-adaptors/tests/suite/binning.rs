@@ -4,15 +4,20 @@ use std::alloc::Layout;
 
 use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
-    AnyResource, HasProperty, HostAccessible, Introspect, PropertyId, Resource, SyncResource,
+    AnyResource, HasProperty, HostAccessible, HostDeviceAccessible, Introspect, PropertyId,
+    Resource, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 
 use crate::fixtures::{lazy_machine, pool};
 use crate::support::{Pool, free, layout, mib, stream};
 
-fn frees(bin: &FixedSizeMemoryResource<Pool>) -> u64 {
-    bin.statistics().frees
+fn blocks(bin: &AnyResource) -> &FixedSizeMemoryResource {
+    bin.downcast_ref().expect("it has blocks of one size")
+}
+
+fn frees(bin: &AnyResource) -> u64 {
+    blocks(bin).statistics().frees
 }
 
 #[test]
@@ -35,7 +40,7 @@ fn each_size_goes_to_the_smallest_bin_that_fits() {
     ];
     for (layout, bytes) in expected {
         let bin = binning.bin_for(layout);
-        assert_eq!(bin.map(FixedSizeMemoryResource::block_size), bytes, "{layout:?}");
+        assert_eq!(bin.map(|bin| blocks(bin).block_size()), bytes, "{layout:?}");
         let before = (bin.map(frees), pool.statistics().frees);
         let pointer = binning.allocate(&stream, layout).unwrap();
         assert!(pointer.0.is_multiple_of(layout.align() as u64));
@@ -61,7 +66,7 @@ fn a_bin_may_be_any_resource_and_is_kept_alive() {
         AnyResource::new(pool)
     };
     let upstream: AnyResource = AnyResource::new(CudaMemoryResource::new());
-    let binning = BinningMemoryResource::builder_of(upstream).bin_of(4096, own).unwrap().build();
+    let binning = BinningMemoryResource::builder(upstream).bin_of(4096, own).unwrap().build();
     let pointer = binning.allocate(&stream, layout(4000)).unwrap();
     let bin = binning.bin_for(layout(4000)).unwrap();
     assert_eq!(bin.downcast_ref::<Pool>().unwrap().statistics().live_bytes, 4096);
@@ -94,16 +99,17 @@ fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 fn its_properties_are_common_to_all_bins_and_upstream() {
     let machine = lazy_machine();
     let _entered = machine.enter();
-    let hosted = BinningMemoryResource::builder_of(ManagedMemoryResource::new());
+    let managed = ManagedMemoryResource::new();
+    let hosted = BinningMemoryResource::<HostDeviceAccessible>::builder_with_properties(managed);
     let hosted = hosted.bin_of(4096, PinnedHostMemoryResource::new()).unwrap().build();
     claims_host_access(&hosted);
     assert!(hosted.has_property::<HostAccessible>());
-    let mixed = BinningMemoryResource::builder_of(ManagedMemoryResource::new());
+    let mixed = BinningMemoryResource::builder(ManagedMemoryResource::new());
     let mixed = mixed.bin_of(4096, CudaMemoryResource::new()).unwrap().build();
     assert!(!mixed.has_property::<HostAccessible>(), "the bin's memory is not the host's");
     assert!(!mixed.property_list().contains(&PropertyId::of::<HostAccessible>()));
     let mixed: AnyResource = AnyResource::new(mixed);
-    assert!(mixed.try_widen::<rmm_core::HostDeviceAccessible>().is_err());
+    assert!(mixed.try_widen::<HostDeviceAccessible>().is_err());
 }
 
 #[test]

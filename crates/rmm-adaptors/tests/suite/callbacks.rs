@@ -21,7 +21,7 @@ use rmm_sim::{Machine, Schedule};
 use crate::support::{MIB, free, layout, mib, stream};
 use crate::watchdog::within_a_minute;
 
-type Pool = PoolMemoryResource<AnyResource>;
+type Pool = PoolMemoryResource;
 
 /// Code of the program: does nothing until a test says what, and does nothing inside itself.
 #[derive(Clone, Default)]

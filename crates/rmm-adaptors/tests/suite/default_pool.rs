@@ -1,8 +1,16 @@
 //! The default pool, on devices with virtual memory and without.
 
-use rmm_adaptors::{Contents, DefaultPool, PoolMemoryResource, PoolPreset, default_pool};
-use rmm_core::{AnyResource, Device, Introspect, Resource, SyncResource, copy, current_driver};
-use rmm_resources::{Backing, BackingMemoryResource};
+use rmm_adaptors::{
+    Contents, LimitingResourceAdaptor, PoolMemoryResource, PoolPreset, default_pool,
+};
+use rmm_core::{
+    AnyResource, Device, HostAccessible, HostDeviceAccessible, Introspect, Resource, SyncResource,
+    copy, current_driver,
+};
+use rmm_resources::{
+    Backing, CudaMemoryResource, HostMemoryResource, PinnedHostMemoryResource,
+    VirtualMemoryResource,
+};
 use rmm_sim::{Checker, Machine, MachineBuilder, create_context, destroy_context};
 use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute as Attribute, CuPointerAttribute, CuResult};
 
@@ -14,7 +22,7 @@ fn machine(has_virtual: bool) -> MachineBuilder {
     Machine::builder().memory(256 * MIB).attribute(attribute, i32::from(has_virtual))
 }
 
-fn names(pool: &DefaultPool) -> Vec<&'static str> {
+fn names(pool: &PoolMemoryResource) -> Vec<&'static str> {
     pool.stack().map(SyncResource::name).collect()
 }
 
@@ -22,8 +30,8 @@ fn names(pool: &DefaultPool) -> Vec<&'static str> {
 fn one_type_serves_devices_with_virtual_memory_and_without() {
     for (has_virtual, below) in [(true, "virtual"), (false, "cuda")] {
         Checker::new().machine(machine(has_virtual)).run(|machine| {
-            let pool: DefaultPool = default_pool().expect("a pool");
-            assert_eq!(names(&pool), ["pool", "backing", below]);
+            let pool: PoolMemoryResource = default_pool().expect("a pool");
+            assert_eq!(names(&pool), ["pool", below]);
             let (first, second) = (stream(), stream());
             let block = pool.allocate(&first, layout(MIB)).expect("memory");
             write(machine, &first, block, 1);
@@ -68,11 +76,37 @@ fn it_grows_in_place_and_sleeps_where_there_is_virtual_memory() {
 fn it_is_found_by_its_type_below_adaptors() {
     let machine = machine(true).build();
     let _entered = machine.enter();
-    let upstream = BackingMemoryResource::builder().backing(Backing::CudaMalloc).build();
-    let pool = PoolMemoryResource::builder(upstream.expect("a resource")).build().expect("a pool");
-    let any = AnyResource::<()>::new(rmm_adaptors::LimitingResourceAdaptor::new(pool, mib(1)));
-    let found = any.find::<DefaultPool>().expect("it is in the stack");
-    assert_eq!(found.upstream().backing(), Backing::CudaMalloc);
+    for pool in [
+        default_pool().expect("a pool"),
+        PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool"),
+    ] {
+        let any = AnyResource::<()>::new(LimitingResourceAdaptor::new(pool.clone(), mib(1)));
+        let found = any.find::<PoolMemoryResource>().expect("it is in the stack");
+        assert_eq!((found, found.backing()), (&pool, pool.backing()));
+        assert_eq!(found.upstream(), pool.upstream());
+    }
+}
+
+/// A pool is found by each set of properties that its memory has, and by no other.
+#[test]
+fn a_pool_of_other_memory_is_found_by_what_its_memory_can_do() {
+    let machine = machine(true).build();
+    let _entered = machine.enter();
+    let pinned = PinnedHostMemoryResource::new();
+    let both = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned).build();
+    let both = both.expect("a pool");
+    let any = AnyResource::<()>::new(both.clone());
+    assert_eq!(any.downcast_ref(), Some(&both));
+    assert!(any.find::<PoolMemoryResource>().is_some());
+    assert!(any.find::<PoolMemoryResource<HostAccessible>>().is_some());
+    assert!(any.find::<PoolMemoryResource<()>>().is_some());
+    assert_eq!(both.backing(), None);
+
+    let host =
+        PoolMemoryResource::<HostAccessible>::builder_with_properties(HostMemoryResource::new());
+    let host = host.build().expect("a pool");
+    assert!(host.find::<PoolMemoryResource>().is_none(), "the device cannot use its memory");
+    assert!(host.find::<PoolMemoryResource<()>>().is_some());
 }
 
 #[test]
@@ -112,10 +146,13 @@ fn memory_is_copied_by_devices_that_it_is_accessible_from() {
         let machine = machine(true).devices(2).build();
         let _entered = machine.enter();
         let second = Device::new(1).expect("a device");
-        let builder = BackingMemoryResource::builder().backing(backing);
-        let builder = if shared { builder.accessible_from(second) } else { builder };
-        let upstream = builder.build().expect("a resource");
-        let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
+        let builder = VirtualMemoryResource::builder();
+        let pages = if shared { builder.accessible_from(second) } else { builder };
+        let builder = match backing {
+            Backing::CudaMalloc => PoolMemoryResource::builder(CudaMemoryResource::new()),
+            _ => PoolMemoryResource::builder(pages.build().expect("a resource")),
+        };
+        let pool = builder.build().expect("a pool");
         let blocks = [(); 2].map(|()| pool.allocate_sync(layout(MIB)).expect("memory"));
         let of_second = {
             let _current = second.make_current().expect("a device");

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{CudaStream, Device, DevicePtr, Resource, StreamLifetime, StreamRef, SyncResource};
+use rmm_core::{CudaStream, Device, DevicePtr, Resource, StreamLifetime, StreamRef};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
@@ -36,14 +36,14 @@ fn with_full_pools(program: impl Fn(&Machine, &dyn FullPool)) {
     }
 }
 
-/// A pool of any upstream.
+/// A pool.
 trait FullPool: Sync {
     fn take(&self, stream: StreamRef<'_>) -> DevicePtr;
     fn give(&self, stream: StreamRef<'_>, block: DevicePtr);
     fn reserved(&self) -> u64;
 }
 
-impl<U: SyncResource> FullPool for PoolMemoryResource<U> {
+impl FullPool for PoolMemoryResource {
     fn take(&self, stream: StreamRef<'_>) -> DevicePtr {
         self.allocate(stream, layout(BYTES)).expect("everything was freed")
     }

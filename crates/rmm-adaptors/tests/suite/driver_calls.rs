@@ -72,7 +72,7 @@ fn check<R: Resource>(machine: &Machine, sizes: &[usize], make: impl Fn() -> R) 
     }
 }
 
-fn pool() -> PoolMemoryResource<CudaMemoryResource> {
+fn pool() -> PoolMemoryResource {
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
     builder.initial_size(mib(512)).build().expect("a pool")
 }

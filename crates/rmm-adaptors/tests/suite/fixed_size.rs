@@ -9,7 +9,7 @@ use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 use crate::fixtures::lazy_machine;
 use crate::support::{Pool, free, keep_busy, layout, stream, write};
 
-type Blocks = FixedSizeMemoryResource<CudaMemoryResource>;
+type Blocks = FixedSizeMemoryResource;
 
 fn blocks(size: u64, count: usize) -> Blocks {
     let builder = Blocks::builder(CudaMemoryResource::new()).block_size(size);

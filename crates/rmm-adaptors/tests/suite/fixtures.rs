@@ -7,7 +7,7 @@ use rmm_sim::{Machine, Schedule};
 
 use crate::support::{MIB, Pool, stream};
 
-type PoolBuilder = PoolMemoryResourceBuilder<CudaMemoryResource>;
+type PoolBuilder = PoolMemoryResourceBuilder;
 
 /// A machine that runs work only when it is waited for: unordered work is never complete by chance.
 pub(crate) fn lazy_machine() -> Machine {

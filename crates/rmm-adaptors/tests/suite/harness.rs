@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource};
 use rmm_core::{
     CudaEvent, CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamKind, StreamLifetime,
-    SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
@@ -85,7 +84,7 @@ macro_rules! waits_and_live_from_statistics {
 }
 pub(crate) use waits_and_live_from_statistics;
 
-impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
+impl Allocator for PoolMemoryResource {
     fn trim(&self) -> u64 {
         PoolMemoryResource::trim(self, 0)
     }
@@ -97,7 +96,7 @@ impl<U: SyncResource> Allocator for PoolMemoryResource<U> {
     crate::harness::waits_and_live_from_statistics!();
 }
 
-impl<U: SyncResource> Allocator for ArenaMemoryResource<U> {
+impl Allocator for ArenaMemoryResource {
     fn reserved(&self) -> u64 {
         self.arena_size()
     }

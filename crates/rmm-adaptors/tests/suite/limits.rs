@@ -51,13 +51,13 @@ fn all() -> Vec<Limited> {
     }
     vec![
         limited!("pool", pool, |it: &Pool, bytes| it.set_maximum_size(bytes)),
-        limited!("pool of pages", pages, |it: &PoolMemoryResource<_>, bytes| {
+        limited!("pool of pages", pages, |it: &PoolMemoryResource, bytes| {
             it.set_maximum_size(bytes)
         }),
-        limited!("fixed-size", blocks, |it: &FixedSizeMemoryResource<_>, bytes| {
+        limited!("fixed-size", blocks, |it: &FixedSizeMemoryResource, bytes| {
             it.set_maximum_size(bytes)
         }),
-        limited!("arena", arena, |it: &ArenaMemoryResource<_>, bytes| it.set_maximum_size(bytes)),
+        limited!("arena", arena, |it: &ArenaMemoryResource, bytes| it.set_maximum_size(bytes)),
         limited!("limiting", limiting, |it: &LimitingResourceAdaptor<_>, bytes| {
             it.set_allocation_limit(bytes);
             Ok(())

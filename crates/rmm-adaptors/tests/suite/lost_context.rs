@@ -7,7 +7,8 @@ use rmm_adaptors::{
     LimitingResourceAdaptor, PoolMemoryResource, SleepOptions,
 };
 use rmm_core::{
-    AnySyncResource, Device, DevicePtr, HostAccessible, Resource, StreamRef, SyncResource,
+    AnySyncResource, Device, DevicePtr, HostAccessible, HostDeviceAccessible, Resource, StreamRef,
+    SyncResource,
 };
 use rmm_resources::{
     CudaMemoryResource, HostMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource,
@@ -158,8 +159,9 @@ const HOST_MEMORY: [(&str, MakeHostMemory); 5] = [
     ("memory of the host alone", || Some(AnySyncResource::new(HostMemoryResource::new()))),
 ];
 
-fn pinned_pool() -> PoolMemoryResource<PinnedHostMemoryResource> {
-    PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().expect("a pool")
+fn pinned_pool() -> PoolMemoryResource<HostDeviceAccessible> {
+    let builder = PoolMemoryResource::builder_with_properties(PinnedHostMemoryResource::new());
+    builder.build().expect("a pool")
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rmm_adaptors::{
     StatisticsResourceAdaptor, ThreadSafeResourceAdaptor,
 };
 use rmm_core::{AnyResource, Error, ErrorKind, Resource};
-use rmm_resources::{Backing, BackingMemoryResource, VirtualMemoryResource};
+use rmm_resources::{Backing, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
 use crate::support::{MIB, free, layout, stream};
@@ -31,7 +31,7 @@ fn pool_of(
     growth: GrowthPolicy,
     upstream: AnyResource,
     sizes: Sizes,
-) -> Result<PoolMemoryResource<AnyResource>, Error> {
+) -> Result<PoolMemoryResource, Error> {
     let builder = PoolMemoryResource::builder(upstream).preset(preset).growth(growth);
     let builder = builder.initial_size(sizes.initial as u64);
     builder.soft_maximum_size(sizes.step as u64).maximum_size(sizes.maximum as u64).build()
@@ -77,7 +77,7 @@ const UPPERS: [(&str, Upper); 8] = [
         let builder = FixedSizeMemoryResource::builder(upstream).block_size(PIECE as u64);
         let blocks = builder.blocks(1).maximum_size(sizes.maximum as u64).build()?;
         // Nothing is larger than the bin.
-        let binning = BinningMemoryResource::builder_of(blocks.clone());
+        let binning = BinningMemoryResource::builder(blocks.clone());
         Ok(AnyResource::new(binning.bin_of(PIECE as u64, blocks)?.build()))
     }),
 ];
@@ -91,10 +91,7 @@ fn pages() -> VirtualMemoryResource {
 /// Resources that allocate whole pages, directly and below adaptors.
 const LOWERS: [(&str, Lower); 6] = [
     ("virtual", || AnyResource::new(pages())),
-    ("backing", || {
-        let builder = BackingMemoryResource::builder().backing(Backing::VirtualMemory);
-        AnyResource::new(builder.build().expect("virtual memory"))
-    }),
+    ("backing", || Backing::of_device().expect("virtual memory")),
     ("limiting", || AnyResource::new(LimitingResourceAdaptor::new(pages(), 1 << 30))),
     ("statistics", || AnyResource::new(StatisticsResourceAdaptor::new(pages()))),
     ("thread-safe", || AnyResource::new(ThreadSafeResourceAdaptor::new(pages()))),

@@ -68,9 +68,8 @@ fn suballocators() -> [(&'static str, AnyResource); SUBALLOCATORS] {
         let builder = FixedSizeMemoryResource::builder(upstream()).block_size(bytes).blocks(2);
         builder.build().expect("there is memory")
     };
-    let bins = BinningMemoryResource::builder_of(pool())
-        .bin_of(4096, blocks(4096))
-        .expect("there is memory");
+    let bins =
+        BinningMemoryResource::builder(pool()).bin_of(4096, blocks(4096)).expect("there is memory");
     let arena = ArenaMemoryResource::builder(upstream())
         .arena_size(mib(8))
         .build()

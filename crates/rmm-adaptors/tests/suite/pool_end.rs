@@ -134,6 +134,8 @@ impl Panicking {
     }
 }
 
+crate::below_a_pool::below_a_pool!([] Panicking);
+
 // SAFETY: every call goes to virtual memory, which keeps the contract, or panics before it.
 unsafe impl SyncResource for Panicking {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {

@@ -5,7 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
 use rmm_adaptors::{Contents, PoolMemoryResource, PoolPreset, SleepOptions};
-use rmm_core::{AnySyncResource, CudaStream, Device, DevicePtr, Error, Resource, SyncResource};
+use rmm_core::{
+    AnySyncResource, CudaStream, Device, DevicePtr, Error, HostDeviceAccessible, Resource,
+    SyncResource,
+};
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
@@ -14,7 +17,7 @@ use crate::harness::{Fixture, Runner};
 use crate::programs::{Op, ops};
 use crate::support::{MIB, base_seed, free, keep_busy, layout, mib, read, stream, write};
 
-pub(crate) type Pool = PoolMemoryResource<VirtualMemoryResource>;
+pub(crate) type Pool = PoolMemoryResource;
 
 const PRESETS: [PoolPreset; 3] =
     [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
@@ -258,7 +261,9 @@ fn a_pool_that_lacks_memory_goes_on_sleeping() {
 fn copies_are_reported_and_go_to_memory_of_the_program() {
     let machine = Machine::builder().memory(256 << 20).schedule(Schedule::Lazy).build();
     let _entered = machine.enter();
-    let pinned = PoolMemoryResource::builder(PinnedHostMemoryResource::new());
+    let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
+        PinnedHostMemoryResource::new(),
+    );
     let pinned = pinned.initial_size(mib(200)).maximum_size(mib(200)).build().expect("host memory");
     let (pool, stream) = (pool(), stream());
     let block = allocate(&pool, &stream, 150 * MIB);

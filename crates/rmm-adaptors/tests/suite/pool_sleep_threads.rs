@@ -82,6 +82,8 @@ struct Gate {
     next: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
+crate::below_a_pool::below_a_pool!([] Gate);
+
 // SAFETY: the contract is kept by the virtual memory; calls are only delayed.
 unsafe impl SyncResource for Gate {
     fn name(&self) -> &'static str {

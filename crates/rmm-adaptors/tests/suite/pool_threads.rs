@@ -13,7 +13,7 @@ use rmm_core::{CudaEvent, CudaStream, Device, DevicePtr, Error, Resource, Stream
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
-type Pool = PoolMemoryResource<CudaMemoryResource>;
+type Pool = PoolMemoryResource;
 
 const THREADS: u64 = 4;
 const SEEDS: u64 = 8;

@@ -42,6 +42,8 @@ fn run(hook: &Hook) {
     }
 }
 
+crate::below_a_pool::below_a_pool!([] Hooked);
+
 // SAFETY: every call goes to `CudaMemoryResource`, which keeps the contract.
 unsafe impl SyncResource for Hooked {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
@@ -142,6 +144,8 @@ impl FullForTwo {
     /// never end.
     const TOO_MANY: usize = 100;
 }
+
+crate::below_a_pool::below_a_pool!([] FullForTwo);
 
 // SAFETY: its blocks come from `CudaMemoryResource`, which keeps the contract.
 unsafe impl SyncResource for FullForTwo {

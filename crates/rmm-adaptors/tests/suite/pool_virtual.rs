@@ -29,7 +29,12 @@ const GRANULE: usize = 16 << 10;
 const PRESETS: [PoolPreset; 3] =
     [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
 
-type Pool = PoolMemoryResource<VirtualMemoryResource>;
+type Pool = PoolMemoryResource;
+
+/// What a pool is over.
+fn pages(pool: &Pool) -> &VirtualMemoryResource {
+    pool.upstream().downcast_ref().expect("it is over virtual memory")
+}
 
 fn description(schedule: Schedule) -> MachineBuilder {
     Machine::builder().memory(64 << 20).schedule(schedule)
@@ -180,14 +185,14 @@ fn pages_in_the_middle_are_unmapped_and_mapped_again() {
         free(&pool, &stream, block, PAGE);
     }
     assert_eq!(pool.trim(0), 3 * PAGE as u64);
-    assert_eq!(pool.upstream().statistics().mapped_bytes, 2 * PAGE as u64);
+    assert_eq!(pages(&pool).statistics().mapped_bytes, 2 * PAGE as u64);
     assert_eq!(allocate(&pool, &stream, 3 * PAGE), blocks[1], "the gap is just right");
     free(&pool, &stream, blocks[1], 3 * PAGE);
     for block in [blocks[0], blocks[4]] {
         free(&pool, &stream, block, PAGE);
     }
     pool.trim(0);
-    assert_eq!(pool.upstream().statistics().mapped_bytes, 0);
+    assert_eq!(pages(&pool).statistics().mapped_bytes, 0);
     assert_eq!(allocate(&pool, &stream, PAGE), blocks[0], "as a fresh one");
     free(&pool, &stream, blocks[0], PAGE);
 }
@@ -292,7 +297,7 @@ fn addresses_of_another_owner_are_not_used() {
     let first = allocate(&pool, &stream, PAGE);
     let page = layout(PAGE);
     let theirs = DevicePtr(first.0 + PAGE as u64);
-    pool.upstream().allocate_at(theirs, page).expect("free addresses");
+    pages(&pool).allocate_at(theirs, page).expect("free addresses");
     let second = allocate(&pool, &stream, PAGE);
     assert_eq!(second.0, theirs.0 + PAGE as u64);
     let third = allocate(&pool, &stream, PAGE);
@@ -313,6 +318,8 @@ struct SlowToLeave {
     first: Mutex<Option<(Sender<()>, Receiver<()>)>>,
     failed: Sender<()>,
 }
+
+crate::below_a_pool::below_a_pool!([] SlowToLeave);
 
 // SAFETY: the contract is kept by the virtual memory; calls are only delayed.
 unsafe impl SyncResource for SlowToLeave {
@@ -393,6 +400,8 @@ struct PanicsOnce {
     has_panicked: AtomicBool,
 }
 
+crate::below_a_pool::below_a_pool!([] PanicsOnce);
+
 // SAFETY: that of the virtual memory.
 unsafe impl SyncResource for PanicsOnce {
     fn name(&self) -> &'static str {
@@ -454,6 +463,7 @@ fn an_extent_stops_at_addresses_of_another_owner() {
     let _entered = machine.enter();
     let (failed, failures) = channel();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
+    let own = upstream.clone();
     let upstream = SlowToLeave { upstream, first: Mutex::default(), failed };
     let pool =
         PoolMemoryResource::builder(upstream).growth(GrowthPolicy::FixedStep((4 * PAGE) as u64));
@@ -466,7 +476,7 @@ fn an_extent_stops_at_addresses_of_another_owner() {
     let (first, middle, last) = (allocate(1), allocate(2), allocate(1));
     let page = layout(PAGE);
     let theirs = DevicePtr(first.0 + 4 * PAGE as u64);
-    pool.upstream().upstream.allocate_at(theirs, page).expect("free addresses");
+    own.allocate_at(theirs, page).expect("free addresses");
     let elsewhere = allocate(4);
     assert_eq!(failures.try_iter().count(), 1, "the pool has found that these are not free");
     free(middle, 2);
@@ -482,7 +492,7 @@ fn an_extent_stops_at_addresses_of_another_owner() {
         free(block, pages);
     }
     // SAFETY: allocated above with this layout, and not used.
-    unsafe { pool.upstream().upstream.deallocate_sync(theirs, page) };
+    unsafe { own.deallocate_sync(theirs, page) };
 }
 
 /// The pages that blocks overlap.

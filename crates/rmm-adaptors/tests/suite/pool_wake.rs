@@ -12,7 +12,7 @@ use rmm_sys::CuResult;
 use crate::pool_sleep::{description, pool, sleep};
 use crate::support::{MIB, free, keep_busy, layout, mib, read, stream, write};
 
-fn other() -> PoolMemoryResource<CudaMemoryResource> {
+fn other() -> PoolMemoryResource {
     PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool")
 }
 

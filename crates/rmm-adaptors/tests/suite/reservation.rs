@@ -144,8 +144,8 @@ proptest! {
 
 fn run(
     machine: &Machine,
-    pool: &PoolMemoryResource<AnyResource>,
-    reservation: &rmm_adaptors::Reservation<AnyResource>,
+    pool: &PoolMemoryResource,
+    reservation: &rmm_adaptors::Reservation,
     sizes: &[usize],
     frees: &[bool],
 ) {

@@ -25,7 +25,7 @@ pub(crate) fn pool() -> Pool {
     Pool::builder(CudaMemoryResource::new()).build().expect("a pool")
 }
 
-pub(crate) fn pages() -> PoolMemoryResource<VirtualMemoryResource> {
+pub(crate) fn pages() -> PoolMemoryResource {
     let upstream = VirtualMemoryResource::new().expect("pages");
     PoolMemoryResource::builder(upstream).build().expect("a pool")
 }
@@ -85,7 +85,7 @@ pub(crate) const ASKERS: [(&str, Make); 8] = [
     ("cuda-async", || AnyResource::new(CudaAsyncMemoryResource::new().expect("a pool"))),
 ];
 
-pub(crate) fn arena(bytes: u64, most: u64) -> ArenaMemoryResource<CudaMemoryResource> {
+pub(crate) fn arena(bytes: u64, most: u64) -> ArenaMemoryResource {
     let arena = ArenaMemoryResource::builder(CudaMemoryResource::new());
     arena.arena_size(bytes).maximum_size(most).build().expect("an arena")
 }

@@ -8,7 +8,10 @@ use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
     PoolPreset,
 };
-use rmm_core::{AnyResource, DevicePtr, Error, Resource, StreamRef, SyncResource};
+use rmm_core::{
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Resource, StreamRef,
+    SyncResource,
+};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 use crate::harness::Allocator;
@@ -59,6 +62,15 @@ impl Upstream {
     }
 }
 
+impl PartialEq for Upstream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.allocations, &other.allocations)
+    }
+}
+
+// SAFETY: its memory is that of the device.
+unsafe impl HasProperty<DeviceAccessible> for Upstream {}
+
 // SAFETY: every call goes to a resource that keeps the contract, except for the allocation that
 // fails.
 unsafe impl SyncResource for Upstream {
@@ -91,9 +103,9 @@ unsafe impl Resource for Upstream {
     }
 }
 
-type Pool = PoolMemoryResource<Upstream>;
-type Blocks<U> = FixedSizeMemoryResource<U>;
-type Bins = BinningMemoryResource<Pool, Blocks<Pool>>;
+type Pool = PoolMemoryResource;
+type Blocks = FixedSizeMemoryResource;
+type Bins = BinningMemoryResource;
 
 /// Constructs a suballocator that allocates at most this many bytes, a multiple of [`LEAST`], from
 /// upstream.
@@ -116,23 +128,17 @@ pub(crate) fn deterministic_pool(upstream: Upstream, limit: u64) -> Result<Pool,
 }
 
 /// Over virtual memory instead of the given upstream.
-pub(crate) fn virtual_pool(
-    _: Upstream,
-    limit: u64,
-) -> Result<PoolMemoryResource<VirtualMemoryResource>, Error> {
+pub(crate) fn virtual_pool(_: Upstream, limit: u64) -> Result<PoolMemoryResource, Error> {
     let upstream = VirtualMemoryResource::new()?;
     PoolMemoryResource::builder(upstream).maximum_size(limit).build()
 }
 
-pub(crate) fn arena(
-    upstream: Upstream,
-    limit: u64,
-) -> Result<ArenaMemoryResource<Upstream>, Error> {
+pub(crate) fn arena(upstream: Upstream, limit: u64) -> Result<ArenaMemoryResource, Error> {
     ArenaMemoryResource::builder(upstream).arena_size(limit).build()
 }
 
 /// Blocks that fit the largest request of a program.
-pub(crate) fn fixed_size(upstream: Upstream, limit: u64) -> Result<Blocks<Upstream>, Error> {
+pub(crate) fn fixed_size(upstream: Upstream, limit: u64) -> Result<Blocks, Error> {
     let builder =
         FixedSizeMemoryResource::builder(upstream).block_size((MOST_GRANULES * GRANULE) as u64);
     builder.blocks(2).maximum_size(limit).build()
@@ -142,7 +148,7 @@ pub(crate) fn fixed_size(upstream: Upstream, limit: u64) -> Result<Blocks<Upstre
 pub(crate) fn binning(upstream: Upstream, limit: u64) -> Result<Bins, Error> {
     let pool = pool(upstream, limit)?;
     let bins = [8, 64].into_iter().try_fold(
-        BinningMemoryResource::builder_of(pool.clone()),
+        BinningMemoryResource::builder(pool.clone()),
         |bins, granules| {
             let blocks = FixedSizeMemoryResource::builder(pool.clone());
             bins.bin_of(
@@ -154,7 +160,7 @@ pub(crate) fn binning(upstream: Upstream, limit: u64) -> Result<Bins, Error> {
     Ok(bins?.build())
 }
 
-impl<U: SyncResource> Allocator for Blocks<U> {
+impl Allocator for Blocks {
     fn trim(&self) -> u64 {
         FixedSizeMemoryResource::trim(self, 0)
     }
@@ -166,26 +172,34 @@ impl<U: SyncResource> Allocator for Blocks<U> {
     crate::harness::waits_and_live_from_statistics!();
 }
 
+fn pool_below(bins: &Bins) -> &Pool {
+    bins.upstream().find().expect("they are over a pool")
+}
+
+fn blocks_of(bins: &Bins) -> impl Iterator<Item = &Blocks> {
+    bins.bins().map(|(_, bin)| bin.find().expect("it has blocks of one size"))
+}
+
 impl Allocator for Bins {
     fn trim(&self) -> u64 {
-        for (_, bin) in self.bins() {
-            bin.trim(0);
+        for bin in blocks_of(self) {
+            Allocator::trim(bin);
         }
-        self.upstream().trim(0)
+        pool_below(self).trim(0)
     }
 
     fn reserved(&self) -> u64 {
-        self.upstream().reserved_bytes()
+        pool_below(self).reserved_bytes()
     }
 
     fn waits(&self) -> u64 {
-        self.bins().map(|(_, bin)| bin.waits()).sum::<u64>() + self.upstream().waits()
+        blocks_of(self).map(Allocator::waits).sum::<u64>() + pool_below(self).waits()
     }
 
     fn live_and_unknown(&self) -> (u64, u64) {
-        let upstream = self.upstream().statistics();
+        let upstream = pool_below(self).statistics();
         let mut sums = (upstream.live_bytes, upstream.unknown_frees);
-        for (_, bin) in self.bins() {
+        for bin in blocks_of(self) {
             let statistics = bin.statistics();
             // The memory of a bin is live in the upstream pool.
             sums.0 = sums.0 - statistics.reserved_bytes + statistics.live_bytes;

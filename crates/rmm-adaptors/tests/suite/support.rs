@@ -4,7 +4,6 @@ use std::alloc::Layout;
 
 use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, StreamRef};
-use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine};
 
 pub(crate) const MIB: usize = 1 << 20;
@@ -14,9 +13,9 @@ pub(crate) const fn mib(count: u64) -> u64 {
     count << 20
 }
 
-pub(crate) type Pool = PoolMemoryResource<CudaMemoryResource>;
+pub(crate) type Pool = PoolMemoryResource;
 
-pub(crate) type Arena = ArenaMemoryResource<CudaMemoryResource>;
+pub(crate) type Arena = ArenaMemoryResource;
 
 pub(crate) fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 256).expect("a size")

@@ -6,7 +6,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, AnySyncResource, CaptureScope, DeviceAccessible, DeviceAsyncResourceRef,
-    DeviceResourceRef, HasProperty, Introspect, Resource, SyncResource,
+    DeviceResourceRef, HasProperty, Introspect, Resource,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -23,7 +23,10 @@ fn stacks() -> Vec<(&'static str, AnyResource)> {
         let limited = LimitingResourceAdaptor::new(resource, 1 << 40);
         AnyResource::new(StatisticsResourceAdaptor::new(limited))
     }
-    fn blocks<U: SyncResource + 'static>(upstream: U) -> FixedSizeMemoryResource<U> {
+    fn blocks<U>(upstream: U) -> FixedSizeMemoryResource
+    where
+        U: Resource + PartialEq + HasProperty<DeviceAccessible> + 'static,
+    {
         let blocks = FixedSizeMemoryResource::builder(upstream);
         blocks.block_size(4 << 20).blocks(2).build().expect("there is memory")
     }
@@ -32,7 +35,7 @@ fn stacks() -> Vec<(&'static str, AnyResource)> {
     let pages = || VirtualMemoryResource::new().expect("there is memory");
     let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(mib(8));
     let arena_of_pages = ArenaMemoryResource::builder(pages()).arena_size(mib(8));
-    let bins = BinningMemoryResource::builder_of(pool());
+    let bins = BinningMemoryResource::builder(pool());
     let bins = bins.bin_of(4 << 20, blocks(pool())).expect("there is memory").build();
     vec![
         ("pool", adapted(pool())),

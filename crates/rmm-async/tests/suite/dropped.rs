@@ -12,7 +12,7 @@ use std::time::Duration;
 use rmm_adaptors::PoolMemoryResource;
 use rmm_async::{completed, download, upload, wait_for_abandoned};
 use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
-use rmm_core::{CudaStream, DevicePtr, SyncResource as _, copy};
+use rmm_core::{CudaStream, DevicePtr, HostDeviceAccessible, SyncResource as _, copy};
 use rmm_resources::PinnedHostMemoryResource;
 
 use crate::harness::{check, checker, poll_once, stream};
@@ -200,7 +200,10 @@ fn twin_what_is_not_kept_is_freed_under_the_work() {
 fn a_kept_buffer_may_come_from_a_pool() {
     check(|_| {
         let own = stream();
-        let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build();
+        let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
+            PinnedHostMemoryResource::new(),
+        )
+        .build();
         let pool = pool.expect("a pool");
         let vector = vector(&own);
         for _ in 0..3 {

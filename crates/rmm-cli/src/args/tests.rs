@@ -83,9 +83,7 @@ fn resource_names_are_those_of_the_command_line() {
 fn the_default_is_the_default_pool() {
     let attribute = rmm_sys::CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     let args = replay("rmm replay a.csv");
-    for (has_virtual, expected) in
-        [(1, ["pool", "backing", "virtual"]), (0, ["pool", "backing", "cuda"])]
-    {
+    for (has_virtual, expected) in [(1, ["pool", "virtual"]), (0, ["pool", "cuda"])] {
         let machine = rmm_sim::Machine::builder().attribute(attribute, has_virtual).build();
         let _entered = machine.enter();
         let [resource] = &args.distinct_resources()[..] else { panic!("one is the default") };

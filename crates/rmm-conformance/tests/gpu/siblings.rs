@@ -8,7 +8,7 @@
 //! RMM_DRIVER=cuda RMM_WHOLE_DEVICE=1 archive/bin/gpu siblings:: driver_pools::
 //! ```
 
-use rmm_adaptors::{DefaultPool, PoolMemoryResource, PoolPreset, default_pool};
+use rmm_adaptors::{PoolMemoryResource, PoolPreset, default_pool};
 use rmm_conformance::{Environment, Failure, Kernels, Outcome, Place, Random, ensure};
 use rmm_containers::DeviceBuffer;
 use rmm_core::{CudaStream, Device, DeviceResource, StreamFlags};
@@ -57,7 +57,7 @@ fn neither_pool_is_refused(environment: &Environment, preset: PoolPreset) -> Out
         bytes: free / 100 * 95 / 10 * 9,
         random: Random::new(7),
     };
-    let first: DefaultPool = default_pool()?;
+    let first: PoolMemoryResource = default_pool()?;
     let second = PoolMemoryResource::builder(CudaMemoryResource::new()).preset(preset).build()?;
     for _ in 0..ROUNDS {
         program.use_most(&first)?;

@@ -2,7 +2,7 @@
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceScalar, DeviceUVector, HostVec, PinnedVec};
-use rmm_core::{CudaStream, Error};
+use rmm_core::{CudaStream, Error, HostDeviceAccessible};
 use rmm_resources::PinnedHostMemoryResource;
 
 static TABLE: [u32; 4] = [1, 2, 3, 4];
@@ -34,7 +34,10 @@ fn readers(vector: &DeviceUVector<u32>, a: &CudaStream, b: &CudaStream) -> Resul
 }
 
 fn owned_and_borrowed_resources(stream: &CudaStream) -> Result<(), Error> {
-    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build()?;
+    let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
+        PinnedHostMemoryResource::new(),
+    )
+    .build()?;
     let mut of_host = HostVec::<u32, _>::zeroed_in(4, &pool)?;
     of_host.as_mut_slice()?.fill(7); // no device uses it
     let mut of_both = HostVec::<u32, _>::zeroed_in(4, pool.clone())?;

@@ -35,7 +35,7 @@ pub type DeviceResourceRef<'a> = SyncResourceRef<'a, DeviceAccessible>;
 ///
 /// fn pool_over(
 ///     resource: DeviceAsyncResourceRef<'_>,
-/// ) -> Result<PoolMemoryResource<AnyResource>, Error> {
+/// ) -> Result<PoolMemoryResource, Error> {
 ///     PoolMemoryResource::builder(resource.try_to_owned()?).build()
 /// }
 /// # let machine = rmm_sim::Machine::new();

@@ -122,6 +122,18 @@ impl<S: PropertySet> AnyResource<S> {
         if self.has_all::<T>() { Ok(AnyResource::from_shared(self.shared)) } else { Err(self) }
     }
 
+    /// The resource with another property set, for resources that keep the set of their upstream in
+    /// their own type.
+    ///
+    /// # Safety
+    /// Its memory has every property in `T`.
+    #[must_use]
+    pub unsafe fn assume<T: PropertySet>(&self) -> &AnyResource<T> {
+        // SAFETY: the type is transparent, and its one field does not depend on the set. The
+        // caller's contract is the invariant of the field.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
     /// How many handles to the resource there are, this one among them: clones, those below other
     /// resources, and those of [`Resource::to_any`].
     #[doc(hidden)]

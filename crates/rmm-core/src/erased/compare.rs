@@ -1,7 +1,7 @@
 //! Equality of type-erased resources, and the resource behind pointers.
 
 use super::shared::SharedSync;
-use crate::resource::{Erased, ErasedSync, Shared, pointee};
+use crate::resource::{Erased, ErasedSync, Shared, itself, pointee};
 use crate::{Error, Resource, SyncResource};
 
 /// The owned erased resource of type `T` that `resource` points to, if any.
@@ -17,7 +17,7 @@ pub(super) fn downcast<'a, T: 'static>(
 ) -> Option<&'a T> {
     let mut next = Some(resource);
     while let Some(inner) = next {
-        if let Some(found) = inner.as_any().downcast_ref() {
+        if let Some(found) = itself(inner) {
             return Some(found);
         }
         next = pointee(inner);
@@ -68,6 +68,7 @@ pub(super) fn is_same(
         || one.equals(second.as_any())
         || other.equals(first.as_any())
         || one.equals(other.erased())
+        || one.equals_view_of(second)
 }
 
 /// Whether both are references to one object. Never for zero-sized types, whose addresses mean

@@ -42,6 +42,13 @@ impl<R: SyncResource + PartialEq> ErasedSync for Held<R> {
     {
         self.resource.equals(other)
     }
+
+    fn equals_view_of(&self, other: &(dyn SyncResource + 'static)) -> bool
+    where
+        Self: 'static,
+    {
+        self.resource.equals_view_of(other)
+    }
 }
 
 impl<R: Resource + PartialEq> Erased for Held<R> {}

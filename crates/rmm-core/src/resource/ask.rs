@@ -1,5 +1,6 @@
 //! The requests that the library makes, each as a function of the resource.
 
+use std::any::TypeId;
 use std::sync::Arc;
 
 use super::concept::{ErasedSync, Query, Request, SyncResource};
@@ -44,6 +45,17 @@ pub(crate) fn value<T: 'static>(resource: &(impl SyncResource + ?Sized)) -> Opti
     let mut slot = None::<T>;
     resource.provide(&mut Request(Query::Value(&mut slot)));
     slot
+}
+
+/// The value of type `T` that the resource is, or [provides a view](Request::view) of itself as.
+pub(crate) fn itself<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
+    if let Some(found) = resource.as_any().downcast_ref() {
+        return Some(found);
+    }
+    let mut request = Request(Query::View { wanted: TypeId::of::<T>(), found: None });
+    resource.provide(&mut request);
+    let Query::View { found, .. } = request.0 else { return None };
+    found?.downcast_ref()
 }
 
 /// The resource's sizes and counters, added to `empty`.

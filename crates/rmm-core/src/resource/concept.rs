@@ -5,7 +5,7 @@
 //! holds a resource. The operations on them stand in the files above this one.
 
 use std::alloc::Layout;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -461,6 +461,10 @@ pub(super) enum Query<'a> {
     Handle(Option<Arc<dyn ErasedSync + 'a>>),
     /// An `Option` of the wanted type.
     Value(&'a mut dyn Any),
+    View {
+        wanted: TypeId,
+        found: Option<&'a dyn Any>,
+    },
 }
 
 /// A resource after type erasure, with the operations that need its type.
@@ -472,6 +476,12 @@ pub(crate) trait ErasedSync: SyncResource {
 
     /// Whether `other` has this resource's own type and is equal to it.
     fn equals(&self, other: &dyn Any) -> bool
+    where
+        Self: 'static;
+
+    /// Whether `other` provides a [view](Request::view) as this resource's own type that is equal
+    /// to it.
+    fn equals_view_of(&self, other: &(dyn SyncResource + 'static)) -> bool
     where
         Self: 'static;
 }
@@ -489,6 +499,13 @@ impl<R: SyncResource + PartialEq> ErasedSync for R {
         Self: 'static,
     {
         other.downcast_ref::<R>().is_some_and(|other| self == other)
+    }
+
+    fn equals_view_of(&self, other: &(dyn SyncResource + 'static)) -> bool
+    where
+        Self: 'static,
+    {
+        super::ask::itself::<R>(other).is_some_and(|other| self == other)
     }
 }
 
@@ -542,6 +559,7 @@ pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
 /// ```
 #[doc(alias = "cuda::mr::any_resource")]
 #[doc(alias = "make_any_resource")]
+#[repr(transparent)]
 pub struct AnyResource<S: PropertySet = DeviceAccessible> {
     /// # Invariant
     /// Its memory has every property in `S`.

@@ -29,7 +29,7 @@ use crate::{
 /// assert!(logged.has_property::<DeviceAccessible>());
 /// assert!(!logged.has_property::<HostAccessible>());
 /// assert_eq!(logged.try_property::<MemoryKind>(), Some(MemoryKind::Device));
-/// let pool = logged.find::<PoolMemoryResource<CudaMemoryResource>>().expect("it is in the stack");
+/// let pool = logged.find::<PoolMemoryResource>().expect("it is in the stack");
 /// assert_eq!(pool.statistics().allocations, 0);
 /// let names: Vec<&str> = logged.stack().map(|resource| resource.name()).collect();
 /// assert_eq!(names, ["logging", "pool", "cuda"]);
@@ -241,7 +241,7 @@ impl<R: SyncResource + ?Sized> Introspect for R {}
 
 /// The resource of type `T` in the tree that starts here, depth first.
 fn find_below<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
-    if let Some(found) = resource.as_any().downcast_ref() {
+    if let Some(found) = ask::itself(resource) {
         return Some(found);
     }
     if let Some(inner) = ask::pointee(resource) {

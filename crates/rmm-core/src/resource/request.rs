@@ -1,5 +1,6 @@
 //! Typed requests: the one extension point of resources.
 
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::Arc;
 
@@ -193,6 +194,18 @@ impl<'a> Request<'a> {
     }
 
     /// Every property in the property set of a type-erased resource.
+    /// This resource as a value of another type, by which [`find`](crate::Introspect::find) and
+    /// [`AnyResource::downcast_ref`](crate::AnyResource::downcast_ref) find it too: the same handle
+    /// with another set of properties, for one. The closure runs only if `T` is looked for.
+    pub fn view<T: 'static>(&mut self, view: impl FnOnce() -> Option<&'a T>) -> &mut Self {
+        if let Query::View { wanted, found: found @ None } = &mut self.0
+            && *wanted == TypeId::of::<T>()
+        {
+            *found = view().map(|view| view as &dyn Any);
+        }
+        self
+    }
+
     pub(crate) fn members_of<S: PropertySet>(&mut self) {
         S::members(&mut |id| self.note(id));
     }

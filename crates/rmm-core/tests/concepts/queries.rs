@@ -127,8 +127,6 @@ fn pointers_have_the_kind_of_what_they_point_to() {
     assert_eq!(kind::<&Bound, AnyContext>(), MemoryKind::Device);
 }
 
-type Second = FallbackMemoryResource<CudaMemoryResource, ManagedMemoryResource>;
-
 #[test]
 fn find_searches_bins_and_fallbacks() {
     let machine = Machine::new();
@@ -138,7 +136,7 @@ fn find_searches_bins_and_fallbacks() {
     assert!(fallback.find::<ManagedMemoryResource>().is_some());
     let binning = BinningMemoryResource::builder(fallback).bin(4096).expect("a bin").build();
     let erased: AnyResource = AnyResource::new(binning);
-    let bin = erased.find::<FixedSizeMemoryResource<Second>>().expect("the bin is below");
+    let bin = erased.find::<FixedSizeMemoryResource>().expect("the bin is below");
     assert_eq!(bin.block_size(), 4096);
     assert!(erased.as_resource_ref().find::<ManagedMemoryResource>().is_some());
     assert!(erased.find::<CudaAsyncMemoryResource>().is_none());

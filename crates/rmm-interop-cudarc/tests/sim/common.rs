@@ -42,7 +42,7 @@ pub(crate) fn driver_pool() -> CudaAsyncMemoryResource {
     CudaAsyncMemoryResource::new().expect("pools are supported")
 }
 
-pub(crate) fn pool() -> PoolMemoryResource<CudaMemoryResource> {
+pub(crate) fn pool() -> PoolMemoryResource {
     PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(1 << 20)
         .build()

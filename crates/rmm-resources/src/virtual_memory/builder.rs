@@ -101,8 +101,22 @@ impl VirtualMemoryResourceBuilder {
         self
     }
 
-    /// As [`rdma`](Self::rdma), where the device supports it.
-    pub(crate) fn rdma_if_supported(mut self) -> Self {
+    /// As [`rdma`](Self::rdma), where the device supports it: what the default pool does.
+    ///
+    /// ```
+    /// use rmm_resources::VirtualMemoryResource;
+    /// use rmm_sys::CuDeviceAttribute;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// let attribute = CuDeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+    /// let machine = rmm_sim::Machine::builder().attribute(attribute, 0).build();
+    /// # let _entered = machine.enter();
+    /// let resource = VirtualMemoryResource::builder().rdma_if_supported().build()?;
+    /// # drop(resource);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rdma_if_supported(mut self) -> Self {
         self.rdma = Rdma::IfSupported;
         self
     }

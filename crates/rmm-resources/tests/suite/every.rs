@@ -7,10 +7,10 @@ use rmm_core::{
     Resource, SyncResource,
 };
 use rmm_resources::{
-    BackingMemoryResource, CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource,
-    CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
-    HostMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource,
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+    VirtualMemoryResource,
 };
 use rmm_sim::{Fault, Leak, LeakKind, Machine};
 use rmm_sys::CuResult;
@@ -21,8 +21,7 @@ use crate::short::{calls, layout, mib, peek, poke, stream, unified, write_later}
 type Make = fn() -> Result<Box<dyn Resource>, Error>;
 
 /// Every resource, by its name.
-const EVERY: [(&str, Make); 12] = [
-    ("backing", || Ok(Box::new(BackingMemoryResource::new()?))),
+const EVERY: [(&str, Make); 11] = [
     ("cuda", || Ok(Box::new(CudaMemoryResource::new()))),
     ("virtual", || Ok(Box::new(VirtualMemoryResource::new()?))),
     ("cuda-async", || Ok(Box::new(CudaAsyncMemoryResource::new()?))),

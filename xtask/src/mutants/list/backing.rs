@@ -1,56 +1,20 @@
-//! Mutants of the choice between virtual memory and `cudaMalloc`.
+//! Mutants of the choice between virtual memory and `cudaMalloc`, and of the one type of pools.
 
 use crate::mutants::mutant::Mutant;
 
 const BACKING: &str = "crates/rmm-resources/src/backing.rs";
-const BUILDER: &str = "crates/rmm-resources/src/backing/builder.rs";
-const CUDA: &str = "crates/rmm-resources/src/backing/cuda_of_device.rs";
 const SPACE: &str = "crates/rmm-resources/src/virtual_memory/space.rs";
 const VIRTUAL: &str = "crates/rmm-resources/src/virtual_memory/builder.rs";
+const VIEWS: &str = "crates/rmm-adaptors/src/with_properties.rs";
 const SPEC: &str = "crates/rmm-spec/src/build.rs";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "backing-after-any-failure",
-        file: BUILDER,
-        original: "(Err(error), None) if error.is_unsupported() => {",
-        replacement: "(Err(_), None) => {",
-        breaks: "a call that fails once gives a program another kind of memory",
-    },
-    Mutant {
-        name: "backing-drops-options",
-        file: BUILDER,
-        original: "(None, option) => option,",
-        replacement: "(None, _) => None,",
-        breaks: "memory that other devices should access is not accessible to them",
-    },
-    Mutant {
-        name: "backing-ignores-a-demand",
-        file: BUILDER,
-        original: "return Ok(BackingMemoryResource::over_cuda(device, \"demanded\"));",
-        replacement: "None",
-        breaks: "a program that exports memory by legacy IPC gets virtual memory",
-    },
-    Mutant {
-        name: "backing-is-not-extendable",
         file: BACKING,
-        original: "request.extendable(resource).upstream(resource)",
-        replacement: "request.upstream(resource)",
-        breaks: "the default pool does not grow in place",
-    },
-    Mutant {
-        name: "backing-of-the-current-device",
-        file: CUDA,
-        original: "let is_current = Device::current()? == self.device;",
-        replacement: "let is_current = Device::current().is_ok();",
-        breaks: "memory belongs to whichever device is current",
-    },
-    Mutant {
-        name: "backing-for-streams-of-any-device",
-        file: CUDA,
-        original: "if device != self.device {",
-        replacement: "if device != self.device && false {",
-        breaks: "a stream gets memory of a device that is not the resource's",
+        original: "Err(error) if error.is_unsupported() => {",
+        replacement: "Err(_) if true => {",
+        breaks: "a call that fails once gives a program another kind of memory",
     },
     Mutant {
         name: "backing-loses-rdma",
@@ -69,8 +33,15 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "backing-of-the-pool-in-specifications",
         file: SPEC,
-        original: "None | Some(Plan::Base(Base::Backing)) => self.over(BackingMemoryResource::new()?),",
-        replacement: "None | Some(Plan::Base(Base::Backing)) => self.over(CudaMemoryResource::new()),",
+        original: "None => PoolMemoryResource::on_device()?,",
+        replacement: "None => PoolMemoryResource::builder(rmm_resources::CudaMemoryResource::new()),",
         breaks: "`pool` is not the default pool",
+    },
+    Mutant {
+        name: "pool-found-by-what-its-memory-cannot-do",
+        file: VIEWS,
+        original: "resource.has_all::<T>().then(",
+        replacement: "Some(()).map(|()|",
+        breaks: "safe code gets a pool of memory that it claims the device or the host can use",
     },
 ];

@@ -7,7 +7,10 @@ use std::thread::{self, ThreadId};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::sys::{CuCaptureMode, CuResult};
-use rmm_core::{CudaStream, DevicePtr, Error, Request, SyncResource, current_driver};
+use rmm_core::{
+    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
+    SyncResource, current_driver,
+};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 
@@ -114,6 +117,29 @@ unsafe impl SyncResource for InTurns {
 
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         request.value(|| MayBeWaitedFor);
+    }
+}
+
+// SAFETY: as above; memory that every stream may use may be used by one.
+unsafe impl Resource for InTurns {
+    fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.do_allocate_sync(layout)
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if stream.synchronize().is_ok() {
+            // SAFETY: the caller's contract; all uses have completed.
+            unsafe { self.do_deallocate_sync(pointer, layout) };
+        }
+    }
+}
+
+// SAFETY: its memory is that of the device.
+unsafe impl HasProperty<DeviceAccessible> for InTurns {}
+
+impl PartialEq for InTurns {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
     }
 }
 

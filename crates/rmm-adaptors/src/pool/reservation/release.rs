@@ -1,11 +1,11 @@
 //! The end of a reservation before its last handle is dropped: for languages where no one knows
 //! when that is.
 
-use rmm_core::{SyncResource, fork};
+use rmm_core::{PropertySet, fork};
 
 use super::Reservation;
 
-impl<U: SyncResource> Reservation<U> {
+impl<S: PropertySet> Reservation<S> {
     /// Returns what [remains](Self::remaining) to the pool now, also if others have handles.
     /// Returns the bytes. Blocks that were allocated from the reservation stay allocated; further
     /// requests are refused.

@@ -16,16 +16,25 @@ use rmm_sim::Machine;
 
 use crate::support::layout;
 
-/// A handle over pinned memory, and all properties and the kind of that memory.
-fn is_a_handle<R>(make: impl Fn() -> R)
+/// A handle over pinned memory, and the kind of that memory.
+fn is_of_that_kind<R>(make: impl Fn() -> R)
 where
     R: Resource + Clone + PartialEq + HasMemoryKind + 'static,
     R: HasProperty<DeviceAccessible> + HasProperty<HostAccessible> + HasProperty<MemoryKind>,
 {
+    assert_eq!(R::KIND, MemoryKind::Pinned);
+    is_a_handle(make);
+}
+
+/// A handle over pinned memory, with all properties of that memory.
+fn is_a_handle<R>(make: impl Fn() -> R)
+where
+    R: Resource + Clone + PartialEq + 'static,
+    R: HasProperty<DeviceAccessible> + HasProperty<HostAccessible>,
+{
     let (resource, other) = (make(), make());
     assert!(resource == resource.clone());
     assert!(resource != other, "{}", resource.name());
-    assert_eq!(R::KIND, MemoryKind::Pinned);
     assert_eq!(resource.try_property::<MemoryKind>(), Some(MemoryKind::Pinned));
     assert!(resource.declares::<HostDeviceAccessible>());
     assert!(resource.find::<PinnedHostMemoryResource>().is_some());
@@ -42,15 +51,15 @@ fn every_adaptor_is_a_handle_with_upstream_s_properties() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let pinned = PinnedHostMemoryResource::new;
-    is_a_handle(|| AlignedResourceAdaptor::new(pinned(), 512).unwrap());
-    is_a_handle(|| FailureCallbackResourceAdaptor::new(pinned(), |_| false));
-    is_a_handle(|| LimitingResourceAdaptor::new(pinned(), 1 << 20));
-    is_a_handle(|| LoggingResourceAdaptor::to_writer(pinned(), std::io::sink()).unwrap());
-    is_a_handle(|| PrefetchResourceAdaptor::new(pinned()));
-    is_a_handle(|| StatisticsResourceAdaptor::new(pinned()));
-    is_a_handle(|| TaggedResourceAdaptor::new(pinned()));
-    is_a_handle(|| ThreadSafeResourceAdaptor::new(pinned()));
-    is_a_handle(|| TrackingResourceAdaptor::new(pinned()));
+    is_of_that_kind(|| AlignedResourceAdaptor::new(pinned(), 512).unwrap());
+    is_of_that_kind(|| FailureCallbackResourceAdaptor::new(pinned(), |_| false));
+    is_of_that_kind(|| LimitingResourceAdaptor::new(pinned(), 1 << 20));
+    is_of_that_kind(|| LoggingResourceAdaptor::to_writer(pinned(), std::io::sink()).unwrap());
+    is_of_that_kind(|| PrefetchResourceAdaptor::new(pinned()));
+    is_of_that_kind(|| StatisticsResourceAdaptor::new(pinned()));
+    is_of_that_kind(|| TaggedResourceAdaptor::new(pinned()));
+    is_of_that_kind(|| ThreadSafeResourceAdaptor::new(pinned()));
+    is_of_that_kind(|| TrackingResourceAdaptor::new(pinned()));
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
 
@@ -60,8 +69,10 @@ fn a_resource_over_two_has_their_common_properties() {
         FallbackMemoryResource::new(CudaMemoryResource::new(), ManagedMemoryResource::new());
     assert!(mixed.has_property::<DeviceAccessible>() && !mixed.has_property::<HostAccessible>());
     assert!(mixed.declares::<DeviceAccessible>());
-    let host =
-        FallbackMemoryResource::new(PinnedHostMemoryResource::new(), ManagedMemoryResource::new());
+    let host = FallbackMemoryResource::<HostDeviceAccessible>::with_properties(
+        PinnedHostMemoryResource::new(),
+        ManagedMemoryResource::new(),
+    );
     assert!(host.declares::<HostDeviceAccessible>());
     assert!(mixed == mixed.clone());
     for of_two_kinds in [&mixed as &dyn SyncResource, &host] {
@@ -74,7 +85,8 @@ fn a_resource_over_two_of_one_kind_is_of_that_kind() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let limited = || LimitingResourceAdaptor::new(PinnedHostMemoryResource::new(), 1 << 20);
-    is_a_handle(|| FallbackMemoryResource::new(limited(), PinnedHostMemoryResource::new()));
+    let both = FallbackMemoryResource::<HostDeviceAccessible>::with_properties;
+    is_a_handle(|| both(limited(), PinnedHostMemoryResource::new()));
     // If the kind of one is unknown, it may differ.
     let erased = AnyResource::<HostDeviceAccessible>::of(&PinnedHostMemoryResource::new());
     let known = FallbackMemoryResource::new(limited(), erased);

@@ -6,6 +6,7 @@ use rmm_adaptors::{
     TrackingResourceAdaptor,
 };
 use rmm_core::SyncResource;
+use rmm_resources::CudaMemoryResource;
 
 use super::scripted::{Scripted, free_sync};
 use crate::support::layout;
@@ -14,10 +15,11 @@ use crate::support::layout;
 #[test]
 fn debug_output_shows_counts_and_no_locks() {
     let below = || LimitingResourceAdaptor::new((), 4096);
+    let cuda = || LimitingResourceAdaptor::new(CudaMemoryResource::new(), 4096);
     for shown in [
         format!("{:?}", below()),
         format!("{:?}", AlignedResourceAdaptor::new(below(), 4096).unwrap()),
-        format!("{:?}", FallbackMemoryResource::new(below(), below())),
+        format!("{:?}", FallbackMemoryResource::new(cuda(), cuda())),
         format!("{:?}", StatisticsResourceAdaptor::new(below())),
         format!("{:?}", TaggedResourceAdaptor::new(below())),
         format!("{:?}", ThreadSafeResourceAdaptor::new(below())),

@@ -12,7 +12,7 @@ use super::scripted::{FIRST, Scripted, free_sync};
 use crate::support::{free, layout};
 
 /// Two upstreams with different addresses.
-fn two() -> (Scripted, Scripted, FallbackMemoryResource<Scripted, Scripted>) {
+fn two() -> (Scripted, Scripted, FallbackMemoryResource) {
     let (first, second) = (Scripted::default(), Scripted::default());
     second.state().next = 1 << 30;
     let resource = FallbackMemoryResource::new(first.clone(), second.clone());

@@ -13,7 +13,10 @@ use rmm_adaptors::{
     LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor, StatisticsResourceAdaptor,
     Tag, TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
-use rmm_core::{AnyResource, DevicePtr, Error, Introspect, Resource, StreamRef, SyncResource};
+use rmm_core::{
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Resource, StreamRef,
+    SyncResource,
+};
 use rmm_sim::{Checker, Machine, Schedule};
 use rmm_sys::CuResult;
 
@@ -65,7 +68,7 @@ fn adaptors() -> impl Strategy<Value = Vec<Adaptor>> {
     proptest::collection::vec(proptest::sample::select(&ALL[..]), 1..6)
 }
 
-type Any = AnyResource<()>;
+type Any = AnyResource;
 /// The live bytes or blocks that a resource of the stack counts.
 type Count = Box<dyn Fn() -> u64 + Send + Sync>;
 
@@ -108,11 +111,10 @@ impl Stack {
                 }
                 Adaptor::Fallback => {
                     let first = LimitingResourceAdaptor::new(below.clone(), 300 << 10);
+                    let limit = first.clone();
                     let fallback = FallbackMemoryResource::new(first, below);
                     let same = fallback.clone();
-                    count(Box::new(move || {
-                        same.fallback_bytes() + same.upstream().allocated_bytes()
-                    }));
+                    count(Box::new(move || same.fallback_bytes() + limit.allocated_bytes()));
                     Any::new(fallback)
                 }
                 Adaptor::Limiting => {
@@ -175,6 +177,9 @@ fn callback(below: Any) -> CallbackMemoryResource {
 /// An upstream as a resource that equals its clones.
 #[derive(Clone, Debug)]
 struct Owned(Arc<Upstream>);
+
+// SAFETY: its memory is that of the device.
+unsafe impl HasProperty<DeviceAccessible> for Owned {}
 
 impl PartialEq for Owned {
     fn eq(&self, other: &Self) -> bool {

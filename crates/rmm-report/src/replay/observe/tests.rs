@@ -7,9 +7,7 @@ use rmm_adaptors::{
     PoolMemoryResource, PoolStatistics,
 };
 use rmm_core::{AnyResource, CudaStream, DevicePtr, ErrorKind, Introspect as _, current_driver};
-use rmm_resources::{
-    BackingMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource,
-};
+use rmm_resources::CudaAsyncMemoryResource;
 use rmm_sim::{Machine, Schedule};
 use rmm_spec::ResourceSpec;
 use rmm_spec::stacks::{ADAPTORS, RESOURCES, VARIANTS};
@@ -80,24 +78,20 @@ impl Work for Fill {
 
 /// The counters of each pool of the stack, found by its type; the lowest first.
 fn pools(resource: &AnyResource) -> Vec<PoolStatistics> {
-    type Pool<U> = PoolMemoryResource<U>;
-    if let Some(both) = resource.find::<FallbackMemoryResource<AnyResource, AnyResource>>() {
+    if let Some(both) = resource.find::<FallbackMemoryResource>() {
         return [pools(both.upstream()), pools(both.fallback())].concat();
     }
-    let mut found: Vec<PoolStatistics> = [
-        resource.find::<Pool<BackingMemoryResource>>().map(Pool::statistics),
-        resource.find::<Pool<CudaMemoryResource>>().map(Pool::statistics),
-        resource.find::<Pool<VirtualMemoryResource>>().map(Pool::statistics),
-        resource.find::<Pool<AnyResource>>().map(Pool::statistics),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if let Some(binning) = resource.find::<BinningMemoryResource<AnyResource>>() {
-        found.extend(binning.bins().map(|(_, bin)| bin.statistics()));
-    } else if let Some(blocks) = resource.find::<FixedSizeMemoryResource<AnyResource>>() {
+    let mut of_stack: Vec<&PoolMemoryResource> =
+        resource.stack().filter_map(|below| below.find()).collect();
+    of_stack.dedup();
+    let mut found: Vec<PoolStatistics> =
+        of_stack.into_iter().rev().map(PoolMemoryResource::statistics).collect();
+    if let Some(binning) = resource.find::<BinningMemoryResource>() {
+        let bins = binning.bins().filter_map(|(_, bin)| bin.find::<FixedSizeMemoryResource>());
+        found.extend(bins.map(FixedSizeMemoryResource::statistics));
+    } else if let Some(blocks) = resource.find::<FixedSizeMemoryResource>() {
         found.push(blocks.statistics());
-    } else if let Some(arena) = resource.find::<ArenaMemoryResource<AnyResource>>() {
+    } else if let Some(arena) = resource.find::<ArenaMemoryResource>() {
         found.push(arena.statistics());
     }
     found

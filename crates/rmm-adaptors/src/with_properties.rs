@@ -1,0 +1,51 @@
+//! Handles whose type says what their memory can do, and which are found by each set that holds.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use rmm_core::{
+    DeviceAccessible, HostAccessible, HostDeviceAccessible, Introspect, PropertySet, Request,
+    SyncResource,
+};
+
+/// Marks a type with exactly the property set `S`: invariant in `S`, as
+/// [`AnyResource`](rmm_core::AnyResource) is.
+pub(crate) type Exactly<S> = PhantomData<fn(S) -> S>;
+
+/// A resource that is generic over the properties of its memory.
+///
+/// # Safety
+/// Whatever `T` is, `With<T>` has the layout of this type and the same fields, and relies on
+/// nothing but that the memory has every property in `T`.
+pub(crate) unsafe trait WithProperties: SyncResource + 'static {
+    /// The same handle, for memory with the properties in `T`.
+    type With<T: PropertySet>: 'static;
+}
+
+/// Provides views of the resource with each set of this library that its memory has: a program
+/// that looks for `PoolMemoryResource` finds a pool of pinned memory too.
+pub(crate) fn provide_views<'a, 'r, R: WithProperties>(
+    resource: &'a R,
+    request: &'r mut Request<'a>,
+) -> &'r mut Request<'a> {
+    request
+        .view(|| view::<R, DeviceAccessible>(resource))
+        .view(|| view::<R, HostAccessible>(resource))
+        .view(|| view::<R, HostDeviceAccessible>(resource))
+        .view(|| view::<R, ()>(resource))
+}
+
+fn view<R: WithProperties, T: PropertySet>(resource: &R) -> Option<&R::With<T>> {
+    // SAFETY: the memory has every property in `T`, as the resource provides them.
+    resource.has_all::<T>().then(|| unsafe { assume(resource) })
+}
+
+/// The resource with another property set.
+///
+/// # Safety
+/// Its memory has every property in `T`.
+pub(crate) unsafe fn assume<R: WithProperties, T: PropertySet>(resource: &R) -> &R::With<T> {
+    // SAFETY: by the trait's contract both have one layout, and by the caller's the memory has what
+    // the result relies on.
+    unsafe { &*ptr::from_ref(resource).cast() }
+}
