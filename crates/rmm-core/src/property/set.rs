@@ -65,7 +65,8 @@ pub unsafe trait PropertySet: Debug + Copy + Send + Sync + 'static {
 /// `P`.
 #[diagnostic::on_unimplemented(
     message = "the property `{P}` is not in the set `{Self}`",
-    note = "a set only narrows at compile time; `try_widen` asks for more at run time"
+    note = "a set only narrows at compile time; `try_widen` asks for more at run time",
+    note = "a pool of memory that can do more than a device's is made by `builder_with_properties`"
 )]
 pub unsafe trait Contains<P: Property>: PropertySet {}
 
