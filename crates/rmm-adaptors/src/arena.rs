@@ -1,4 +1,4 @@
-//! RMM's arena: a pool of one upstream block that does not grow.
+//! RMM's arena: a pool of a fixed size, unless a maximum size lets it grow.
 
 mod builder;
 mod report;
@@ -264,8 +264,8 @@ unsafe impl<S: PropertySet> Resource for ArenaMemoryResource<S> {
 // SAFETY: the memory is the pool's.
 unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for ArenaMemoryResource<S> {}
 
-// SAFETY: the layout is that of C, and of the fields only the pool depends on the set; its layout
-// does not.
+// SAFETY: the layout is that of C, and of the fields only the pool depends on the set, for which
+// the same holds.
 unsafe impl<S: PropertySet> WithProperties for ArenaMemoryResource<S> {
     type With<T: PropertySet> = ArenaMemoryResource<T>;
 }

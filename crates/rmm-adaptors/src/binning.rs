@@ -70,6 +70,8 @@ struct Inner {
 #[must_use = "a builder does nothing until it is built"]
 pub struct BinningMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
     upstream: AnyResource<S>,
+    /// # Invariant
+    /// The memory of each bin has every property in `S`.
     bins: Vec<(u64, AnyResource<()>)>,
 }
 
@@ -316,7 +318,8 @@ unsafe impl<S: PropertySet> Resource for BinningMemoryResource<S> {
 // SAFETY: the invariant of `inner`.
 unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for BinningMemoryResource<S> {}
 
-// SAFETY: the type is transparent, and its one field does not depend on the set.
+// SAFETY: the type is transparent over `inner`, whose type does not depend on the set; the marker
+// of the set is of size zero. Only the invariant of `inner` depends on the set.
 unsafe impl<S: PropertySet> WithProperties for BinningMemoryResource<S> {
     type With<T: PropertySet> = BinningMemoryResource<T>;
 }

@@ -1,4 +1,4 @@
-//! The pool to begin with: over virtual memory where the device has it, `cudaMalloc` elsewhere.
+//! The default pool: over virtual memory where the device has it, `cudaMalloc` elsewhere.
 
 #![forbid(unsafe_code)]
 

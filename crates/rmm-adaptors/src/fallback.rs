@@ -160,11 +160,11 @@ impl Owned {
     fn remove(&self, pointer: DevicePtr, layout: Layout) -> bool {
         // The thread that frees a block has its address from the allocation, which happens after
         // the increment; only the free of that block takes the increment back.
-        self.blocks.load(Ordering::Relaxed) > 0 && self.remove_known(pointer, layout)
+        self.blocks.load(Ordering::Relaxed) > 0 && self.remove_locked(pointer, layout)
     }
 
     #[cold]
-    fn remove_known(&self, pointer: DevicePtr, layout: Layout) -> bool {
+    fn remove_locked(&self, pointer: DevicePtr, layout: Layout) -> bool {
         let removed = fork::lock(&self.pointers).remove(&pointer);
         if removed {
             self.blocks.fetch_sub(1, Ordering::Relaxed);
@@ -364,7 +364,8 @@ unsafe impl<S: PropertySet> Resource for FallbackMemoryResource<S> {
 // SAFETY: the invariant of `inner`.
 unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for FallbackMemoryResource<S> {}
 
-// SAFETY: the type is transparent, and its one field does not depend on the set.
+// SAFETY: the type is transparent over `inner`, whose type does not depend on the set; the marker
+// of the set is of size zero. Only the invariant of `inner` depends on the set.
 unsafe impl<S: PropertySet> WithProperties for FallbackMemoryResource<S> {
     type With<T: PropertySet> = FallbackMemoryResource<T>;
 }

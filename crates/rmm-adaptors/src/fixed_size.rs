@@ -274,8 +274,8 @@ unsafe impl<S: PropertySet> Resource for FixedSizeMemoryResource<S> {
 // SAFETY: the memory is the pool's.
 unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for FixedSizeMemoryResource<S> {}
 
-// SAFETY: the layout is that of C, and of the fields only the pool depends on the set; its layout
-// does not.
+// SAFETY: the layout is that of C, and of the fields only the pool depends on the set, for which
+// the same holds.
 unsafe impl<S: PropertySet> WithProperties for FixedSizeMemoryResource<S> {
     type With<T: PropertySet> = FixedSizeMemoryResource<T>;
 }

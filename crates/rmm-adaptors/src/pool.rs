@@ -145,7 +145,8 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// `S` says what the memory can do, and is that of a device unless it is named: a pool over pinned
 /// memory is a `PoolMemoryResource<HostDeviceAccessible>`, made by
 /// [`builder_with_properties`](Self::builder_with_properties).
-/// [`find`](rmm_core::Introspect::find) finds a pool by each set whose properties its memory has.
+/// [`find`](rmm_core::Introspect::find) finds a pool by its own set, and by each of
+/// `DeviceAccessible`, `HostAccessible`, `HostDeviceAccessible` and `()` that its memory has.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -267,8 +268,8 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         unsafe { self.inner.upstream.assume() }
     }
 
-    /// Which of the driver's two kinds of device memory the pool divides; `None` if it is over
-    /// another resource.
+    /// Whether the pool divides virtual memory or memory of `cudaMalloc`; `None` if it is over
+    /// neither.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;

@@ -1,4 +1,5 @@
-//! Handles whose type says what their memory can do, and which are found by each set that holds.
+//! Resource handles that are generic over the properties of their memory, and views of them with
+//! another set.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -15,8 +16,9 @@ pub(crate) type Exactly<S> = PhantomData<fn(S) -> S>;
 /// A resource that is generic over the properties of its memory.
 ///
 /// # Safety
-/// Whatever `T` is, `With<T>` has the layout of this type and the same fields, and relies on
-/// nothing but that the memory has every property in `T`.
+/// 1. `With<T>` has the layout of `Self` for every `T`, and each of its fields has the same type or
+///    one for which this holds.
+/// 2. Its one invariant that depends on `T` is that the memory has every property in `T`.
 pub(crate) unsafe trait WithProperties: SyncResource + 'static {
     /// The same handle, for memory with the properties in `T`.
     type With<T: PropertySet>: 'static;
@@ -36,7 +38,8 @@ pub(crate) fn provide_views<'a, 'r, R: WithProperties>(
 }
 
 fn view<R: WithProperties, T: PropertySet>(resource: &R) -> Option<&R::With<T>> {
-    // SAFETY: the memory has every property in `T`, as the resource provides them.
+    // SAFETY: `has_all` returned true, and `SyncResource` demands that what `provide` answers holds
+    // of all memory.
     resource.has_all::<T>().then(|| unsafe { assume(resource) })
 }
 
@@ -45,7 +48,7 @@ fn view<R: WithProperties, T: PropertySet>(resource: &R) -> Option<&R::With<T>> 
 /// # Safety
 /// Its memory has every property in `T`.
 pub(crate) unsafe fn assume<R: WithProperties, T: PropertySet>(resource: &R) -> &R::With<T> {
-    // SAFETY: by the trait's contract both have one layout, and by the caller's the memory has what
-    // the result relies on.
-    unsafe { &*ptr::from_ref(resource).cast() }
+    // SAFETY: both have one layout, by the trait's contract; the invariant that depends on `T`
+    // holds by the caller's. The reference keeps its lifetime.
+    unsafe { &*ptr::from_ref(resource).cast::<R::With<T>>() }
 }

@@ -6,7 +6,7 @@ use rmm_core::{AnyResource, Device, Error, Introspect, SyncResource};
 
 use crate::{CudaMemoryResource, VirtualMemoryResource};
 
-/// The driver's two kinds of device memory, as far as pools are concerned.
+/// What the memory of a default pool is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Backing {
@@ -61,7 +61,8 @@ impl Backing {
         Ok(resource)
     }
 
-    /// The kind of memory that a stack of resources divides; `None` if it is neither.
+    /// The kind of memory that a stack of resources divides; `None` if it is neither. If there is
+    /// memory of both kinds below, it is virtual memory.
     pub fn of<R: SyncResource + 'static>(resource: &R) -> Option<Self> {
         if resource.find::<VirtualMemoryResource>().is_some() {
             return Some(Self::VirtualMemory);

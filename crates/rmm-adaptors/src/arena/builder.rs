@@ -11,8 +11,8 @@ use crate::PoolMemoryResourceBuilder;
 
 /// The resource's name.
 const NAME: &str = "arena";
-/// The least bytes of an arena, as of RMM's.
-const LEAST: u64 = 1 << 20;
+/// The minimum size of an arena, as in RMM.
+const MINIMUM_SIZE: u64 = 1 << 20;
 /// The default path of the dump log.
 const DUMP_LOG: &str = "rmm_arena_memory_dump.log";
 
@@ -112,8 +112,9 @@ impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
             Some(bytes) => whole(bytes),
             None => Device::percent_of_free_memory(50)?,
         };
-        if bytes < LEAST {
-            let message = format!("{bytes} bytes are less than an arena's least, {LEAST}");
+        if bytes < MINIMUM_SIZE {
+            let message =
+                format!("{bytes} bytes are below the minimum size of an arena, {MINIMUM_SIZE}");
             return Err(Error::invalid_argument(NAME, message));
         }
         let pool = pool

@@ -4,7 +4,8 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error};
 
 use super::policy::GrowthPolicy;
 
-/// Checks that sizes are multiples of 256, and the initial one is within the maximum.
+/// Checks that sizes are multiples of 256, a fixed step is not 0, and the initial size is within
+/// the maximum.
 ///
 /// # Errors
 /// Invalid argument.
@@ -53,8 +54,8 @@ fn check_multiple(name: &'static str, what: &str, size: u64) -> Result<(), Error
     Err(Error::invalid_argument(name, message))
 }
 
-/// The whole pages of a maximum size, which has room for a page of upstream, or for the pages of a
-/// block if all are of one size; or is 0, which means that every request is refused.
+/// Rounds a maximum size down to whole pages. It has to be 0, which refuses every request, or to
+/// have room for a page, or for the pages of a block if all blocks are of one size.
 ///
 /// # Errors
 /// Invalid argument.

@@ -137,16 +137,12 @@ impl PoolCore {
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT) as u64;
         let size = state.heap.block(node).size;
         let pointer = state.hand_out(node, alignment);
-        match behind {
-            Some(behind) => {
-                rest.start = state.hand_out(behind, 1);
-                state.set_aside.insert(rest.start.0);
-                // The block that was allocated for the reservation is this one now.
-                state.statistics.allocations -= 1;
-            }
-            // It is the block that was allocated for the reservation.
-            None => state.statistics.allocations -= 1,
+        if let Some(behind) = behind {
+            rest.start = state.hand_out(behind, 1);
+            state.set_aside.insert(rest.start.0);
         }
+        // `reserve` counted one allocation: only the block that is added is new.
+        state.statistics.allocations -= 1;
         rest.bytes = remaining;
         Ok(Some((pointer, size)))
     }
@@ -272,7 +268,7 @@ unsafe impl<S: PropertySet> SyncResource for Reservation<S> {
     fn provide<'a>(&'a self, request: &mut Request<'a>) {
         let pool = &self.inner.pool;
         provide_views(self, request.handle(self));
-        request.upstream(pool).properties_from(pool);
+        request.upstream(pool).properties_from(self.pool());
         request.value(|| pool.context()).value(|| MayBeWaitedFor).describe(|description| {
             description.bytes("remaining", self.remaining());
         });
@@ -311,7 +307,8 @@ unsafe impl<S: PropertySet> Resource for Reservation<S> {
 // SAFETY: the invariant of `inner`.
 unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for Reservation<S> {}
 
-// SAFETY: the type is transparent, and its one field does not depend on the set.
+// SAFETY: the type is transparent over `inner`, whose type does not depend on the set; the marker
+// of the set is of size zero. Only the invariant of `inner` depends on the set.
 unsafe impl<S: PropertySet> WithProperties for Reservation<S> {
     type With<T: PropertySet> = Reservation<T>;
 }

@@ -95,7 +95,8 @@ unsafe impl<S: PropertySet> Resource for PoolMemoryResource<S> {
 // SAFETY: the invariant of `inner`.
 unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for PoolMemoryResource<S> {}
 
-// SAFETY: the type is transparent, and its one field does not depend on the set.
+// SAFETY: the type is transparent over `inner`, whose type does not depend on the set; the marker
+// of the set is of size zero. Only the invariant of `inner` depends on the set.
 unsafe impl<S: PropertySet> WithProperties for PoolMemoryResource<S> {
     type With<T: PropertySet> = PoolMemoryResource<T>;
 }

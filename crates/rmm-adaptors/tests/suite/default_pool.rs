@@ -4,8 +4,8 @@ use rmm_adaptors::{
     Contents, LimitingResourceAdaptor, PoolMemoryResource, PoolPreset, default_pool,
 };
 use rmm_core::{
-    AnyResource, Device, HostAccessible, HostDeviceAccessible, Introspect, Resource, SyncResource,
-    copy, current_driver,
+    AnyResource, Device, HostAccessible, HostDeviceAccessible, Introspect, MemoryKind, Resource,
+    SyncResource, copy, current_driver,
 };
 use rmm_resources::{
     Backing, CudaMemoryResource, HostMemoryResource, PinnedHostMemoryResource,
@@ -101,6 +101,23 @@ fn a_pool_of_other_memory_is_found_by_what_its_memory_can_do() {
     assert!(any.find::<PoolMemoryResource<HostAccessible>>().is_some());
     assert!(any.find::<PoolMemoryResource<()>>().is_some());
     assert_eq!(both.backing(), None);
+
+    // Any two handles of one pool are equal, in either order; `MemoryKind` is a set of a program.
+    let handles = [
+        AnyResource::<()>::of(any.find::<PoolMemoryResource>().expect("it is one")),
+        AnyResource::of(any.find::<PoolMemoryResource<()>>().expect("it is one")),
+        any.clone(),
+    ];
+    for one in &handles {
+        assert!(handles.iter().all(|other| one == other));
+    }
+    let pinned = PinnedHostMemoryResource::new();
+    let kind = PoolMemoryResource::<MemoryKind>::builder_with_properties(pinned).build();
+    let of_kind = AnyResource::<()>::new(kind.expect("a pool"));
+    let bare = AnyResource::<()>::of(of_kind.find::<PoolMemoryResource<()>>().expect("it is one"));
+    assert_eq!(bare, of_kind);
+    assert_eq!(of_kind, bare);
+    assert_ne!(of_kind, any);
 
     let host =
         PoolMemoryResource::<HostAccessible>::builder_with_properties(HostMemoryResource::new());

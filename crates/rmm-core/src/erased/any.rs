@@ -129,8 +129,9 @@ impl<S: PropertySet> AnyResource<S> {
     /// Its memory has every property in `T`.
     #[must_use]
     pub unsafe fn assume<T: PropertySet>(&self) -> &AnyResource<T> {
-        // SAFETY: the type is transparent, and its one field does not depend on the set. The
-        // caller's contract is the invariant of the field.
+        // SAFETY: the type is transparent over `shared`, whose type does not depend on the set;
+        // the marker of the set is of size zero. The caller's contract is the invariant of
+        // `shared`.
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 

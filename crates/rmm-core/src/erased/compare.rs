@@ -69,6 +69,7 @@ pub(super) fn is_same(
         || other.equals(first.as_any())
         || one.equals(other.erased())
         || one.equals_view_of(second)
+        || other.equals_view_of(first)
 }
 
 /// Whether both are references to one object. Never for zero-sized types, whose addresses mean

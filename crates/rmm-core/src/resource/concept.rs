@@ -90,6 +90,8 @@ use crate::{DevicePtr, Error, StreamRef};
 ///    [`Resource::to_any`], which has all properties of the resource.
 /// 3. A type that borrows nothing (`Self: 'static`) provides only resources of types that borrow
 ///    nothing, such as its fields.
+/// 4. A [view](Request::view) is this resource: it allocates the same memory, and equal views can
+///    free each other's memory, as equal resources can.
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]

@@ -193,7 +193,6 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Every property in the property set of a type-erased resource.
     /// This resource as a value of another type, by which [`find`](crate::Introspect::find) and
     /// [`AnyResource::downcast_ref`](crate::AnyResource::downcast_ref) find it too: the same handle
     /// with another set of properties, for one. The closure runs only if `T` is looked for.
@@ -206,6 +205,7 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Every property in the property set of a type-erased resource.
     pub(crate) fn members_of<S: PropertySet>(&mut self) {
         S::members(&mut |id| self.note(id));
     }
