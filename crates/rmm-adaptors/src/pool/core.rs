@@ -1,7 +1,7 @@
 //! What every part of a pool stands on: its settings, its lock and its thread caches.
 //!
-//! `PoolCore` does not know the upstream's type, and no step of an allocation: those stand in files
-//! above this one.
+//! `PoolCore` does not hold the upstream, which ends with the last handle to the pool, and has no
+//! step of an allocation: those stand in files above this one.
 
 #![forbid(unsafe_code)]
 
