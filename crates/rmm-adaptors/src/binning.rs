@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Property,
-    PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
+    AnyResource, Contains, Context, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect,
+    Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -274,8 +274,9 @@ unsafe impl<S: PropertySet> SyncResource for BinningMemoryResource<S> {
         provide_views(self, request.handle(self)).upstream(upstream).value(|| MayBeWaitedFor);
         let all = std::iter::once(self.upstream()).chain(self.bins().map(|(_, bin)| bin));
         request.common_properties(all.map(|resource| resource as &dyn SyncResource));
-        if let Some((_, bin)) = bins.first() {
-            request.values_from(bin);
+        // Whose default streams they serve: counters and limits of a bin are not those of all.
+        if let Some(context) = bins.first().and_then(|(_, bin)| bin.request_value::<Context>()) {
+            request.value(|| context);
         }
         for (bytes, bin) in bins {
             let bytes = rmm_core::format_bytes(*bytes);

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 
 use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
-    AnyResource, HasProperty, HostAccessible, HostDeviceAccessible, Introspect, PropertyId,
-    Resource, SyncResource,
+    AnyResource, Context, HasProperty, HostAccessible, HostDeviceAccessible, Introspect, LimitId,
+    PropertyId, Resource, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 
@@ -110,6 +110,17 @@ fn its_properties_are_common_to_all_bins_and_upstream() {
     assert!(!mixed.property_list().contains(&PropertyId::of::<HostAccessible>()));
     let mixed: AnyResource = AnyResource::new(mixed);
     assert!(mixed.try_widen::<HostDeviceAccessible>().is_err());
+}
+
+/// A program that asks which limit to raise means that of the pool below.
+#[test]
+fn the_limit_of_a_stack_is_not_that_of_its_smallest_bin() {
+    let (_machine, _entered, pool, []) = pool(|builder| builder.maximum_size(mib(32)));
+    let binning = BinningMemoryResource::builder(pool.clone()).bin(4096).unwrap().build();
+    assert_eq!(binning.request_value::<LimitId>(), None);
+    let found = binning.stack().find_map(Introspect::request_value::<LimitId>);
+    assert_eq!(found, Some(pool.limit_id()));
+    assert!(binning.request_value::<Context>().is_some());
 }
 
 #[test]
