@@ -32,14 +32,15 @@ type Report<'a> = Box<dyn FnMut(CopyProgress) + 'a>;
 ///
 /// ```
 /// use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
-/// use rmm_core::AnySyncResource;
+/// use rmm_core::{AnySyncResource, HostDeviceAccessible};
 /// use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let machine = rmm_sim::Machine::new();
 /// # let _entered = machine.enter();
 /// // Pinned memory that is there before it is needed, and is used again each time.
-/// let pinned = PoolMemoryResource::builder(PinnedHostMemoryResource::new());
+/// let pinned = PinnedHostMemoryResource::new();
+/// let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned);
 /// let pinned = AnySyncResource::new(pinned.initial_size(4 << 20).build()?);
 /// let pool = PoolMemoryResource::builder(VirtualMemoryResource::new()?);
 /// let pool = pool.initial_size(4 << 20).build()?;
