@@ -892,7 +892,8 @@ void rmm_rs_ort_empty_cache(void);
 
 /**
  * Binds the stream on which all sessions of the process compute, before the first of them is made.
- * It lives as long as they do.
+ * It exists until the last of them has ended. If it was not adopted, the driver is asked for its
+ * id at each use.
  */
 rmm_rs_status rmm_rs_ort_bind_stream(void *stream);
 

@@ -23,7 +23,6 @@ macro_rules! with_adaptor {
 }
 pub(crate) use with_adaptor;
 
-/// No resource of the stack does this.
 /// The first pool of a stack, whatever its memory.
 pub(crate) fn pool_in(resource: &Resource) -> Result<&PoolMemoryResource<()>, Failure> {
     resource.any.find().ok_or_else(|| none(resource, "is a pool"))
@@ -35,6 +34,7 @@ pub(crate) fn reservation(resource: &Resource) -> Result<&Reservation<()>, Failu
     resource.any.downcast_ref().ok_or_else(refused)
 }
 
+/// No resource of the stack does this.
 #[cold]
 pub(crate) fn none(resource: &Resource, does: &str) -> Failure {
     let name = resource.any.name();

@@ -28,8 +28,13 @@
 //!   as its capacity says.
 //! - A stream handle is 0, 1 or 2, or names a stream that exists until the function returns. If it
 //!   was [adopted](stream::rmm_rs_stream_adopt) until it is released, or the resource's
-//!   [policy](pool::rmm_rs_pool_stream_policy) is to keep streams, no thread releases or forgets it
-//!   during the call, and it exists until then.
+//!   [policy](pool::rmm_rs_pool_stream_policy) is to keep streams, it exists until it is released
+//!   or forgotten. A stream that is passed to the functions of [`torch`] is never destroyed. The
+//!   stream that [`ort`] has [bound](ort::rmm_rs_ort_bind_stream) counts as passed to its
+//!   functions that allocate and free.
+//! - Each release or forgetting of a stream happens-before a call with its handle, or
+//!   happens-after the return: if two threads do these, something synchronizes them. The driver
+//!   does, between the destruction of a stream and the creation of the next with its handle.
 //! - Memory that is freed was allocated from an equal resource with this size and alignment, was
 //!   not freed before, and no work uses it but such as comes before the free in the order of the
 //!   stream; or, for a synchronous free, such as has completed.

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
             Some(stream) => {
                 let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
                 // SAFETY: the crate's contract: the bound stream exists.
-                unsafe { streams::with(stream, || true, allocate) }.and_then(|block| block)
+                unsafe { streams::with(stream, || false, allocate) }.and_then(|block| block)
             }
         };
         pointer = to_c(allocated.map_err(|error| Failure::of_allocation(&error))?);
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
                 unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
             };
             // SAFETY: the crate's contract: the bound stream exists.
-            unsafe { streams::with(stream, || true, free) }?;
+            unsafe { streams::with(stream, || false, free) }?;
         } else {
             // If that fails the memory stays allocated: work may use it.
             Device::synchronize_current()?;
@@ -93,7 +93,8 @@ pub unsafe extern "C" fn rmm_rs_ort_empty_cache() {
 }
 
 /// Binds the stream on which all sessions of the process compute, before the first of them is made.
-/// It lives as long as they do.
+/// It exists until the last of them has ended. If it was not adopted, the driver is asked for its
+/// id at each use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_bind_stream(stream: *mut c_void) -> Status {
     guard::status(|| {

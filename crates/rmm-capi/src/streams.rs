@@ -21,15 +21,16 @@ use rmm_core::{CudaStream, Error, StreamRef};
 /// If there is no driver, or it does not know the handle; then `act` is not called.
 ///
 /// # Safety
-/// The handle is 0, 1 or 2, or names a stream that exists during the call, during which no thread
-/// [forgets](CudaStream::forget_raw) it; and, if it was adopted or is kept, until a thread does.
+/// The handle is 0, 1 or 2, or names a stream that exists during the call, and, if it was adopted
+/// or is kept, until it is released or [forgotten](CudaStream::forget_raw). Each such end, also of
+/// a former stream with the handle, happens-before the call or happens-after its return.
 #[inline]
 pub(crate) unsafe fn with<R>(
     handle: CuStream,
     keeps: impl FnOnce() -> bool,
     act: impl FnOnce(StreamRef<'_>) -> R,
 ) -> Result<R, Error> {
-    // SAFETY: no thread ends an announcement during the call, by the caller's contract.
+    // SAFETY: the caller's contract.
     match unsafe { StreamRef::with_announced(handle, act) } {
         Ok(result) => Ok(result),
         // SAFETY: the caller's contract.

@@ -4,8 +4,9 @@
 //! to it, which lives until then. A device for which the program set none gets what the environment
 //! variable `RMM_RESOURCE` says, or else `pool(cuda)`, at its first allocation.
 //!
-//! `PyTorch`'s streams are never destroyed, so they are kept. Streams of others
-//! (`torch.cuda.ExternalStream`) have to be as permanent, as for `PyTorch`'s own allocator.
+//! `PyTorch`'s streams are never destroyed, so they are kept, whatever the resource's policy is.
+//! Streams of others (`torch.cuda.ExternalStream`) have to be as permanent, as for `PyTorch`'s own
+//! allocator.
 //!
 //! Any device may be current. The handles of default streams mean those of the memory's device.
 

@@ -150,6 +150,31 @@ fn a_stream_is_known_until_it_is_released_as_often_as_it_was_adopted() {
 }
 
 #[test]
+fn a_release_leaves_a_stream_that_a_resource_keeps() {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    let pool = of_spec("pool(cuda)");
+    let status = c!(rmm_rs_pool_stream_policy(pool.0, RMM_RS_STREAM_POLICY_KEPT));
+    assert_eq!(status, RMM_RS_OK);
+    let theirs = CudaStream::new().expect("a stream");
+    let handle = theirs.as_raw().as_raw();
+    let pair = || {
+        let block = allocate(&pool, handle, 4096).expect("memory");
+        assert_eq!(free(&pool, handle, block, 4096), RMM_RS_OK);
+        block
+    };
+    let first = pair();
+    c!(rmm_rs_stream_release(adopt(handle, RMM_RS_STREAM_UNTIL_RELEASED)));
+    let calls = machine.calls();
+    assert_eq!(pair(), first);
+    assert_eq!(machine.calls(), calls, "it is kept until it is forgotten");
+    assert_eq!(c!(rmm_rs_stream_forget(handle)), RMM_RS_OK);
+    pair();
+    assert_ne!(machine.calls(), calls, "the driver is asked whose handle it is");
+    assert_eq!(c!(rmm_rs_stream_forget(handle)), RMM_RS_OK);
+}
+
+#[test]
 fn a_stream_is_adopted_in_its_own_context() {
     let machine = Machine::builder().devices(2).build();
     let _entered = machine.enter();

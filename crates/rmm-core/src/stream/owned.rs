@@ -11,6 +11,7 @@ use std::ffi::{c_int, c_uint};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
@@ -118,6 +119,8 @@ struct Inner {
     watchers: Mutex<Vec<Weak<dyn StreamWatcher>>>,
     /// The driver's id of the stream, once an adoption has asked for it.
     driver_id: OnceLock<u64>,
+    /// Whether the handle names another stream by now: no one said that this one ended.
+    is_replaced: AtomicBool,
     /// Which stream the handle names, if its lifetime is unknown.
     identity: Option<Identity>,
     /// What keeps an adopted stream in existence. Not dropped while the process exits: its
@@ -142,9 +145,16 @@ impl Inner {
             is_non_blocking,
             watchers: Mutex::default(),
             driver_id: OnceLock::new(),
+            is_replaced: AtomicBool::new(false),
             identity: None,
             owner: ManuallyDrop::default(),
         }
+    }
+
+    /// Whether the handle may name another stream when this value is dropped.
+    fn may_be_gone(&self) -> bool {
+        self.kind == StreamKind::Adopted(StreamLifetime::Unknown)
+            || self.is_replaced.load(Ordering::Relaxed)
     }
 
     /// The key of the stream's entry in the table, and the id in it. The default streams have none.
@@ -255,6 +265,13 @@ impl CudaStream {
     /// The key of the stream's entry in the table, and the id in it.
     pub(super) fn entry(&self) -> (Key, StreamId) {
         self.inner.entry()
+    }
+
+    /// Notes that the handle names another stream: when this one is dropped, no event is recorded
+    /// on the handle, and the stream is not destroyed.
+    pub(super) fn note_replaced(&self) {
+        // Relaxed: the drop comes after that of the caller's reference.
+        self.inner.is_replaced.store(true, Ordering::Relaxed);
     }
 
     fn default_stream(handle: CuStream, id: StreamId, kind: StreamKind) -> Self {
@@ -419,7 +436,10 @@ impl Inner {
             self.retire(&watchers, identity.last());
         }
         self.retire(&watchers, self.id);
-        if self.kind == StreamKind::Owned && !self.context.is_some_and(Context::has_ended) {
+        if self.kind == StreamKind::Owned
+            && !self.may_be_gone()
+            && !self.context.is_some_and(Context::has_ended)
+        {
             // SAFETY: the stream is owned and no `CudaStream` refers to it any more: this is its
             // last use. A failure means that the driver is gone: nothing is left to free.
             let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };

@@ -20,7 +20,8 @@
 //! [announce](CudaStream::announce) it, and [`StreamRef::with_announced`] then recognises the
 //! handle. Of any other handle the driver is asked at each use which stream it names now:
 //! [`StreamRef::with_raw`] gives the handle's own [`CudaStream`], whose identity a resource asks
-//! for ([`StreamRef::identify`]). These are void once a context was noticed to have ended.
+//! for ([`StreamRef::identify`]). What is known of a handle of unknown lifetime is void once a
+//! context was noticed to have ended.
 
 mod entries;
 #[cfg(all(test, rmm_loom))]
@@ -68,7 +69,8 @@ struct Slot {
     /// The announced stream, or null if there is none.
     ///
     /// # Invariant
-    /// It is the one in [`TABLE`], unless [`CHANGES`] differs from `changes`.
+    /// [`TABLE`] had it after `changes` was read: each end of its announcement counts [`CHANGES`]
+    /// beyond `changes`.
     announced: Cell<*const CudaStream>,
     /// The handle's own stream, if the thread has used it.
     unknown: RefCell<Option<Rc<Unknown>>>,
@@ -194,23 +196,36 @@ impl Table<CudaStream> {
 
     /// Announces a stream, in place of another one that had the handle and whose end was not said.
     /// Returns the other.
-    fn announce(&mut self, stream: &CudaStream, times: usize) -> Option<Announced<CudaStream>> {
+    fn announce(
+        &mut self,
+        stream: &CudaStream,
+        guards: usize,
+        until_forgotten: bool,
+    ) -> Option<Announced<CudaStream>> {
         let handle = stream.as_raw().addr();
         if let Some(known) = self.announced.get_mut(&handle)
             && *known.stream == *stream
         {
-            known.times += times;
+            known.guards += guards;
+            known.until_forgotten |= until_forgotten;
             return None;
         }
-        self.announced.insert(handle, Announced { stream: Arc::new(stream.clone()), times })
+        let announced = Announced { stream: Arc::new(stream.clone()), guards, until_forgotten };
+        let other = self.announced.insert(handle, announced);
+        if let Some(other) = &other {
+            // Before its watchers are called: the handle names the new stream.
+            other.stream.note_replaced();
+        }
+        other
     }
 
     /// Ends one announcement of the stream. Returns what has to be dropped after the last.
     fn release(&mut self, stream: &CudaStream) -> Option<Announced<CudaStream>> {
         let handle = stream.as_raw().addr();
         let known = self.announced.get_mut(&handle).filter(|known| *known.stream == *stream)?;
-        known.times = known.times.saturating_sub(1);
-        if known.times == 0 { self.announced.remove(&handle) } else { None }
+        known.guards = known.guards.saturating_sub(1);
+        let is_last = known.guards == 0 && !known.until_forgotten;
+        if is_last { self.announced.remove(&handle) } else { None }
     }
 }
 
@@ -245,19 +260,20 @@ impl CudaStream {
     /// streams need no announcement.
     #[doc(hidden)]
     pub fn announce(&self) -> AnnouncedStream {
-        self.announce_times(1);
+        self.enter_announced(1, false);
         AnnouncedStream { stream: self.clone() }
     }
 
-    /// Says that the stream's handle names this stream until it is [forgotten](Self::forget_raw).
+    /// Says that the stream's handle names this stream until it is [forgotten](Self::forget_raw),
+    /// however many other announcements begin and end before.
     #[doc(hidden)]
     pub fn announce_until_forgotten(&self) {
-        self.announce_times(0);
+        self.enter_announced(0, true);
     }
 
-    fn announce_times(&self, times: usize) {
+    fn enter_announced(&self, guards: usize, until_forgotten: bool) {
         if default_stream(self.as_raw()).is_none() {
-            let other = change(|table| table.announce(self, times));
+            let other = change(|table| table.announce(self, guards, until_forgotten));
             drop(other);
         }
     }
@@ -289,7 +305,8 @@ impl StreamRef<'_> {
     /// `act`, if the stream was not announced.
     ///
     /// # Safety
-    /// If the stream is announced, the announcement does not end before this function returns.
+    /// Each end of an announcement of a stream with this handle happens-before the call, or
+    /// happens-after its return. The announcement of another stream with the handle is such an end.
     #[doc(hidden)]
     #[inline]
     pub unsafe fn with_announced<R, A: FnOnce(StreamRef<'_>) -> R>(
@@ -301,8 +318,10 @@ impl StreamRef<'_> {
         }
         match with_slot(handle, |slot| slot.announced(handle)).flatten() {
             Some(stream) if !stream.is_null() => {
-                // SAFETY: by the invariant the stream is in the table, where it stays during this
-                // call, by the caller's contract; and it is only read.
+                // SAFETY: the table had the stream. An end of its announcement before this call
+                // happens-before the load of `CHANGES`, by the caller's contract, and so the load
+                // would have returned a count beyond the slot's, by the invariant. So there was
+                // none, and there is none until this call returns; and the stream is only read.
                 let stream = unsafe { &*stream };
                 Ok(act(stream.as_stream_ref()))
             }

@@ -71,6 +71,28 @@ fn a_stream_is_found_until_it_is_forgotten() -> Result<(), Error> {
 }
 
 #[test]
+fn a_release_leaves_what_is_announced_until_it_is_forgotten() -> Result<(), Error> {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    for is_kept_first in [true, false] {
+        let stream = until_dropped(made_by_others()?)?;
+        let (handle, id) = (stream.as_raw(), stream.id());
+        if is_kept_first {
+            stream.announce_until_forgotten();
+        }
+        let announcement = stream.announce();
+        if !is_kept_first {
+            stream.announce_until_forgotten();
+        }
+        drop((announcement, stream));
+        assert_eq!(announced(handle), Some(id));
+        CudaStream::forget_raw(handle);
+        assert_eq!(announced(handle), None);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_handle_that_comes_back_is_announced_anew() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
@@ -87,6 +109,28 @@ fn a_handle_that_comes_back_is_announced_anew() -> Result<(), Error> {
     assert_eq!(announced(handle), Some(next.id()));
     drop(announcement);
     assert_eq!(announced(handle), None);
+    Ok(())
+}
+
+#[test]
+fn a_stream_whose_end_was_not_said_is_not_taken_for_the_next_of_its_handle() -> Result<(), Error> {
+    let machine = Machine::new();
+    let _entered = machine.enter();
+    for former in [until_dropped(made_by_others()?)?, CudaStream::new()?] {
+        let log = Arc::default();
+        let (handle, id, _watcher) = (former.as_raw(), former.id(), watched(&former, &log));
+        former.announce_until_forgotten();
+        drop(former);
+        destroy(handle);
+        assert_eq!(made_by_others()?, handle, "the device reuses the handle at once");
+        // SAFETY: the stream exists, belongs to the current context, and nothing else destroys it.
+        let next = unsafe { CudaStream::from_raw(handle) }?;
+        let announcement = next.announce();
+        assert_eq!(noted(&log), [format!("retires {id} false")], "an event would be of the next");
+        next.synchronize()?;
+        drop(announcement);
+    }
+    machine.assert_no_violations();
     Ok(())
 }
 

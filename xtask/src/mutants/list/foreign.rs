@@ -148,9 +148,30 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "announcements-are-not-counted",
         file: TABLE,
-        original: "            known.times += times;\n",
+        original: "            known.guards += guards;\n",
         replacement: "            let _ = &mut *known;\n",
         breaks: "a stream that was announced twice is unknown after the first end",
+    },
+    Mutant {
+        name: "release-ends-what-is-announced-until-forgotten",
+        file: TABLE,
+        original: "known.guards == 0 && !known.until_forgotten",
+        replacement: "known.guards == 0",
+        breaks: "a stream that a resource keeps is unknown once it was adopted and released",
+    },
+    Mutant {
+        name: "replaced-stream-is-taken-for-the-next",
+        file: TABLE,
+        original: "            other.stream.note_replaced();\n",
+        replacement: "",
+        breaks: "the end of a stream's work is looked for on the next stream of its handle",
+    },
+    Mutant {
+        name: "replaced-stream-destroys-the-next",
+        file: OWNED,
+        original: "            && !self.may_be_gone()\n",
+        replacement: "",
+        breaks: "a stream that ended unnoticed destroys the next one of its handle",
     },
     Mutant {
         name: "announcement-ends-that-of-the-next-stream",

@@ -35,7 +35,7 @@ pub(super) struct Identity {
     /// later one belongs to a stream that was made after the first was destroyed, which no thread
     /// has asked for in a call that goes on.
     number: AtomicU64,
-    /// When the context was last known to exist: [`watch::ends`].
+    /// When the context was last known to exist: [`watch::ends_of_contexts`].
     ends: AtomicU64,
     /// The context of the stream. Held while the identity changes. Lock order: names of streams
     /// come after it.

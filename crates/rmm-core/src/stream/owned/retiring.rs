@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Weak;
 
-use super::{CudaStream, Inner, StreamKind, StreamLifetime};
+use super::{CudaStream, Inner};
 use crate::{Context, CudaEvent, Error, StreamId, fork};
 
 /// A callback before a stream is destroyed, for a pool that holds memory freed on it. **Unstable**:
@@ -46,9 +46,9 @@ impl CudaStream {
     /// Registers `watcher`, which is called once, when the last clone of this stream is dropped and
     /// before the stream is destroyed. Takes time in proportion to the number of watchers.
     ///
-    /// A stream of [unknown lifetime](StreamLifetime::Unknown) has several identities: `watcher` is
-    /// called whenever [`StreamRef::identify`](crate::StreamRef::identify) finds that one has
-    /// ended, and at the end for the last one and for the [handle's](Self::id).
+    /// A stream of [unknown lifetime](crate::StreamLifetime::Unknown) has several identities:
+    /// `watcher` is called whenever [`StreamRef::identify`](crate::StreamRef::identify) finds that
+    /// one has ended, and at the end for the last one and for the [handle's](Self::id).
     pub fn watch(&self, watcher: Weak<dyn StreamWatcher>) {
         let mut watchers = fork::lock(&self.inner.watchers);
         watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
@@ -57,8 +57,8 @@ impl CudaStream {
 }
 
 /// A stream that is about to be destroyed. It still takes work while this value is borrowed, unless
-/// it was [adopted](CudaStream::adopt) with an [unknown lifetime](StreamLifetime::Unknown): then it
-/// may be gone already.
+/// it was [adopted](CudaStream::adopt) with an [unknown lifetime](crate::StreamLifetime::Unknown),
+/// or its handle has come back for another stream that was announced: then it may be gone already.
 pub struct RetiringStream<'a> {
     inner: &'a Inner,
     id: StreamId,
@@ -80,7 +80,7 @@ impl<'a> RetiringStream<'a> {
     /// If the driver refuses, or the stream may be gone already, or is being captured: the event
     /// would become part of the graph.
     pub fn record(&self, event: &CudaEvent) -> Result<(), Error> {
-        if self.inner.kind == StreamKind::Adopted(StreamLifetime::Unknown) {
+        if self.inner.may_be_gone() {
             return Err(Error::unsupported(
                 "RetiringStream::record",
                 "the stream's owner may have destroyed it",

@@ -42,8 +42,10 @@ pub(super) struct Entry<R: Shared> {
 pub(super) struct Announced<R> {
     /// Behind an `Arc` of its own, so that it stays where it is: threads have its address.
     pub(super) stream: Arc<R>,
-    /// The announcements that were not released yet: 0 if it is announced until it is forgotten.
-    pub(super) times: usize,
+    /// The announcements that were not released yet.
+    pub(super) guards: usize,
+    /// Whether it stays announced after the last release.
+    pub(super) until_forgotten: bool,
 }
 
 impl<R: Shared> Table<R> {
