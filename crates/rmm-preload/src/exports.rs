@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rmm_core::CaptureScope;
 use rmm_core::sys::{CuCaptureMode, CuDevice, CuDevicePtr, CuGraph, CuResult, CuStream, Driver};
 
 use crate::allocations::{self, Served};
@@ -176,9 +177,18 @@ exports! {
             Ok(driver) => driver,
             Err(code) => return code,
         };
-        note(|| streams::ended(stream));
+        let mut capture = None;
+        note(|| {
+            streams::ended(stream);
+            // Before another stream can have the handle.
+            capture = streams::take_capture(driver, stream);
+        });
         // SAFETY: the caller's contract is the driver's.
-        unsafe { driver.cuStreamDestroy_v2(stream) }
+        let code = unsafe { driver.cuStreamDestroy_v2(stream) };
+        if code != CuResult::SUCCESS && let Some(capture) = capture {
+            note(|| streams::capture_began(driver, stream, capture));
+        }
+        code
     }
     cuStreamBeginCapture_v2(stream: CuStream, mode: CuCaptureMode) => {
         // SAFETY: the caller's contract is the driver's.
@@ -211,13 +221,10 @@ exports! {
         let Some(function) = (unsafe { next::<Function>(c"cuStreamBeginCaptureToGraph") }) else {
             return CuResult::NOT_SUPPORTED;
         };
-        note(|| streams::capture_begins(stream));
-        // SAFETY: the caller's contract is the driver's.
-        let code = unsafe { function(stream, graph, dependencies, edges, count, mode) };
-        if code != CuResult::SUCCESS {
-            note(|| streams::capture_ends(stream));
-        }
-        code
+        announced_capture(stream, |_| {
+            // SAFETY: the caller's contract is the driver's.
+            unsafe { function(stream, graph, dependencies, edges, count, mode) }
+        })
     }
     cuDevicePrimaryCtxReset_v2(device: CuDevice) => {
         let driver = match driver() {
@@ -230,20 +237,28 @@ exports! {
     }
 }
 
-/// # Safety
-/// As for the driver's function.
-unsafe fn begin_capture(stream: CuStream, mode: CuCaptureMode) -> CuResult {
+/// Calls a function of the driver that begins a capture, which pools know of before.
+fn announced_capture(stream: CuStream, begin: impl FnOnce(&Driver) -> CuResult) -> CuResult {
     let driver = match driver() {
         Ok(driver) => driver,
         Err(code) => return code,
     };
-    note(|| streams::capture_begins(stream));
-    // SAFETY: the caller's contract is the driver's.
-    let code = unsafe { driver.cuStreamBeginCapture_v2(stream, mode) };
-    if code != CuResult::SUCCESS {
-        note(|| streams::capture_ends(stream));
+    let scope = CaptureScope::announce();
+    let code = begin(driver);
+    // Otherwise the announcement ends here. One of a capture that goes on stays.
+    if code == CuResult::SUCCESS {
+        note(|| streams::capture_began(driver, stream, scope));
     }
     code
+}
+
+/// # Safety
+/// As for the driver's function.
+unsafe fn begin_capture(stream: CuStream, mode: CuCaptureMode) -> CuResult {
+    announced_capture(stream, |driver| {
+        // SAFETY: the caller's contract is the driver's.
+        unsafe { driver.cuStreamBeginCapture_v2(stream, mode) }
+    })
 }
 
 /// # Safety
@@ -255,6 +270,7 @@ unsafe fn end_capture(stream: CuStream, graph: *mut CuGraph) -> CuResult {
     };
     // SAFETY: the caller's contract is the driver's.
     let code = unsafe { driver.cuStreamEndCapture(stream, graph) };
-    note(|| streams::capture_ends(stream));
+    // Also if it refused: the capture may have ended without a graph.
+    note(|| streams::capture_may_have_ended(driver, stream));
     code
 }

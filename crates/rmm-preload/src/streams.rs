@@ -1,13 +1,17 @@
 //! The program's streams: those that it made while this library was there, and all others.
 
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
-use dashmap::DashMap;
-use rmm_core::sys::{CuCaptureStatus, CuResult, CuStream, Driver};
-use rmm_core::{CaptureScope, CudaStream, Error, StreamLifetime, StreamRef};
+use rmm_core::sys::{CuCaptureStatus, CuContext, CuResult, CuStream, Driver};
+use rmm_core::{CaptureScope, CudaStream, Error, StreamId, StreamLifetime, StreamRef, fork};
 
-/// Captures that have begun and not ended, by their streams.
-static CAPTURES: LazyLock<DashMap<CuStream, CaptureScope>> = LazyLock::new(DashMap::new);
+/// The captures that go on, by the streams on which they began.
+#[expect(clippy::zero_sized_map_values, reason = "the announcement ends when it is dropped")]
+static CAPTURES: Mutex<BTreeMap<Key, CaptureScope>> = Mutex::new(BTreeMap::new());
+
+/// A stream's handle. The per-thread one means another stream in each context of each thread.
+type Key = (usize, Option<(StreamId, usize)>);
 
 /// Calls `act` with the stream of a handle.
 ///
@@ -15,7 +19,8 @@ static CAPTURES: LazyLock<DashMap<CuStream, CaptureScope>> = LazyLock::new(DashM
 /// If the driver refuses the handle.
 pub(crate) fn with<R>(handle: CuStream, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
     // SAFETY: the program passes a stream that exists during this call to the driver: it does not
-    // destroy it, which would end the announcement.
+    // destroy it, which would end the announcement. Former streams of the handle were forgotten
+    // before the driver destroyed them, or replaced before the program got the handle again.
     match unsafe { StreamRef::with_announced(handle, act) } {
         Ok(result) => Ok(result),
         // SAFETY: the stream exists during this call.
@@ -38,23 +43,42 @@ pub(crate) fn ended(handle: CuStream) {
     CudaStream::forget_raw(handle);
 }
 
-/// Whether the stream is under capture.
+/// Whether the stream is under capture, or the driver cannot say.
 pub(crate) fn is_capturing(driver: &Driver, stream: CuStream) -> bool {
-    if !CaptureScope::is_announced() {
-        return false;
-    }
+    CaptureScope::is_announced() && may_be_captured(driver, stream)
+}
+
+fn may_be_captured(driver: &Driver, stream: CuStream) -> bool {
     let mut status = CuCaptureStatus::NONE;
     // SAFETY: the program passes a stream that exists, and `status` may be written to.
     let code = unsafe { driver.cuStreamIsCapturing(stream, &raw mut status) };
     code != CuResult::SUCCESS || status != CuCaptureStatus::NONE
 }
 
-/// Announces a capture to the pools.
-pub(crate) fn capture_begins(stream: CuStream) {
-    drop(CAPTURES.insert(stream, CaptureScope::announce()));
+fn key(driver: &Driver, stream: CuStream) -> Key {
+    let own = (stream == CuStream::PER_THREAD).then(|| {
+        let mut context = CuContext::NULL;
+        // SAFETY: `context` may be written to. If the driver refuses, it refuses captures too.
+        let _none = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
+        (StreamRef::per_thread().id(), context.addr())
+    });
+    (stream.addr(), own)
 }
 
-/// Notes that the capture has ended, or did not begin.
-pub(crate) fn capture_ends(stream: CuStream) {
-    drop(CAPTURES.remove(&stream));
+/// Keeps the announcement of a capture that has begun.
+pub(crate) fn capture_began(driver: &Driver, stream: CuStream, scope: CaptureScope) {
+    let former = fork::lock(&CAPTURES).insert(key(driver, stream), scope);
+    drop(former);
+}
+
+/// The announcement of the capture that began on this stream.
+pub(crate) fn take_capture(driver: &Driver, stream: CuStream) -> Option<CaptureScope> {
+    fork::lock(&CAPTURES).remove(&key(driver, stream))
+}
+
+/// Ends the announcement of a capture whose end the driver was asked for, unless it goes on.
+pub(crate) fn capture_may_have_ended(driver: &Driver, stream: CuStream) {
+    if !may_be_captured(driver, stream) {
+        drop(take_capture(driver, stream));
+    }
 }

@@ -46,7 +46,8 @@ fn compile(name: &str, folder: &Path) -> Option<PathBuf> {
     let source = programs.join(name).with_extension("c");
     let mut compiler = Command::new("cc");
     compiler.args(["-Wno-builtin-declaration-mismatch", "-o"]).arg(&program).arg(source);
-    let status = compiler.arg("-L").arg(folder).args(["-lcuda", "-ldl"]).status().ok()?;
+    let status =
+        compiler.arg("-L").arg(folder).args(["-lcuda", "-ldl", "-lpthread"]).status().ok()?;
     assert!(status.success(), "the program in C compiles");
     Some(program)
 }
@@ -108,6 +109,16 @@ fn a_stream_that_ends_leaves_its_memory_in_order() {
         assert_eq!(printed, "10 handles came back\n");
         assert_eq!(violations, Vec::<String>::new());
     }
+}
+
+#[test]
+fn captures_are_announced_until_they_end() {
+    let folder = folder_with_driver();
+    let Some(program) = compile("captures", folder.path()) else { return };
+    let variables = [("LD_PRELOAD", preload()), ("RMM_SIM_DEVICES", "2".into())];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_path()));
+    let (printed, _) = run(&program, folder.path(), &variables);
+    assert_eq!(printed, "done\n");
 }
 
 #[test]

@@ -6,6 +6,7 @@ const ALLOCATIONS: &str = "crates/rmm-preload/src/allocations.rs";
 const LEND_HOST: &str = "crates/rmm-interop-cudarc/src/line/lend_host.rs";
 const LENT: &str = "crates/rmm-interop-cudarc/src/line/lent.rs";
 const OWNED_SLICE: &str = "crates/rmm-interop-cudarc/src/line/owned_slice.rs";
+const PRELOAD_EXPORTS: &str = "crates/rmm-preload/src/exports.rs";
 const PRELOAD_STREAMS: &str = "crates/rmm-preload/src/streams.rs";
 const STREAM: &str = "crates/rmm-interop-cudarc/src/line/stream.rs";
 
@@ -142,5 +143,26 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "    CudaStream::forget_raw(handle);\n",
         replacement: "    let _never = handle;\n",
         breaks: "the end of a stream's work is looked for on the next stream of its handle",
+    },
+    Mutant {
+        name: "preload-own-streams-are-one",
+        file: PRELOAD_STREAMS,
+        original: "let own = (stream == CuStream::PER_THREAD).then(|| {",
+        replacement: "let own = (stream == CuStream::PER_THREAD && false).then(|| {",
+        breaks: "a capture on a thread's own stream ends that of another thread for the pools",
+    },
+    Mutant {
+        name: "preload-refused-end-ends-a-capture",
+        file: PRELOAD_STREAMS,
+        original: "    if !may_be_captured(driver, stream) {\n",
+        replacement: "    if true || !may_be_captured(driver, stream) {\n",
+        breaks: "memory of a graph is reused after the program tried to end its capture",
+    },
+    Mutant {
+        name: "preload-capture-outlives-its-stream",
+        file: PRELOAD_EXPORTS,
+        original: "            capture = streams::take_capture(driver, stream);\n",
+        replacement: "",
+        breaks: "the driver is asked about captures for ever after a stream under capture was destroyed",
     },
 ];
