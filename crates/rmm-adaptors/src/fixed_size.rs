@@ -65,7 +65,6 @@ pub struct FixedSizeMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
     pool: PoolMemoryResourceBuilder<S>,
     block_size: u64,
     blocks: usize,
-    maximum_size: Option<u64>,
 }
 
 impl<S: PropertySet> FixedSizeMemoryResourceBuilder<S> {
@@ -89,7 +88,7 @@ impl<S: PropertySet> FixedSizeMemoryResourceBuilder<S> {
     /// The most bytes to allocate from upstream, a multiple of 256, rounded down to whole pages of
     /// upstream; no limit by default.
     pub fn maximum_size(mut self, bytes: u64) -> Self {
-        self.maximum_size = Some(bytes);
+        self.pool = self.pool.maximum_size(bytes);
         self
     }
 
@@ -101,7 +100,7 @@ impl<S: PropertySet> FixedSizeMemoryResourceBuilder<S> {
     /// size, or that has no room for the pages of a block; the upstream's error if it cannot
     /// allocate the blocks.
     pub fn build(self) -> Result<FixedSizeMemoryResource<S>, Error> {
-        let Self { pool, block_size, blocks, maximum_size } = self;
+        let Self { pool, block_size, blocks } = self;
         let invalid = |message: &str| Error::invalid_argument("fixed-size", message);
         if block_size == 0 || blocks == 0 {
             return Err(invalid("the block size and the number of blocks must not be zero"));
@@ -113,10 +112,6 @@ impl<S: PropertySet> FixedSizeMemoryResourceBuilder<S> {
             return Err(invalid("the blocks exceed the address space"));
         };
         let pool = pool.initial_size(step).growth(GrowthPolicy::FixedStep(step));
-        let pool = match maximum_size {
-            Some(bytes) => pool.maximum_size(bytes),
-            None => pool,
-        };
         let pool = pool.build_of("fixed-size", Some(block), CachePolicy::OneSize(block))?;
         pool.announce();
         Ok(FixedSizeMemoryResource { pool, block_size: block })
@@ -149,7 +144,6 @@ impl<S: PropertySet> FixedSizeMemoryResource<S> {
             pool: PoolMemoryResourceBuilder::new(upstream),
             block_size: 1 << 20,
             blocks: 128,
-            maximum_size: None,
         }
     }
 

@@ -23,7 +23,6 @@ pub struct ArenaMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
     pool: PoolMemoryResourceBuilder<S>,
     arena_size: Option<u64>,
     maximum_size: Option<u64>,
-    check_frees: bool,
     dumps: bool,
     dump_log: PathBuf,
 }
@@ -34,7 +33,6 @@ impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
             pool: PoolMemoryResourceBuilder::new(upstream),
             arena_size: None,
             maximum_size: None,
-            check_frees: cfg!(debug_assertions),
             dumps: false,
             dump_log: DUMP_LOG.into(),
         }
@@ -80,7 +78,7 @@ impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
     /// [`PoolMemoryResourceBuilder::check_frees`](crate::PoolMemoryResourceBuilder::check_frees)
     /// says; in builds with debug assertions by default.
     pub fn check_frees(mut self, check: bool) -> Self {
-        self.check_frees = check;
+        self.pool = self.pool.check_frees(check);
         self
     }
 
@@ -106,7 +104,7 @@ impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
     /// MiB or a page of upstream, or above the maximum size; the upstream's error if it cannot
     /// allocate the memory; the driver's if it cannot report how much memory is free.
     pub fn build(self) -> Result<ArenaMemoryResource<S>, Error> {
-        let Self { pool, arena_size, maximum_size, check_frees, dumps, dump_log } = self;
+        let Self { pool, arena_size, maximum_size, dumps, dump_log } = self;
         let whole = |bytes: u64| bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64;
         let bytes = match arena_size {
             Some(bytes) => whole(bytes),
@@ -121,7 +119,6 @@ impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
             .name(NAME)
             .initial_size(bytes)
             .maximum_size(maximum_size.map_or(bytes, whole))
-            .check_frees(check_frees)
             .build()?;
         pool.merge_first();
         Ok(ArenaMemoryResource { pool, dump_log: dumps.then(|| dump_log.into()) })

@@ -185,14 +185,6 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The [values](Self::value) that another resource provides.
-    pub fn values_from<R: SyncResource + ?Sized>(&mut self, other: &'a R) -> &mut Self {
-        if let Query::Value(_) = self.0 {
-            other.provide(self);
-        }
-        self
-    }
-
     /// This resource as a value of another type, by which [`find`](crate::Introspect::find) and
     /// [`AnyResource::downcast_ref`](crate::AnyResource::downcast_ref) find it too: the same handle
     /// with another set of properties, for one. The closure runs only if `T` is looked for.
