@@ -223,11 +223,6 @@ impl StreamLists {
         self.small.as_deref().into_iter().chain([&self.large])
     }
 
-    /// The free parts of slabs.
-    pub(super) fn small<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = NodeId> + 'a {
-        self.small.as_deref().into_iter().flat_map(|small| small.iter_from(nodes, 0))
-    }
-
     /// Bytes of all blocks together.
     pub(super) fn bytes(&self) -> u64 {
         self.both().map(|list| list.bytes).sum()

@@ -166,24 +166,26 @@ impl Heap {
         }
     }
 
-    /// Makes idle parts of slabs large that share a piece with large idle memory: such a piece is
-    /// found in one block then. O(idle parts).
+    /// Makes idle parts of slabs large that share a piece with large idle memory, wherever that may
+    /// free a piece: the piece is found in one block then.
+    ///
+    /// A large block lies between at most two idle parts of slabs, and such a part has at most one
+    /// large neighbour (see [`Heap::enlarge_if_alone`]). So memory that contains a piece has a
+    /// block of a third of it. O(idle blocks that large).
     pub(super) fn join_pieces(&mut self) {
-        let shares_piece = |id: &NodeId| {
-            let Node { segment, offset, size, before, after, .. } = *self.nodes.get(*id);
-            let is_joined = |neighbour: Option<NodeId>, border: u64| {
-                neighbour.is_some_and(|neighbour| {
-                    let node = self.nodes.get(neighbour);
-                    let is_large = node.zone == Zone::Large;
-                    is_large
-                        && matches!(node.state, NodeState::Free(ListId::ANY_STREAM, _))
-                        && !self.segment(segment).pieces.contains_key(&border)
-                })
-            };
-            is_joined(before, offset) || is_joined(after, offset + size)
+        let heap = &*self;
+        let neighbours = |id: NodeId| {
+            let Node { before, after, .. } = *heap.nodes.get(id);
+            before.into_iter().chain(after).filter(move |&other| heap.shares_piece(id, other))
         };
-        let idle = self.lists[ListId::ANY_STREAM.index()].small(&self.nodes);
-        let joined: Vec<NodeId> = idle.filter(shares_piece).collect();
+        let idle = &self.lists[ListId::ANY_STREAM.index()];
+        let mut joined = Vec::new();
+        for id in idle.iter_from(&self.nodes, self.smallest_piece / 3) {
+            match self.nodes.get(id).zone {
+                Zone::Large => joined.extend(neighbours(id)),
+                Zone::Small => joined.extend(neighbours(id).flat_map(neighbours)),
+            }
+        }
         for id in joined {
             // An earlier one may have taken it in.
             let node = self.nodes.get(id);
@@ -191,6 +193,15 @@ impl Heap {
                 self.enlarge(id);
             }
         }
+    }
+
+    /// Whether the neighbour of an idle block is idle, of the other zone, and in the same piece
+    /// where they meet.
+    fn shares_piece(&self, id: NodeId, neighbour: NodeId) -> bool {
+        let (node, other) = (self.nodes.get(id), self.nodes.get(neighbour));
+        node.zone != other.zone
+            && matches!(other.state, NodeState::Free(ListId::ANY_STREAM, _))
+            && !self.segment(node.segment).pieces.contains_key(&node.offset.max(other.offset))
     }
 
     /// Makes a free part of a slab large.

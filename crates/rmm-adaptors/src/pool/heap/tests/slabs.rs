@@ -52,3 +52,23 @@ fn the_last_part_of_a_slab_joins_the_large_blocks_on_both_sides() {
     check(&heap, &[], &[]);
     assert_eq!(heap.largest_free(), 40 * GRANULE);
 }
+
+#[test]
+fn a_piece_that_a_part_of_a_slab_shares_with_a_large_block_is_unused() {
+    let mut heap = Heap::new();
+    heap.slabs = SlabSizes { are_made: true, bytes: 8 * GRANULE, heap_for_each: 0 };
+    // The second piece is 24..40.
+    heap.add_segment(&[24 * GRANULE, 16 * GRANULE, 16 * GRANULE]);
+    let _first = take(&mut heap, 17);
+    let small = [3, 4].map(|granules| take(&mut heap, granules));
+    let large = take(&mut heap, 15);
+    let last = [1, 6].map(|granules| take(&mut heap, granules));
+    assert_eq!(offset(&heap, large), 25);
+    assert_eq!(last.map(|node| offset(&heap, node)), [24, 40]);
+    for node in [small[1], large, last[0]] {
+        heap.free(node, ListId::ANY_STREAM, 0);
+    }
+    let unused = heap.unused_pieces();
+    assert!(unused.iter().any(|piece| piece.offset == 24 * GRANULE), "{unused:?}");
+    check(&heap, &[], &[]);
+}
