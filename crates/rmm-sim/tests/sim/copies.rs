@@ -32,27 +32,6 @@ fn eager_work_runs_immediately() {
 }
 
 #[test]
-fn bytes_are_copied_to_the_device_and_back() {
-    let (_machine, _here) = start(Schedule::Seeded(3));
-    let (stream, a, b) = (stream(), alloc(1000), alloc(1000));
-    let source: Vec<u8> = (0..1000_u32).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
-    let mut target = vec![0_u8; 1000];
-    ok!(cuMemcpyHtoDAsync_v2(a, source.as_ptr().cast(), 1000, stream));
-    ok!(cuMemcpyDtoDAsync_v2(b, a, 1000, stream));
-    ok!(cuMemcpyDtoHAsync_v2(target.as_mut_ptr().cast(), b, 1000, stream));
-    assert_eq!(source, target, "a copy to pageable memory is complete on return");
-    ok!(cuMemsetD32_v2(a, 0x0102_0304, 250));
-    ok!(cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), a, 1000));
-    assert_eq!(target[996..], 0x0102_0304_u32.to_ne_bytes());
-    ok!(cuMemcpy(CuDevicePtr(target.as_mut_ptr().expose_provenance() as u64), b, 1000));
-    assert_eq!(source, target);
-    ok!(cuStreamWriteValue32_v2(stream, a, 5, 0));
-    ok!(cuStreamSynchronize(stream));
-    ok!(cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), a, 4));
-    assert_eq!(target[..4], 5_u32.to_ne_bytes());
-}
-
-#[test]
 fn pageable_sources_are_read_immediately_and_pinned_ones_late() {
     let (machine, _here) = start(Schedule::Lazy);
     let (stream, memory, page) = (stream(), alloc(2), pinned(1));
@@ -66,19 +45,6 @@ fn pageable_sources_are_read_immediately_and_pinned_ones_late() {
     unsafe { page.write(byte) };
     ok!(cuStreamSynchronize(stream));
     assert_eq!((peek(&machine, memory), peek(&machine, CuDevicePtr(memory.0 + 1))), (1, 2));
-}
-
-#[test]
-fn calls_named_synchronous_wait_only_for_the_host() {
-    let (machine, _here) = start(Schedule::Lazy);
-    let (a, b) = (alloc(8), alloc(8));
-    ok!(cuMemsetD8_v2(a, 5, 8));
-    ok!(cuMemcpy(b, a, 8));
-    assert_eq!((peek(&machine, a), peek(&machine, b)), (0, 0), "neither touches the host");
-    let page = CuDevicePtr(pinned(8).addr() as u64);
-    ok!(cuMemsetD8_v2(page, 6, 8));
-    assert_eq!(peek(&machine, page), 6);
-    assert_eq!(peek(&machine, b), 5, "and came after what was enqueued before");
 }
 
 #[test]

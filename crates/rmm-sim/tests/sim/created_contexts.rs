@@ -1,10 +1,7 @@
 //! Contexts beside the primary ones: `cuCtxCreate` and `cuCtxDestroy`.
 
 use rmm_sim::{Kernel, LeakKind, Schedule, ViolationKind, create_context, destroy_context};
-use rmm_sys::{
-    CuCaptureMode, CuCaptureStatus, CuContext, CuDevice, CuDevicePtr, CuPointerAttribute, CuResult,
-    CuStream,
-};
+use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuPointerAttribute, CuResult, CuStream};
 
 use crate::common::{alloc, blocking_stream, event, start, stream};
 
@@ -80,39 +77,6 @@ fn the_legacy_stream_waits_for_its_own_context_only() {
     let context = created();
     machine.launch(CuStream::NULL, write(memory)).unwrap();
     assert_eq!(machine.violations()[0].kind, ViolationKind::Race);
-    assert_eq!(destroy_context(context), CuResult::SUCCESS);
-}
-
-#[test]
-fn a_wait_for_a_context_leaves_other_contexts_alone() {
-    let (machine, _here) = start(Schedule::Lazy);
-    let of_primary = stream();
-    machine.launch(of_primary, Kernel::new("first", |_| ())).unwrap();
-    let context = created();
-    let own = stream();
-    machine.launch(own, Kernel::new("second", |_| ())).unwrap();
-    ok!(cuCtxSynchronize());
-    ok!(cuStreamQuery(own));
-    assert_eq!(cu!(cuStreamQuery(of_primary)), CuResult::NOT_READY);
-    assert_eq!(destroy_context(context), CuResult::SUCCESS);
-    ok!(cuStreamSynchronize(of_primary));
-}
-
-#[test]
-fn a_capture_is_spoilt_by_waits_for_its_own_context_only() {
-    let (_machine, _here) = start(Schedule::Lazy);
-    let primary = current();
-    let (context, own) = (created(), stream());
-    ok!(cuStreamBeginCapture_v2(own, CuCaptureMode::RELAXED));
-    ok!(cuCtxPushCurrent_v2(primary));
-    ok!(cuCtxSynchronize());
-    ok!(cuCtxPopCurrent_v2(std::ptr::null_mut()));
-    let mut status = CuCaptureStatus::NONE;
-    ok!(cuStreamIsCapturing(own, &raw mut status));
-    assert_eq!(status, CuCaptureStatus::ACTIVE);
-    assert_eq!(cu!(cuCtxSynchronize()), CuResult::STREAM_CAPTURE_UNSUPPORTED);
-    ok!(cuStreamIsCapturing(own, &raw mut status));
-    assert_eq!(status, CuCaptureStatus::INVALIDATED);
     assert_eq!(destroy_context(context), CuResult::SUCCESS);
 }
 

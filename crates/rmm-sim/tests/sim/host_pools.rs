@@ -1,15 +1,13 @@
 //! Pools of host and of managed memory, and pageable memory that devices access.
 
-use std::ffi::c_void;
-
 use rmm_sim::{Machine, Schedule};
 use rmm_sys::{
     CuDeviceAttribute, CuDevicePtr, CuMemAccessFlags, CuMemAdvise, CuMemAllocationType,
     CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolAttribute, CuMemPoolProps, CuMemoryType,
-    CuPointerAttribute, CuResult, CuStream, MEM_ATTACH_GLOBAL,
+    CuPointerAttribute, CuResult, CuStream,
 };
 
-use crate::common::{MIB, alloc, enter, pinned, start, stream};
+use crate::common::{MIB, enter, start, stream};
 
 fn location(kind: CuMemLocationType, id: i32) -> CuMemLocation {
     CuMemLocation { kind, id }
@@ -32,12 +30,6 @@ fn reserved(pool: CuMemPool) -> u64 {
     let attribute = CuMemPoolAttribute::RESERVED_MEM_CURRENT;
     ok!(cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast()));
     bytes
-}
-
-fn managed(bytes: usize) -> CuDevicePtr {
-    let mut pointer = CuDevicePtr::NULL;
-    ok!(cuMemAllocManaged(&raw mut pointer, bytes, MEM_ATTACH_GLOBAL));
-    pointer
 }
 
 fn address(pointer: CuDevicePtr) -> usize {
@@ -150,42 +142,4 @@ fn pageable_memory_is_accessible_only_with_the_attribute() {
     assert_eq!(cu!(cuMemsetD8_v2(CuDevicePtr::NULL, 2, 64)), CuResult::INVALID_VALUE);
     // SAFETY: the block is alive, and no work uses it.
     assert_eq!(unsafe { block.as_ptr().read_volatile() }, 2);
-}
-
-#[test]
-fn copies_with_a_direction_refuse_host_pool_memory_as_device_side() {
-    let (_machine, _here) = start(Schedule::Lazy);
-    let (pool, stream) = (create(HOST).unwrap(), stream());
-    let pooled = alloc_from(pool, 8, stream).unwrap();
-    let mut bytes = [3u8; 8];
-    let host = bytes.as_mut_ptr().cast::<c_void>();
-    let by_name = |device| {
-        [
-            cu!(cuMemcpyHtoD_v2(device, host, 8)),
-            cu!(cuMemcpyHtoDAsync_v2(device, host, 8, stream)),
-            cu!(cuMemcpyDtoH_v2(host, device, 8)),
-            cu!(cuMemcpyDtoHAsync_v2(host, device, 8, stream)),
-        ]
-    };
-    assert_eq!(by_name(pooled), [CuResult::INVALID_VALUE; 4]);
-    for other in [CuDevicePtr(pinned(8).expose_provenance() as u64), managed(8)] {
-        assert_eq!(
-            by_name(other),
-            [CuResult::SUCCESS; 4],
-            "other memory that the host can access is accepted"
-        );
-    }
-
-    ok!(cuMemcpyAsync(pooled, CuDevicePtr(host.expose_provenance() as u64), 8, stream));
-    ok!(cuStreamSynchronize(stream));
-    assert_eq!(touch(CuDevicePtr(pooled.0 + 1), 4), 4);
-    ok!(cuMemcpy(CuDevicePtr(host.expose_provenance() as u64), pooled, 8));
-    // SAFETY: the array is alive, and the copy to it complete on return.
-    let back = unsafe { bytes.as_ptr().cast::<[u8; 8]>().read_volatile() };
-    assert_eq!(back, [3, 4, 3, 3, 3, 3, 3, 3]);
-
-    let (device, at_host) = (alloc(8), std::ptr::with_exposed_provenance_mut(address(pooled)));
-    ok!(cuMemcpyHtoDAsync_v2(device, at_host, 8, stream));
-    ok!(cuMemcpyDtoHAsync_v2(at_host, device, 8, stream));
-    ok!(cuStreamSynchronize(stream));
 }

@@ -1,15 +1,13 @@
-//! Pools and streams of different devices: the pool decides where memory is, the stream when it may
-//! be used.
+//! Pools and streams of different devices: the stream decides when memory may be used.
 
 use std::ffi::c_int;
 
 use rmm_sim::{Machine, MachineGuard, Schedule};
 use rmm_sys::{
-    CuContext, CuDevice, CuDevicePtr, CuMemPool, CuMemPoolAttribute, CuPointerAttribute, CuResult,
-    CuStream,
+    CuContext, CuDevice, CuDevicePtr, CuMemPool, CuMemPoolAttribute, CuResult, CuStream,
 };
 
-use crate::common::{Log, MIB, enter, event, peek, stream, try_alloc_async};
+use crate::common::{Log, MIB, enter, event, peek, stream};
 
 /// A machine of two devices with 32 MiB each, of which the first is current.
 fn two_devices() -> (Machine, MachineGuard) {
@@ -35,26 +33,6 @@ fn pool_of(device: c_int) -> CuMemPool {
 fn alloc_from(pool: CuMemPool, bytes: usize, stream: CuStream) -> Result<CuDevicePtr, CuResult> {
     let mut pointer = CuDevicePtr::NULL;
     cu!(cuMemAllocFromPoolAsync(&raw mut pointer, bytes, pool, stream)).result().map(|()| pointer)
-}
-
-fn device_of(pointer: CuDevicePtr) -> c_int {
-    let mut device = -1;
-    let attribute = CuPointerAttribute::DEVICE_ORDINAL;
-    ok!(cuPointerGetAttribute((&raw mut device).cast(), attribute, pointer));
-    device
-}
-
-#[test]
-fn memory_is_on_the_device_of_the_pool_not_of_the_stream() {
-    let (machine, _here) = two_devices();
-    let second = on_the_second(stream);
-    let pointer = alloc_from(pool_of(0), MIB, second).unwrap();
-    assert_eq!(device_of(pointer), 0);
-    assert_eq!((machine.memory_in_use(0) > 0, machine.memory_in_use(1)), (true, 0));
-    let own = try_alloc_async(MIB, second).unwrap();
-    assert_eq!(device_of(own), 1, "without a pool it is the pool of the stream's device");
-    let by_default = on_the_second(|| alloc_from(pool_of(0), MIB, CuStream::NULL)).unwrap();
-    assert_eq!(device_of(by_default), 0);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! What the legacy default stream waits for implicitly, and what waits for it.
 
 use rmm_conformance::Failure;
+use rmm_sys::CuDevicePtr;
 
+use super::memory::{free_pinned, pinned};
 use super::raw::{Event, Memory, Stream, driver};
 use super::stall::Stall;
-use super::{waits, works};
-use crate::run::in_every_environment;
+use super::{answers, waits, works};
+use crate::run::{in_every_environment, in_every_place};
 
 #[test]
 fn the_legacy_stream_waits_for_blocking_streams() {
@@ -210,5 +212,24 @@ fn work_on_device_memory_does_not_wait_for_the_device() {
         stall.release()?;
         works("the wait for the legacy stream", Stream::LEGACY.synchronize())?;
         to.holds(3)
+    });
+}
+
+/// "The Memset functions are asynchronous with respect to the host except when the target memory is
+/// pinned host memory" (CUDA driver API, "API synchronization behavior").
+#[test]
+fn a_fill_of_pinned_memory_is_complete_on_return() {
+    in_every_place(|| {
+        let bytes = pinned(1 << 12, 0)?;
+        let at = CuDevicePtr(bytes.addr() as u64);
+        // SAFETY: the memory is so long, and no other work uses it.
+        let filled = unsafe { driver().cuMemsetD8_v2(at, 6, 1 << 12) };
+        let words = bytes.cast::<[u8; 1 << 12]>();
+        // SAFETY: the memory is the host's, too, and no work uses it.
+        let [.., last] = unsafe { words.read_volatile() };
+        // SAFETY: allocated above, and no work uses it.
+        works("the free", unsafe { free_pinned(bytes) })?;
+        works("the fill", filled)?;
+        answers("the last byte", &last, &6)
     });
 }

@@ -58,6 +58,8 @@ struct Things {
     memory: Memory,
     /// What is there to be freed, once.
     spare: Mutex<Option<CuDevicePtr>>,
+    /// As above, of a pool.
+    spare_of_pool: Mutex<Option<CuDevicePtr>>,
     made: Mutex<Vec<Made>>,
 }
 
@@ -70,10 +72,11 @@ impl Things {
     fn new() -> Result<Self, Failure> {
         let (other, recorded, fresh) = (Stream::non_blocking()?, Event::new()?, Event::new()?);
         works("the record", recorded.record(&other))?;
-        works("the wait", other.synchronize())?;
         let (pool, memory, made) = (Pool::that_keeps(0)?, Memory::words()?, Mutex::default());
         let spare = Mutex::new(Some(managed(64, MEM_ATTACH_GLOBAL)?));
-        Ok(Self { other, recorded, fresh, pool, memory, spare, made })
+        let spare_of_pool = Mutex::new(Some(pool.allocate(64, &other)?.pointer));
+        works("the wait", other.synchronize())?;
+        Ok(Self { other, recorded, fresh, pool, memory, spare, spare_of_pool, made })
     }
 
     fn keep(&self, made: Made) -> CuResult {
@@ -85,8 +88,10 @@ impl Things {
 impl Drop for Things {
     fn drop(&mut self) {
         let _done = self.other.synchronize();
-        if let Some(spare) = self.spare.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            let _kept = self.keep(Made::Plain(spare));
+        for spare in [&self.spare, &self.spare_of_pool] {
+            if let Some(spare) = spare.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let _kept = self.keep(Made::Plain(spare));
+            }
         }
         for made in self.made.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             let _gone = match made {
@@ -104,7 +109,7 @@ impl Drop for Things {
 type Call = (&'static str, fn(&Things) -> CuResult);
 
 /// Calls that act or wait beyond the stream that is captured: "potentially unsafe" ones.
-const UNSAFE: [Call; 12] = [
+const UNSAFE: [Call; 15] = [
     ("cuMemAlloc", |things| {
         let mut pointer = CuDevicePtr::NULL;
         // SAFETY: `pointer` may be written to.
@@ -135,11 +140,28 @@ const UNSAFE: [Call; 12] = [
     ("cuEventSynchronize", |things| things.recorded.synchronize()),
     ("cuStreamQuery of another stream", |things| things.other.query()),
     ("cuStreamSynchronize of another stream", |things| things.other.synchronize()),
+    ("cuStreamSynchronize of the legacy stream", |_| Stream::LEGACY.synchronize()),
     ("cuMemAllocFromPoolAsync on another stream", |things| {
         match things.pool.allocate(64, &things.other) {
             Ok(block) => things.keep(Made::Plain(block.pointer)),
             Err(code) => code,
         }
+    }),
+    ("cuMemAllocAsync on another stream", |things| {
+        let mut pointer = CuDevicePtr::NULL;
+        // SAFETY: `pointer` may be written to, and the stream exists.
+        let code = unsafe { driver().cuMemAllocAsync(&raw mut pointer, 64, things.other.raw()) };
+        if code.is_success() { things.keep(Made::Plain(pointer)) } else { code }
+    }),
+    ("cuMemFreeAsync on another stream", |things| {
+        let mut spare = things.spare_of_pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pointer) = *spare else { return CuResult::UNKNOWN };
+        // SAFETY: allocated for this, and no work uses it.
+        let code = unsafe { driver().cuMemFreeAsync(pointer, things.other.raw()) };
+        if code.is_success() {
+            *spare = None;
+        }
+        code
     }),
     ("cuMemPoolTrimTo", |things| things.pool.trim_to(0)),
     ("cuMemPoolGetAttribute", |things| {
@@ -223,7 +245,7 @@ fn a_thread_that_asks_for_it_may_make_unsafe_calls() {
 }
 
 /// They enqueue or make something, and wait for nothing.
-const SAFE: [Call; 6] = [
+const SAFE: [Call; 8] = [
     ("work on another stream", |things| things.other.fill(&things.memory, 1)),
     ("a record on another stream", |things| things.recorded.record(&things.other)),
     ("making an event", |_| Event::new().err().unwrap_or(CuResult::SUCCESS)),
@@ -234,7 +256,21 @@ const SAFE: [Call; 6] = [
         unsafe { driver().cuMemGetInfo_v2(&raw mut free, &raw mut total) }
     }),
     ("work on the legacy stream", |things| Stream::LEGACY.fill(&things.memory, 2)),
+    ("a fill without a stream", fill_at_once),
+    ("a copy to the host", copy_to_host),
 ];
+
+/// A fill of the kind that is said to wait for the host.
+fn fill_at_once(things: &Things) -> CuResult {
+    // SAFETY: the memory is longer.
+    unsafe { driver().cuMemsetD8_v2(things.memory.pointer, 1, 4) }
+}
+
+fn copy_to_host(things: &Things) -> CuResult {
+    let mut word = [0_u8; 4];
+    // SAFETY: both are so long.
+    unsafe { driver().cuMemcpyDtoH_v2(word.as_mut_ptr().cast(), things.memory.pointer, 4) }
+}
 
 #[test]
 fn calls_that_enqueue_or_make_something_are_nothing_to_a_capture() {
@@ -284,8 +320,10 @@ fn the_legacy_stream_is_closed_while_a_blocking_stream_is_captured() {
     in_every_place_unwatched(|| {
         let (captured, things) = (Stream::blocking()?, Things::new()?);
         let implicit = is_spoilt(CuResult::STREAM_CAPTURE_IMPLICIT);
-        let calls: [Call; 5] = [
+        let calls: [Call; 7] = [
             ("work", |things| Stream::LEGACY.fill(&things.memory, 1)),
+            ("a fill", fill_at_once),
+            ("a copy to the host", copy_to_host),
             ("a record", |things| things.recorded.record(&Stream::LEGACY)),
             ("a query", |_| Stream::LEGACY.query()),
             ("a wait", |_| Stream::LEGACY.synchronize()),
@@ -311,7 +349,10 @@ fn the_legacy_stream_is_closed_while_a_blocking_stream_is_captured() {
 #[test]
 fn the_legacy_stream_is_not_captured() {
     in_every_place_unwatched(|| {
-        answers("beginning it", &begin_legacy(), &CuResult::STREAM_CAPTURE_UNSUPPORTED)
+        let refused = CuResult::STREAM_CAPTURE_UNSUPPORTED;
+        answers("beginning it", &begin_legacy(), &refused)?;
+        let found = during(&Stream::non_blocking()?, GLOBAL, begin_legacy);
+        answers("beginning it beside another", &found, &Ok(goes_on(refused)))
     });
 }
 
@@ -366,5 +407,16 @@ fn a_capture_is_ended_by_its_thread_unless_it_is_relaxed() {
                 answers(&format!("the status then, {mode:?}"), &left, &Ok(CuCaptureStatus::NONE)),
             ]
         }))
+    });
+}
+
+#[test]
+fn a_capture_ends_with_its_stream() {
+    in_every_place_unwatched(|| {
+        let captured = Stream::non_blocking()?;
+        works("the beginning", begin(&captured, GLOBAL))?;
+        works("the end of the stream", captured.destroy())?;
+        works("a call that captures forbid", synchronize_context())?;
+        works("an allocation", Memory::new(64).err().unwrap_or(CuResult::SUCCESS))
     });
 }

@@ -11,7 +11,7 @@ use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
 use super::capture_calls::{FINE, Found, MODES, during};
 use super::context_events::has_context_events;
 use super::library::OtherContext;
-use super::raw::{Event, Memory, Stream, context};
+use super::raw::{Event, Memory, Stream, context, synchronize_context};
 use super::raw_graph::exchange;
 use super::{all, answers, works};
 use crate::run::in_every_environment_unwatched;
@@ -169,5 +169,29 @@ fn other_streams_wait_for_a_context_event_during_a_capture() {
         all(claims)?;
         works("the wait for the stream", other.synchronize())?;
         memory.holds(1)
+    });
+}
+
+#[test]
+fn a_context_that_waits_spoils_its_captures() {
+    with_context_events(|_| {
+        let (event, own, captured) = (Event::new()?, context()?, Stream::non_blocking()?);
+        works("the record", event.record(&Stream::LEGACY))?;
+        works("the wait for it", event.synchronize())?;
+        all(MODES.map(|mode| {
+            let found = during(&captured, mode, || event.hold_up(own));
+            answers(&format!("a capture, {mode:?}"), &found, &Ok(SPOILT))
+        }))
+    });
+}
+
+#[test]
+fn waiting_for_a_context_leaves_captures_of_others_alone() {
+    in_every_environment_unwatched(|environment| {
+        let other = OtherContext::new(environment)?;
+        let stream = other.within(|| Ok(Stream::non_blocking()?))?;
+        let found = during(&stream, CuCaptureMode::RELAXED, synchronize_context);
+        drop(stream);
+        answers("a capture in another context", &found, &Ok(FINE))
     });
 }

@@ -11,7 +11,8 @@ use rmm_resources::{
 };
 use rmm_sys::CuResult;
 
-use super::answers;
+use super::raw::{Memory, Stream, driver};
+use super::{answers, works};
 use crate::pair::stream;
 use crate::run::in_every_place;
 
@@ -123,5 +124,38 @@ fn copies_that_name_no_direction_take_memory_of_a_pool_at_the_host() {
         unsafe { copy::device_to_host(to, pooled.pointer, BYTES, order) }?;
         own.synchronize()?;
         answers("what went there and back", &back, &there)
+    });
+}
+
+#[test]
+fn bytes_are_copied_to_the_device_and_back() {
+    in_every_place(|| {
+        let (one, other, own) = (Memory::words()?, Memory::words()?, Stream::non_blocking()?);
+        let (a, b) = (one.pointer, other.pointer);
+        let source: Vec<u8> = (0..=250).cycle().take(1000).collect();
+        let mut target = vec![0_u8; 1000];
+        let from = source.as_ptr().cast();
+        let to: *mut c_void = target.as_mut_ptr().cast();
+        // SAFETY: here and below all are as long, and live until the work is done.
+        works("a copy to the device", unsafe {
+            driver().cuMemcpyHtoDAsync_v2(a, from, 1000, own.raw())
+        })?;
+        // SAFETY: as above.
+        works("a copy on it", unsafe { driver().cuMemcpyDtoDAsync_v2(b, a, 1000, own.raw()) })?;
+        // "The function will return only once the copy has completed", to pageable memory.
+        // SAFETY: as above.
+        works("a copy back", unsafe { driver().cuMemcpyDtoHAsync_v2(to, b, 1000, own.raw()) })?;
+        answers("what came back", &target, &source)?;
+
+        // SAFETY: as above.
+        works("a fill", unsafe { driver().cuMemsetD32_v2(a, 0x0102_0304, 250) })?;
+        // SAFETY: as above.
+        works("a copy of it", unsafe { driver().cuMemcpyDtoH_v2(to, a, 1000) })?;
+        let word = 0x0102_0304_u32.to_ne_bytes();
+        answers("the last word", &target.last_chunk(), &Some(&word))?;
+        // SAFETY: as above.
+        let code = unsafe { driver().cuMemcpy(DevicePtr(to.expose_provenance() as u64), b, 1000) };
+        works("a copy without a direction", code)?;
+        answers("what it brought", &target, &source)
     });
 }

@@ -48,9 +48,9 @@ fn work_after_the_record_is_nothing_to_the_event() {
         let (event, memory, own) = (Event::new()?, Memory::words()?, Stream::non_blocking()?);
         works("the work", own.fill(&memory, 1))?;
         works("the record", event.record(&own))?;
-        works("the wait", event.synchronize())?;
         let stall = Stall::on(environment.handle(), &own)?;
-        works("the query while the stream is busy again", event.query())?;
+        works("the wait while the stream is busy again", event.synchronize())?;
+        works("the query after it", event.query())?;
         waits("the query of the stream", own.query())?;
         stall.release()?;
         works("the wait for the stream", own.synchronize())?;

@@ -191,6 +191,22 @@ fn a_captured_stream_does_not_wait_for_work_outside() {
 }
 
 #[test]
+fn the_legacy_stream_does_not_wait_for_captured_work() {
+    in_every_place_unwatched(|| {
+        let (captured, mark) = (Stream::non_blocking()?, Event::new()?);
+        let capture = Capture::begin(&captured, RELAXED)?;
+        let recorded = mark.record(&captured);
+        let wait = Stream::LEGACY.wait_for(&mark);
+        let ended = capture.end().err();
+        all([
+            works("the record", recorded),
+            answers("the wait", &wait, &CuResult::STREAM_CAPTURE_IMPLICIT),
+            answers("the end", &ended, &Some(CuResult::STREAM_CAPTURE_INVALIDATED)),
+        ])
+    });
+}
+
+#[test]
 fn a_wait_for_an_event_that_was_never_recorded_is_nothing_to_a_capture() {
     in_every_place_unwatched(|| {
         let (captured, fresh) = (Stream::non_blocking()?, Event::new()?);

@@ -10,7 +10,7 @@ use rmm_sys::CuContext;
 
 use super::alone::{in_a_process_of_its_own, leave};
 use super::library::OtherContext;
-use super::raw::{Event, Memory, Stream, context, driver};
+use super::raw::{Event, Memory, Stream, context, driver, synchronize_context};
 use super::{answers, report, waits, works};
 use crate::run::{in_every_environment, in_every_place};
 
@@ -171,5 +171,17 @@ fn the_legacy_streams_of_two_contexts_do_not_wait() {
         stall.release()?;
         works("the wait for the busy stream", busy.synchronize())?;
         memory.holds(2)
+    });
+}
+
+#[test]
+fn waiting_for_a_context_is_not_waiting_for_another() {
+    in_every_environment(|environment| {
+        let (busy, other) = (Stream::non_blocking()?, OtherContext::new(environment)?);
+        let stall = super::stall::Stall::on(environment.handle(), &busy)?;
+        other.within(|| works("the wait for the other context", synchronize_context()))?;
+        waits("the query of the busy stream", busy.query())?;
+        stall.release()?;
+        works("the wait for it", busy.synchronize())
     });
 }

@@ -61,6 +61,8 @@ fn a_range_tells_where_it_was_last_asked_to_be() {
         answers("both halves", &last(memory, BYTES), &Ok(CuDevice::INVALID))?;
         let kind = attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_TYPE, memory, BYTES / 2);
         answers("the kind of place", &kind, &Ok(1))?;
+        let kind = attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_TYPE, half, 1);
+        answers("the kind of the host", &kind, &Ok(2))?;
         let number = attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION_ID, memory, BYTES / 2);
         answers("the number of the place", &number, &Ok(id))?;
         works("the wait", own.synchronize())?;

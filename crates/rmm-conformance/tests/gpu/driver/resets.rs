@@ -196,7 +196,10 @@ fn retains_outlive_a_reset() {
         retain(device)?;
         // SAFETY: as above.
         works("a release later", unsafe { driver().cuDevicePrimaryCtxRelease_v2(device) })?;
-        answers("whether the next one is active", &is_active(device), &Ok(true))
+        answers("whether the next one is active", &is_active(device), &Ok(true))?;
+        // SAFETY: as above.
+        works("the last release", unsafe { driver().cuDevicePrimaryCtxRelease_v2(device) })?;
+        answers("whether it is active then", &is_active(device), &Ok(false))
     });
 }
 

@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_ulonglong};
 use rmm_conformance::{Failure, Outcome, ensure};
 use rmm_core::{Device, DevicePtr};
 use rmm_sys::{
-    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemGranularity,
-    CuMemHandle, CuMemLocation, CuMemLocationType, CuResult,
+    CuDeviceAttribute, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp,
+    CuMemGranularity, CuMemHandle, CuMemLocation, CuMemLocationType, CuResult,
 };
 
 use super::raw::{Stream, driver};
@@ -386,6 +386,23 @@ fn memory_is_mapped_from_its_start() {
                 works("unmapping", unmap(range.start, unit))?;
             }
             answers("mapping it from its middle", &code, &CuResult::NOT_SUPPORTED)
+        })
+    });
+}
+
+/// As the programming guide says of virtual memory.
+#[test]
+fn mapped_memory_has_no_legacy_ipc_handle() {
+    in_every_place_unwatched(|| {
+        with_granularity(|unit| {
+            let (range, memory) = (Range::new(unit)?, Physical::new(unit)?);
+            works("the mapping", memory.map(range.start, unit, 0))?;
+            works("its access", make_accessible(range.start, unit)?)?;
+            let mut handle = CuIpcMemHandle { reserved: [0; 64] };
+            // SAFETY: `handle` may be written to.
+            let code = unsafe { driver().cuIpcGetMemHandle(&raw mut handle, range.start) };
+            works("unmapping", unmap(range.start, unit))?;
+            is_refused("a handle", code)
         })
     });
 }
