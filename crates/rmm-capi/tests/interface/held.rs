@@ -1,5 +1,5 @@
-//! That the options and results of trims, sleep, reservations, budgets, remedies and callbacks under
-//! pressure arrive. What they do is tested in Rust.
+//! Options and results of trims, sleep, reservations, budgets, remedies and callbacks under
+//! pressure, as they arrive in C. What these do is tested in Rust.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};

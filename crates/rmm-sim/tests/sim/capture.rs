@@ -1,5 +1,5 @@
-//! Captures: what is reported of them, and what differs from a driver. The probes of the conformance
-//! suite state which calls invalidate a capture, and with which codes.
+//! Captures: what is reported of them, and what differs from a driver. The probes of the
+//! conformance suite state which calls invalidate a capture, and with which codes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

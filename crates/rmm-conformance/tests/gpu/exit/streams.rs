@@ -1,5 +1,5 @@
-//! Streams that keep their owner, which is not dropped: the destructor of a foreign stream calls the
-//! driver, which may be gone.
+//! Streams that keep their owner, which is not dropped: the destructor of a foreign stream calls
+//! the driver, which may be gone.
 
 use std::any::Any;
 use std::sync::Arc;
