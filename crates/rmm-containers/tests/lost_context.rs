@@ -1,11 +1,10 @@
 //! Containers whose device is reset return an error that says so, and free no memory of the next
 //! context. New containers work.
 
-use rmm_adaptors::PoolMemoryResource;
-use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
-use rmm_core::{CudaStream, Device, DeviceResource};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
-use rmm_sim::{Kernel, Leak, Machine, Schedule};
+use rmm_containers::{DeviceUVector, PinnedVec};
+use rmm_core::{CudaStream, Device};
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuResult;
 
 fn reset() {
@@ -16,37 +15,6 @@ fn reset() {
 }
 
 const HOST: [u32; 1024] = [7; 1024];
-
-/// Uses containers before, during and after a reset, and returns the leaks.
-fn outlive_a_reset<R: DeviceResource>(make: impl Fn() -> R) -> Vec<Leak> {
-    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let resource = make();
-    let (own, other) = (
-        CudaStream::new().expect("the device works"),
-        CudaStream::new().expect("the device works"),
-    );
-    let mut vector =
-        DeviceUVector::from_slice_in(&HOST, &own, &resource).expect("the device works");
-    let buffer = DeviceBuffer::uninit_in(4096, &own, &resource).expect("the device works");
-    let mut pinned = PinnedVec::<u32>::zeroed(1024).expect("the device works");
-    pinned.device_slice_mut().copy_from_on(vector.as_slice(), &other).expect("the device works");
-    reset();
-    assert!(vector.to_vec_on(&own).expect_err("the context is gone").is_context_lost());
-    let _next_is_current = Device::new(0).and_then(Device::make_current).expect("the device works");
-    assert!(vector.to_vec_on(&own).expect_err("the context is gone").is_context_lost());
-    assert!(vector.resize(5000).expect_err("the context is gone").is_context_lost());
-    let (new, stream) = (make(), CudaStream::new().expect("the device works"));
-    // At the addresses of the old ones, if the resource reuses addresses.
-    let next = DeviceUVector::from_slice_in(&HOST, &stream, &new).expect("the device works");
-    let next_pinned = PinnedVec::from_slice(&HOST).expect("the device works");
-    drop((vector, buffer, pinned, resource, own, other));
-    assert_eq!(next.to_vec_on(&stream).expect("the device works"), HOST);
-    assert_eq!(next_pinned.as_slice().expect("the device works"), HOST);
-    drop((next, next_pinned, new, stream));
-    machine.assert_no_violations();
-    machine.leaks()
-}
 
 #[test]
 fn a_container_owned_by_another_devices_stream_outlives_a_reset() {
@@ -111,28 +79,4 @@ fn an_idle_host_vector_of_a_reset_context_frees_no_memory() {
     drop(next);
     assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     machine.assert_no_violations();
-}
-
-#[test]
-fn containers_of_plain_device_memory_outlive_a_reset() {
-    assert!(outlive_a_reset(CudaMemoryResource::new).is_empty());
-}
-
-#[test]
-fn containers_of_a_driver_pool_outlive_a_reset() {
-    let left = outlive_a_reset(|| CudaAsyncMemoryResource::new().unwrap());
-    // The driver's pools outlive a reset. Their blocks can be freed in the order of a stream only,
-    // and the streams are gone.
-    assert!(left.iter().all(|leak| leak.what.contains("Pool")), "{left:?}");
-}
-
-#[test]
-fn containers_in_a_pool_outlive_a_reset() {
-    let make = || PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-    assert!(outlive_a_reset(make).is_empty());
-}
-
-#[test]
-fn containers_of_virtual_memory_outlive_a_reset() {
-    assert!(outlive_a_reset(|| VirtualMemoryResource::new().unwrap()).is_empty());
 }

@@ -5,40 +5,18 @@ use std::sync::mpsc;
 use std::thread;
 
 use rmm_core::{
-    CudaEvent, CudaStream, Device, StreamKind, StreamLifetime, StreamRef, SyncResource, TimedEvent,
-    align_up, process_is_exiting,
+    CudaEvent, CudaStream, Device, StreamRef, SyncResource, TimedEvent, process_is_exiting,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, current_device_resource, reset_current_device_resource,
     set_current_device_resource,
 };
 use rmm_sim::{Fault, Machine};
-use rmm_sys::{CuDeviceAttribute, CuResult, CuStream};
+use rmm_sys::{CuDeviceAttribute, CuResult};
 
 fn calls_of(machine: &Machine, function: &str) -> u64 {
     let counts = machine.call_counts();
     counts.iter().find(|(name, _)| *name == function).map_or(0, |(_, count)| *count)
-}
-
-// RMM #2252: state of a destroyed stream was applied to the next stream with its handle.
-#[test]
-fn a_stream_that_gets_an_old_handle_is_another_stream() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let old = CudaStream::new().unwrap();
-    let (handle, id) = (old.as_raw(), old.id());
-    drop(old);
-    // Keep the streams, so that the driver runs out of other handles.
-    let mut kept = Vec::new();
-    let reused = loop {
-        let stream = CudaStream::new().unwrap();
-        if stream.as_raw() == handle {
-            break stream;
-        }
-        kept.push(stream);
-        assert!(kept.len() < 1000, "the handle comes back");
-    };
-    assert_ne!(reused.id(), id);
 }
 
 // RMM #2478: all streams whose id the driver did not return were taken for one stream.
@@ -52,24 +30,6 @@ fn identities_do_not_depend_on_the_driver() {
     assert_eq!(calls_of(&machine, "cuStreamGetId"), 0);
 }
 
-// RMM's `is_default_stream`: the handles of the default streams.
-#[test]
-fn default_streams_are_recognized_by_each_of_their_handles() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let adopt = |handle| {
-        // SAFETY: the default streams always exist.
-        unsafe { CudaStream::adopt(handle, StreamLifetime::UntilDropped) }.unwrap()
-    };
-    for handle in [CuStream::NULL, CuStream::LEGACY] {
-        assert_eq!(adopt(handle), CudaStream::legacy());
-        assert_eq!(adopt(handle).kind(), StreamKind::Legacy);
-    }
-    assert_eq!(adopt(CuStream::PER_THREAD), CudaStream::per_thread());
-    assert_ne!(CudaStream::per_thread(), CudaStream::legacy());
-    assert_ne!(CudaStream::new().unwrap(), CudaStream::legacy());
-}
-
 #[test]
 fn the_per_thread_default_stream_is_another_one_on_each_thread() {
     let here = StreamRef::per_thread().id();
@@ -79,23 +39,6 @@ fn the_per_thread_default_stream_is_another_one_on_each_thread() {
     let (sent, own) = there.join().unwrap();
     assert_eq!(sent, own, "it is the stream of the thread that uses it");
     assert_ne!(own, here);
-}
-
-// A moved-from stream is unusable in RMM; here the compiler refuses its use.
-#[test]
-fn a_moved_stream_stays_itself_and_is_destroyed_once() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let stream = CudaStream::new().unwrap();
-    let id = stream.id();
-    let moved = Box::new(stream);
-    let shared = (*moved).clone();
-    drop(moved);
-    assert_eq!(calls_of(&machine, "cuStreamDestroy_v2"), 0);
-    assert_eq!(shared.id(), id);
-    shared.synchronize().unwrap();
-    drop(shared);
-    assert_eq!(calls_of(&machine, "cuStreamDestroy_v2"), 1);
 }
 
 // RMM #1333: an event of the first device was recorded on streams of the second.
@@ -133,15 +76,6 @@ fn values_that_outlive_the_driver_drop_silently() {
     assert!(!process_is_exiting(), "a lost driver is not the end of the process");
 }
 
-// Sizes near the largest number wrapped to 0 when they were rounded up.
-#[test]
-fn rounding_up_does_not_wrap() {
-    for below in 0..255 {
-        assert_eq!(align_up(usize::MAX - below, 256), None);
-    }
-    assert_eq!(align_up(usize::MAX - 255, 256), Some(usize::MAX - 255));
-}
-
 // A resource that one thread used was destroyed when another thread set a new one.
 #[test]
 fn a_current_resource_outlives_its_replacement() {
@@ -167,17 +101,6 @@ fn a_current_resource_outlives_its_replacement() {
         }
     });
     assert_eq!(machine.leaks(), []);
-}
-
-// Shares above 100 percent were accepted.
-#[test]
-fn a_share_above_100_percent_is_refused() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    for percent in [101, 1000, u32::MAX] {
-        assert!(Device::percent_of_free_memory(percent).unwrap_err().is_invalid_argument());
-    }
-    assert!(Device::percent_of_free_memory(100).unwrap() <= Device::memory_info().unwrap().free);
 }
 
 // The capabilities of the first device were used for all devices.

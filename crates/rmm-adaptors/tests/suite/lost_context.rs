@@ -2,22 +2,17 @@
 //! calls fail with an error that says so, no memory of the old context is returned, none of the
 //! next context's is freed, and new suballocators work.
 
-use rmm_adaptors::{
-    ArenaMemoryResource, BinningMemoryResource, Contents, FixedSizeMemoryResource,
-    LimitingResourceAdaptor, PoolMemoryResource, SleepOptions,
-};
+use rmm_adaptors::{Contents, LimitingResourceAdaptor, PoolMemoryResource, SleepOptions};
 use rmm_core::{
     AnySyncResource, Device, DevicePtr, HostAccessible, HostDeviceAccessible, Resource, StreamRef,
     SyncResource,
 };
-use rmm_resources::{
-    CudaMemoryResource, HostMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource,
-};
+use rmm_resources::{HostMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
 use rmm_sys::CuResult;
 
 use crate::fixtures::pool_on;
-use crate::support::{MIB, free, keep_busy, layout, mib, stream};
+use crate::support::{MIB, free, layout, mib};
 
 fn machine() -> Machine {
     Machine::builder().memory(256 * MIB).schedule(Schedule::Lazy).build()
@@ -55,74 +50,6 @@ fn assert_lost(resource: &impl Resource, stream: StreamRef<'_>) {
     }
     let error = resource.allocate_sync(layout(4096)).expect_err("its context is gone");
     assert!(error.is_context_lost(), "{error}");
-}
-
-/// Resets the device under a resource, with and without a next context, and checks that the memory
-/// of the next one is untouched.
-fn outlives_a_reset<R: Resource + Clone>(make: impl Fn() -> R) {
-    let machine = machine();
-    let _entered = machine.enter();
-    let resource = make();
-    let (own, busy) = (stream(), stream());
-    let live = use_it(&resource, &[own.as_stream_ref(), busy.as_stream_ref(), StreamRef::legacy()]);
-    keep_busy(&machine, &busy);
-    reset();
-    assert_lost(&resource, own.as_stream_ref());
-    assert_lost(&resource, StreamRef::legacy());
-    let next = start_anew();
-    assert_lost(&resource, own.as_stream_ref());
-    assert_lost(&resource, StreamRef::legacy());
-    let (new, new_stream) = (make(), stream());
-    let error = new.allocate(&own, layout(MIB)).expect_err("a stream that is gone");
-    assert!(error.is_context_lost(), "{error}");
-    assert_lost(&resource, new_stream.as_stream_ref());
-    let theirs = new.allocate(&new_stream, layout(3 * MIB / 2)).expect("it is new");
-    let in_use = machine.memory_in_use(0);
-    free(&resource, &own, live, 4096);
-    drop((own, busy, resource));
-    assert!(machine.memory_in_use(0) <= in_use, "nothing was taken");
-    let kernel = Kernel::new("use", |_| ()).writes(theirs, 3 * MIB / 2);
-    machine.launch(new_stream.as_raw(), kernel).expect("its memory is there");
-    free(&new, &new_stream, theirs, 3 * MIB / 2);
-    drop((new, new_stream, next));
-    machine.assert_no_violations();
-    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
-}
-
-#[test]
-fn a_pool_survives_a_reset_of_its_device() {
-    outlives_a_reset(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap());
-}
-
-#[test]
-fn a_pool_over_virtual_memory_returns_it_after_a_reset() {
-    outlives_a_reset(|| {
-        PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap()).build().unwrap()
-    });
-}
-
-#[test]
-fn an_arena_survives_a_reset_of_its_device() {
-    outlives_a_reset(|| {
-        let upstream = CudaMemoryResource::new();
-        ArenaMemoryResource::builder(upstream).arena_size(mib(32)).build().unwrap()
-    });
-}
-
-#[test]
-fn a_fixed_size_resource_survives_a_reset_of_its_device() {
-    outlives_a_reset(|| {
-        let upstream = CudaMemoryResource::new();
-        FixedSizeMemoryResource::builder(upstream).block_size(mib(2)).blocks(8).build().unwrap()
-    });
-}
-
-#[test]
-fn a_binning_resource_survives_a_reset_of_its_device() {
-    outlives_a_reset(|| {
-        let upstream = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
-        BinningMemoryResource::builder(upstream).bins_of_powers(12..=14).unwrap().build()
-    });
 }
 
 #[test]

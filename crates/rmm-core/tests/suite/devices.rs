@@ -49,6 +49,9 @@ fn a_share_of_free_memory_is_whole_granules_and_at_most_all() {
         let share = Device::percent_of_free_memory(percent).unwrap();
         assert_eq!(share, free * u64::from(percent) / 100 / 256 * 256, "{percent}");
     }
+    for percent in [101, 1000, u32::MAX] {
+        assert!(Device::percent_of_free_memory(percent).unwrap_err().is_invalid_argument());
+    }
     let layout = Layout::from_size_align(1 << 29, 256).unwrap();
     let taken = CudaMemoryResource::new().allocate_sync(layout).unwrap();
     let rest = Device::memory_info().unwrap().free;

@@ -106,16 +106,20 @@ fn default_streams_have_their_kinds() -> Result<(), Error> {
     let machine = Machine::new();
     let _entered = machine.enter();
     let told = |stream: &CudaStream| (stream.is_default(), stream.is_per_thread_default());
-    for (handle, meaning) in [
-        (CuStream::NULL, (true, false)),
-        (CuStream::LEGACY, (true, false)),
-        (CuStream::PER_THREAD, (false, true)),
+    for (handle, stream, meaning) in [
+        (CuStream::NULL, CudaStream::legacy(), (true, false)),
+        (CuStream::LEGACY, CudaStream::legacy(), (true, false)),
+        (CuStream::PER_THREAD, CudaStream::per_thread(), (false, true)),
     ] {
         // SAFETY: these handles are valid everywhere.
         let adopted = unsafe { CudaStream::adopt(handle, StreamLifetime::Unknown) }?;
         assert_eq!(told(&adopted), meaning, "{handle:?}");
+        assert_eq!(adopted, stream, "{handle:?}");
     }
-    assert_eq!(told(&CudaStream::new()?), (false, false));
+    let own = CudaStream::new()?;
+    assert_eq!(told(&own), (false, false));
+    let others = [CudaStream::legacy(), CudaStream::per_thread()];
+    assert!(others[0] != others[1] && !others.contains(&own));
     Ok(())
 }
 

@@ -1,10 +1,10 @@
-//! The contract of every base resource.
+//! What every base resource does beside the clauses of the contract, which the conformance suite
+//! checks.
 
 use std::sync::atomic::Ordering;
 
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, ErrorKind, HasProperty, HostAccessible,
-    Resource, SyncResource,
+    AnyResource, DeviceAccessible, Error, HasProperty, HostAccessible, Resource, SyncResource,
 };
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
@@ -81,64 +81,6 @@ fn each_is_written_in_one_short_line() {
 }
 
 #[test]
-fn alignments_are_honoured_or_refused() {
-    for_each(|name, _, resource| {
-        let stream = stream();
-        for shift in 0..=16 {
-            let asked = layout(1000, 1 << shift);
-            match resource.do_allocate(stream.as_stream_ref(), asked) {
-                Ok(pointer) => {
-                    assert!(
-                        shift <= 8 || OWN_ALLOCATOR.contains(&name),
-                        "{name} does not support it"
-                    );
-                    assert!(pointer.0 % (1 << shift) == 0 && pointer != DevicePtr::NULL, "{name}");
-                    // SAFETY: allocated just now with this layout, and not used.
-                    unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, asked) };
-                }
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
-                    assert!(shift > 8 && !OWN_ALLOCATOR.contains(&name), "{name}: {error}");
-                }
-            }
-        }
-    });
-}
-
-#[test]
-fn a_size_beyond_the_address_space_is_out_of_memory() {
-    for_each(|name, _, resource| {
-        for (bytes, alignment) in [
-            ((1 << 50) + 1, 1),
-            (isize::MAX.unsigned_abs(), 1),
-            (isize::MAX.unsigned_abs() - 255, 256),
-        ] {
-            let asked = layout(bytes, alignment);
-            let error = resource.allocate_sync(asked).unwrap_err();
-            assert!(error.is_out_of_memory(), "{name}: {error}");
-            assert_eq!(error.requested(), Some(bytes), "{name}: {error}");
-        }
-    });
-}
-
-#[test]
-fn earlier_work_may_still_write_memory_freed_on_its_stream() {
-    for_each(|name, machine, resource| {
-        if name == HOST_ONLY {
-            return;
-        }
-        let stream = stream();
-        let pointer = resource.do_allocate(stream.as_stream_ref(), layout(4096, 256)).unwrap();
-        let has_run = write_later(machine, &stream, pointer, 7);
-        assert!(!has_run.load(Ordering::Relaxed), "{name}: the stream is lazy");
-        // SAFETY: allocated above with this layout; its only stream is this one.
-        unsafe { resource.do_deallocate(stream.as_stream_ref(), pointer, layout(4096, 256)) };
-        // Memory of a driver pool stays mapped; other memory is freed when the call returns.
-        assert!(has_run.load(Ordering::Relaxed) || name.starts_with("cuda-async"), "{name}");
-    });
-}
-
-#[test]
 fn memory_is_kept_if_its_stream_cannot_be_synchronized() {
     // Driver pools are stream-ordered, and `cudaFree` of device memory waits for the whole device.
     for (name, make) in EVERY.into_iter().filter(|(name, _)| !name.starts_with("cuda")) {
@@ -160,6 +102,7 @@ fn memory_is_kept_if_its_stream_cannot_be_synchronized() {
     }
 }
 
+// RMM #1714: memory of the wrong kind was accepted.
 #[test]
 fn memory_that_the_host_may_use_is_the_host_s() {
     for_each(|name, machine, resource| {

@@ -4,17 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rmm_core::{Device, DevicePtr, ErrorKind, Resource, StreamRef, SyncResource, copy};
+use rmm_core::{Device, ErrorKind, Resource, StreamRef, SyncResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource,
 };
 use rmm_sim::{Kernel, Machine};
-use rmm_sys::CuDeviceAttribute;
 
 use crate::every::{OWN_ALLOCATOR, for_each};
-use crate::short::{MIB, calls, layout, lazy, mib, on_host, stream, unified};
+use crate::short::{MIB, calls, layout, lazy, mib, stream, unified};
 
 /// Enqueues work that accesses no memory; the returned flag says whether it has run.
 fn work_on(machine: &Machine, stream: StreamRef<'_>) -> Arc<AtomicBool> {
@@ -31,6 +29,10 @@ fn work_on(machine: &Machine, stream: StreamRef<'_>) -> Arc<AtomicBool> {
 fn an_unsupported_alignment_is_refused_without_a_driver_call() {
     for_each(|name, machine, resource| {
         if OWN_ALLOCATOR.contains(&name) {
+            let pointer = resource.allocate_sync(layout(1, 1 << 16)).unwrap();
+            assert!(pointer.0.is_multiple_of(1 << 16), "{name}");
+            // SAFETY: allocated just now with this layout, and not used.
+            unsafe { resource.deallocate_sync(pointer, layout(1, 1 << 16)) };
             return;
         }
         let stream = stream();
@@ -46,47 +48,6 @@ fn an_unsupported_alignment_is_refused_without_a_driver_call() {
             }
         }
         assert_eq!(machine.calls(), before, "{name}");
-    });
-}
-
-/// Enqueues work that writes a byte.
-fn write_on(machine: &Machine, stream: StreamRef<'_>, pointer: DevicePtr, value: u8) {
-    let kernel = Kernel::new("write", move |memory| {
-        memory.write(pointer, &[value]).expect("declared memory");
-    });
-    let kernel = kernel.writes(pointer, 1);
-    // SAFETY: the tests look at the memory by its address only, when the stream has been waited
-    // for.
-    unsafe { machine.launch_on_shared(stream.as_raw(), kernel) }.expect("a launch");
-}
-
-// RMM #2165: only the default stream could use memory when `allocate_sync` returned.
-#[test]
-fn memory_allocated_synchronously_is_every_streams_at_once() {
-    for_each(|name, machine, resource| {
-        if name == "host" {
-            return;
-        }
-        let (asked, legacy, other) = (layout(4096, 256), StreamRef::legacy(), stream());
-        // A driver pool reuses the block, in the order of the default stream.
-        let freed = resource.do_allocate(legacy, asked).unwrap();
-        write_on(machine, legacy, freed, 1);
-        // SAFETY: allocated above with this layout; its only stream is this one.
-        unsafe { resource.do_deallocate(legacy, freed, asked) };
-
-        let pointer = resource.allocate_sync(asked).unwrap();
-        assert!(pointer == freed || !name.starts_with("cuda-async"), "{name} reuses it");
-        write_on(machine, other.as_stream_ref(), pointer, 2);
-        other.synchronize().unwrap();
-        machine.run_all();
-        let mut byte = [0u8];
-        let target = byte.as_mut_ptr().cast();
-        // SAFETY: the block is alive, and the target lives until the stream is waited for.
-        unsafe { copy::device_to_host(target, pointer, 1, &other) }.unwrap();
-        other.synchronize().unwrap();
-        assert_eq!(byte, [2], "{name}: what was before came after");
-        // SAFETY: allocated above with this layout, and all uses have completed.
-        unsafe { resource.deallocate_sync(pointer, asked) };
     });
 }
 
@@ -191,7 +152,8 @@ fn pools_support_decompression_where_the_driver_does() {
 fn sizes_near_the_largest_are_refused_and_not_wrapped() {
     for_each(|name, machine, resource| {
         let largest = isize::MAX.unsigned_abs();
-        for (bytes, alignment) in [(largest, 1), (largest - 255, 256), (largest - 264, 1)] {
+        let sizes = [((1 << 50) + 1, 1), (largest, 1), (largest - 255, 256), (largest - 264, 1)];
+        for (bytes, alignment) in sizes {
             let asked = layout(bytes, alignment);
             let error = resource.allocate_sync(asked).unwrap_err();
             assert!(error.is_out_of_memory(), "{name}: {error}");
@@ -199,40 +161,6 @@ fn sizes_near_the_largest_are_refused_and_not_wrapped() {
         }
         assert_eq!(machine.memory_in_use(0), 0, "{name}");
     });
-}
-
-// The capabilities of the first device were used for all devices.
-#[test]
-fn capabilities_are_queried_for_each_device() {
-    let with_pools = |value| {
-        let attribute = CuDeviceAttribute::MEMORY_POOLS_SUPPORTED;
-        let machine = lazy().attribute(attribute, value).build();
-        machine.scope(|| CudaAsyncMemoryResource::new().map(drop))
-    };
-    with_pools(1).unwrap();
-    assert_eq!(with_pools(0).unwrap_err().kind(), ErrorKind::Unsupported);
-    with_pools(1).unwrap();
-}
-
-// RMM #1714: memory of the wrong kind was accepted.
-#[test]
-fn host_and_device_access_the_same_bytes() {
-    let machine = unified().build();
-    let _entered = machine.enter();
-    let resources: [&dyn Resource; 2] =
-        [&ManagedMemoryResource::new(), &PinnedHostMemoryResource::new()];
-    for resource in resources {
-        let (stream, asked) = (stream(), layout(4096, 256));
-        let pointer = resource.do_allocate(stream.as_stream_ref(), asked).unwrap();
-        // SAFETY: the memory is used on its own stream only, and within its bounds.
-        unsafe { copy::fill(pointer, 9, 4096, &stream) }.unwrap();
-        stream.synchronize().unwrap();
-        // SAFETY: the block is alive, was filled, and no work uses it.
-        let seen = unsafe { std::slice::from_raw_parts(on_host(pointer), 4096) };
-        assert!(seen.iter().all(|&byte| byte == 9), "{}", resource.name());
-        // SAFETY: allocated above with this layout, and all uses have completed.
-        unsafe { resource.deallocate_sync(pointer, asked) };
-    }
 }
 
 // `cuMemFree` waits for the memory's own device, not for another one that uses the memory: on two

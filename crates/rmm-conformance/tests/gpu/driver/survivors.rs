@@ -5,9 +5,9 @@
 use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
 };
-use rmm_conformance::{Outcome, ensure};
+use rmm_conformance::{DeviceHandle, Environment, Outcome, ensure};
 use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
-use rmm_core::{CudaEvent, CudaStream, Device, DeviceResource, Error};
+use rmm_core::{CudaEvent, CudaStream, Device, DeviceResource, Error, StreamRef};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 use rmm_sys::CuResult;
 
@@ -74,7 +74,12 @@ impl<R: DeviceResource + Clone + 'static> Made<R> {
     }
 }
 
+/// Uses a resource and containers before, during and after a reset; one that holds memory serves no
+/// stream of the next context. What the software device still has at the end is of the driver's
+/// pools.
 fn outlives_a_reset<R: DeviceResource + Clone + 'static>(
+    environment: &Environment,
+    holds_memory: bool,
     make: impl Fn() -> Result<R, Error>,
 ) -> Outcome {
     let device = Device::current()?;
@@ -85,31 +90,39 @@ fn outlives_a_reset<R: DeviceResource + Clone + 'static>(
     let _next_is_current = device.make_current()?;
     old.say_that_it_is_lost()?;
     let new = Made::new(make()?)?;
+    lost("allocation", DeviceBuffer::uninit_in(MIB, &old.stream, &new.resource))?;
+    if holds_memory {
+        lost("allocation", DeviceBuffer::uninit_in(MIB, &new.stream, &old.resource))?;
+        lost("allocation", DeviceBuffer::uninit_in(MIB, StreamRef::legacy(), &old.resource))?;
+    }
     drop(old);
     ensure(new.vector.to_vec_on(&new.stream)? == host_words(), || "other words came back".into())?;
-    ensure(new.pinned.as_slice()? == host_words(), || "other words came back".into())
+    ensure(new.pinned.as_slice()? == host_words(), || "other words came back".into())?;
+    drop(new);
+    let DeviceHandle::Software(machine) = environment.handle() else { return Ok(()) };
+    machine.assert_no_violations();
+    let left = machine.leaks();
+    ensure(left.iter().all(|leak| leak.what.contains("Pool")), || format!("{left:?}"))
 }
 
 #[test]
 fn suballocators_and_containers_outlive_a_reset() {
     in_a_process_of_its_own(
         "driver::survivors::suballocators_and_containers_outlive_a_reset",
-        |_| {
-            outlives_a_reset(|| PoolMemoryResource::builder(CudaMemoryResource::new()).build())?;
-            outlives_a_reset(|| {
+        |environment| {
+            let cuda = CudaMemoryResource::new;
+            outlives_a_reset(environment, true, || PoolMemoryResource::builder(cuda()).build())?;
+            outlives_a_reset(environment, true, || {
                 PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()
             })?;
-            outlives_a_reset(|| {
-                ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(mib(32)).build()
+            outlives_a_reset(environment, true, || {
+                ArenaMemoryResource::builder(cuda()).arena_size(mib(32)).build()
             })?;
-            outlives_a_reset(|| {
-                FixedSizeMemoryResource::builder(CudaMemoryResource::new())
-                    .block_size(mib(4))
-                    .blocks(16)
-                    .build()
+            outlives_a_reset(environment, true, || {
+                FixedSizeMemoryResource::builder(cuda()).block_size(mib(4)).blocks(16).build()
             })?;
-            outlives_a_reset(|| {
-                let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+            outlives_a_reset(environment, true, || {
+                let pool = PoolMemoryResource::builder(cuda()).build()?;
                 Ok(BinningMemoryResource::builder(pool).bins_of_powers(12..=21)?.build())
             })
         },
@@ -118,9 +131,10 @@ fn suballocators_and_containers_outlive_a_reset() {
 
 #[test]
 fn base_resources_outlive_a_reset() {
-    in_a_process_of_its_own("driver::survivors::base_resources_outlive_a_reset", |_| {
-        outlives_a_reset(|| Ok(CudaMemoryResource::new()))?;
-        outlives_a_reset(|| CudaAsyncMemoryResource::builder().build())
+    in_a_process_of_its_own("driver::survivors::base_resources_outlive_a_reset", |environment| {
+        outlives_a_reset(environment, false, || Ok(CudaMemoryResource::new()))?;
+        outlives_a_reset(environment, false, VirtualMemoryResource::new)?;
+        outlives_a_reset(environment, false, || CudaAsyncMemoryResource::builder().build())
     });
 }
 
