@@ -1,5 +1,4 @@
-//! Host memory: after warm-up, the fast paths of the pool, the arena and the adaptors allocate
-//! none.
+//! Host memory: after warm-up, the fast paths of the pool and the adaptors allocate none.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,10 +6,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use rmm_adaptors::{
-    AlignedResourceAdaptor, ArenaMemoryResource, FailureCallbackResourceAdaptor,
-    FallbackMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource,
-    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
-    TrackingResourceAdaptor,
+    AlignedResourceAdaptor, FailureCallbackResourceAdaptor, FallbackMemoryResource,
+    LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource, StatisticsResourceAdaptor,
+    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
@@ -208,36 +206,6 @@ fn metadata_is_small_and_reported() {
     pool.trim(0);
     assert!(reported() <= 1 << 20, "{} bytes for nothing", reported());
     assert!(reported() <= before + (64 << 10), "{} bytes, {before} at first", reported());
-}
-
-#[test]
-fn an_arena_allocates_none_after_warm_up() {
-    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
-    let _entered = machine.enter();
-    let builder = ArenaMemoryResource::builder(CudaMemoryResource::new());
-    let (arena, streams) =
-        (builder.arena_size(64 << 20).check_frees(false).build().expect("an arena"), streams(8));
-    let mut live = [(DevicePtr::NULL, Layout::new::<()>()); LIVE];
-    let mut round = |number: usize| {
-        let (calls, before) = (machine.calls(), requests());
-        for (index, (block, layout)) in live.iter_mut().enumerate() {
-            let stream = streams[index % streams.len()].as_stream_ref();
-            if layout.size() > 0 {
-                // SAFETY: allocated with this layout on this stream; nothing uses it.
-                unsafe { arena.deallocate(stream, *block, *layout) };
-            }
-            let bytes = 256 << ((index * 7 + number) % 8);
-            *layout = Layout::from_size_align(bytes, 256).expect("a small size");
-            *block = arena.allocate(stream, *layout).expect("there is room");
-        }
-        (machine.calls() - calls, requests() - before)
-    };
-    for number in 0..100 {
-        let (calls, requests) = round(number);
-        assert_eq!(calls, 0, "calls of the driver, round {number}");
-        // In eight rounds each stream has had blocks of each size.
-        assert!(number < 8 || requests == 0, "{requests} requests, round {number}");
-    }
 }
 
 /// A free that allocates host memory could fail, in a place where nothing may.

@@ -7,8 +7,6 @@ mod adaptors;
 mod all_suballocators;
 #[path = "suite/arena.rs"]
 mod arena;
-#[path = "suite/arena_threads.rs"]
-mod arena_threads;
 #[path = "suite/avoidable_failures.rs"]
 mod avoidable_failures;
 #[path = "suite/avoidable_siblings.rs"]

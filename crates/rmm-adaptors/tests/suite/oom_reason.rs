@@ -5,7 +5,7 @@ use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
 use crate::fixtures::pool_on;
-use crate::support::{Arena, MIB, Pool, free, keep_busy, layout, mib, stream};
+use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream};
 
 fn adversary() -> Machine {
     Machine::builder().memory(16 * MIB).schedule(Schedule::Lazy).build()
@@ -86,25 +86,4 @@ fn memory_that_a_capture_keeps_busy_is_pending() {
     let block = pool.allocate_sync(layout(3 * MIB)).expect("waiting has helped");
     // SAFETY: allocated above with this layout, and not used.
     unsafe { pool.deallocate_sync(block, layout(3 * MIB)) };
-}
-
-#[test]
-fn an_arena_gives_the_reason_as_well() {
-    let machine = adversary();
-    let _entered = machine.enter();
-    let arena = Arena::builder(CudaMemoryResource::new()).arena_size(mib(2)).build().unwrap();
-    let on = stream();
-    let blocks = [0; 4].map(|_| arena.allocate(&on, layout(MIB / 2)).unwrap());
-    let shortage = |bytes| {
-        let error = arena.allocate(&on, layout(bytes)).unwrap_err();
-        error.usage().unwrap().reason
-    };
-    assert_eq!(shortage(MIB), Some(OomReason::Exhausted));
-    for block in [blocks[0], blocks[2]] {
-        free(&arena, &on, block, MIB / 2);
-    }
-    assert_eq!(shortage(MIB), Some(OomReason::Fragmented));
-    for block in [blocks[1], blocks[3]] {
-        free(&arena, &on, block, MIB / 2);
-    }
 }

@@ -1,5 +1,5 @@
-//! Tests of a pool whose driver calls fail: no block is handed out while in use, no memory is lost,
-//! and the pool recovers.
+//! Tests of a pool whose driver calls fail again and again: no block is handed out while in use, no
+//! memory is lost, and the pool recovers. `all_suballocators` tests that one call may fail.
 
 use proptest::prelude::*;
 use rmm_core::Resource;
@@ -9,7 +9,7 @@ use rmm_sys::CuResult;
 
 use crate::faults::{again_and_again, run_with_faults};
 use crate::programs::{Op, ops};
-use crate::support::{Pool, base_seed, free, layout, stream};
+use crate::support::{Pool, free, layout, stream};
 
 /// The driver calls by which a pool learns about order, grows and waits.
 const CALLS: [&str; 7] = [
@@ -54,22 +54,6 @@ fn every_call_fails_in_turn(ops: &[Op], schedule: Schedule, limit: usize, code: 
     Checker::new().machine(description(schedule)).fail_each_call(code, |machine| {
         run(machine, ops, limit, &[], || !machine.failed_calls().is_empty());
     });
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_call_may_fail(ops in ops(50), seed in any::<u64>(), granules in 100usize..1500, memory in any::<bool>()) {
-        let code = if memory { CuResult::OUT_OF_MEMORY } else { CuResult::UNKNOWN };
-        every_call_fails_in_turn(&ops, Schedule::Seeded(seed ^ base_seed()), granules * 256, code);
-    }
-
-    #[test]
-    fn any_call_may_fail_under_the_lazy_schedule(ops in ops(50), granules in 100usize..1500, memory in any::<bool>()) {
-        let code = if memory { CuResult::OUT_OF_MEMORY } else { CuResult::UNKNOWN };
-        every_call_fails_in_turn(&ops, Schedule::Lazy, granules * 256, code);
-    }
 }
 
 proptest! {

@@ -15,8 +15,7 @@ use rmm_core::{
     CudaStream, Device, DevicePtr, Error, ExtendableResource, Request, Resource, SyncResource,
 };
 use rmm_resources::VirtualMemoryResource;
-use rmm_sim::{Checker, Machine, MachineBuilder, Schedule};
-use rmm_sys::CuResult;
+use rmm_sim::{Machine, MachineBuilder, Schedule};
 
 use crate::harness::{Fixture, Runner};
 use crate::programs::{Op, ops};
@@ -100,34 +99,6 @@ proptest! {
         run(&machine, &ops, (granules * GRANULE) as u64, PRESETS[preset]);
         assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_call_may_fail(ops in ops(40), lazy in any::<bool>(), granules in 500usize..1500, memory in any::<bool>(), preset in 0..PRESETS.len()) {
-        let code = if memory { CuResult::OUT_OF_MEMORY } else { CuResult::UNKNOWN };
-        let schedule = if lazy { Schedule::Lazy } else { Schedule::Eager };
-        Checker::new().machine(description(schedule)).fail_each_call(code, |machine| {
-            // The streams and the pool are created before the faults start.
-            let limit = (granules * GRANULE) as u64;
-            run_with_faults(machine, &ops, limit, PRESETS[preset]);
-        });
-    }
-}
-
-/// Like [`run`], while driver calls fail: a step whose own call fails is skipped. The streams and
-/// the pool are created without faults.
-fn run_with_faults(machine: &Machine, ops: &[Op], limit: u64, preset: PoolPreset) {
-    let entered = machine.enter();
-    let mut runner = machine.without_faults(|| Runner::sharing(fixture(machine, limit, preset), 0));
-    for op in ops {
-        runner.step(op);
-    }
-    runner.finish();
-    drop(runner);
-    drop(entered);
 }
 
 #[test]

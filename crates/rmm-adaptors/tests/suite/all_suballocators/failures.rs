@@ -11,7 +11,7 @@ use crate::suballocators::{GRANULE, LEAST, Make, Upstream};
 use crate::support::base_seed;
 
 /// Programs for failures of driver calls: each is run a few hundred times.
-const DRIVER_SEEDS: u64 = 2;
+const DRIVER_SEEDS: u64 = 8;
 /// Programs for failures of upstream allocations.
 const UPSTREAM_SEEDS: u64 = 8;
 /// The most steps of a program.
