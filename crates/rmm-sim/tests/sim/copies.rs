@@ -3,7 +3,7 @@
 use rmm_sim::{Schedule, ViolationKind};
 use rmm_sys::{CuDevicePtr, CuResult, CuStream};
 
-use crate::common::{alloc, alloc_async, peek, pinned, start, stream};
+use crate::common::{alloc, alloc_async, peek, start, stream};
 
 #[test]
 fn work_runs_late_and_in_order() {
@@ -29,22 +29,6 @@ fn eager_work_runs_immediately() {
     let memory = alloc(16);
     ok!(cuMemsetD8Async(memory, 9, 16, stream()));
     assert_eq!(peek(&machine, memory), 9);
-}
-
-#[test]
-fn pageable_sources_are_read_immediately_and_pinned_ones_late() {
-    let (machine, _here) = start(Schedule::Lazy);
-    let (stream, memory, page) = (stream(), alloc(2), pinned(1));
-    let mut byte = 1_u8;
-    // SAFETY: pinned memory is the host's to use.
-    unsafe { page.write(1) };
-    ok!(cuMemcpyHtoDAsync_v2(memory, (&raw const byte).cast(), 1, stream));
-    ok!(cuMemcpyHtoDAsync_v2(CuDevicePtr(memory.0 + 1), page.cast_const().cast(), 1, stream));
-    byte += 1;
-    // SAFETY: as above.
-    unsafe { page.write(byte) };
-    ok!(cuStreamSynchronize(stream));
-    assert_eq!((peek(&machine, memory), peek(&machine, CuDevicePtr(memory.0 + 1))), (1, 2));
 }
 
 #[test]

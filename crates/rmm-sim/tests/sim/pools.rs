@@ -1,4 +1,5 @@
-//! Memory pools: the streams that may reuse freed memory, and the memory that a pool keeps.
+//! Memory pools: what the legacy stream reuses, what a full pool does, and the memory that a pool
+//! keeps. The probes of the conformance suite state which streams reuse what.
 
 use rmm_sim::{Machine, Schedule};
 use rmm_sys::{
@@ -33,41 +34,6 @@ fn create(max_size: usize) -> CuMemPool {
 fn alloc_from(pool: CuMemPool, bytes: usize, stream: CuStream) -> Result<CuDevicePtr, CuResult> {
     let mut pointer = CuDevicePtr::NULL;
     cu!(cuMemAllocFromPoolAsync(&raw mut pointer, bytes, pool, stream)).result().map(|()| pointer)
-}
-
-#[test]
-fn freed_memory_is_reused_elsewhere_once_the_free_is_complete() {
-    let (_machine, _here) = start(Schedule::Lazy);
-    let (a, b) = (stream(), stream());
-    let _keeps_the_segment = alloc_async(512, a);
-    let first = alloc_async(MIB, a);
-    ok!(cuMemFreeAsync(first, a));
-    while cu!(cuStreamQuery(a)) == CuResult::NOT_READY {}
-    set(default_pool(), Attribute::REUSE_ALLOW_OPPORTUNISTIC, 0);
-    assert_ne!(alloc_async(MIB, b), first, "opportunistic reuse is off");
-    set(default_pool(), Attribute::REUSE_ALLOW_OPPORTUNISTIC, 1);
-    assert_eq!(alloc_async(MIB, b), first);
-}
-
-#[test]
-fn freed_memory_is_reused_on_a_stream_that_waits() {
-    let (machine, _here) = start(Schedule::Lazy);
-    let (a, b, c, event) = (stream(), stream(), stream(), event());
-    let first = alloc_async(MIB, a);
-    ok!(cuEventRecord(event, a));
-    ok!(cuStreamWaitEvent(b, event, 0));
-    ok!(cuMemFreeAsync(first, a));
-    let second = alloc_async(MIB, b);
-    assert_ne!(second, first, "the wait is for what came before the free");
-    ok!(cuEventRecord(event, a));
-    ok!(cuStreamWaitEvent(b, event, 0));
-    ok!(cuEventRecord(event, b));
-    ok!(cuStreamWaitEvent(c, event, 0)); // c waits for a through b
-    set(default_pool(), Attribute::REUSE_FOLLOW_EVENT_DEPENDENCIES, 0);
-    assert_ne!(alloc_async(MIB, c), first, "following events is off");
-    set(default_pool(), Attribute::REUSE_FOLLOW_EVENT_DEPENDENCIES, 1);
-    assert_eq!(alloc_async(MIB, c), first);
-    assert_eq!(machine.memory_in_use(0), 32 * MIB);
 }
 
 #[test]

@@ -11,10 +11,12 @@ use rmm_resources::{
 };
 use rmm_sys::CuResult;
 
+use super::memory::{free_pinned, pinned};
 use super::raw::{Memory, Stream, driver};
+use super::stall::Stall;
 use super::{answers, works};
 use crate::pair::stream;
-use crate::run::in_every_place;
+use crate::run::{in_every_environment, in_every_place};
 
 const BYTES: usize = 8;
 const LAYOUT: Layout = Layout::new::<[u8; BYTES]>();
@@ -157,5 +159,34 @@ fn bytes_are_copied_to_the_device_and_back() {
         let code = unsafe { driver().cuMemcpy(DevicePtr(to.expose_provenance() as u64), b, 1000) };
         works("a copy without a direction", code)?;
         answers("what it brought", &target, &source)
+    });
+}
+
+#[test]
+fn pageable_sources_are_read_immediately_and_pinned_ones_late() {
+    in_every_environment(|environment| {
+        let (one, other, own) = (Memory::words()?, Memory::words()?, Stream::non_blocking()?);
+        let page = pinned(4, 0)?;
+        let word = page.cast::<u32>();
+        let mut pageable = 1_u32;
+        // SAFETY: the memory is as long, and no work uses it yet.
+        unsafe { word.write_volatile(1) };
+        let stall = Stall::on(environment.handle(), &own)?;
+        let source = (&raw const pageable).cast();
+        // SAFETY: both are so long. The source is read before the call returns.
+        let early = unsafe { driver().cuMemcpyHtoDAsync_v2(one.pointer, source, 4, own.raw()) };
+        // SAFETY: both are so long, and live until the work is done.
+        let late = unsafe { driver().cuMemcpyHtoDAsync_v2(other.pointer, page, 4, own.raw()) };
+        pageable += 1;
+        // SAFETY: the memory is the host's, too, and the copy has not begun.
+        unsafe { word.write_volatile(pageable) };
+        stall.release()?;
+        works("the wait", own.synchronize())?;
+        // SAFETY: allocated above, and no work uses it.
+        works("the free", unsafe { free_pinned(page) })?;
+        works("the first copy", early)?;
+        works("the second copy", late)?;
+        one.holds(1)?;
+        other.holds(2)
     });
 }

@@ -13,8 +13,14 @@ use crate::run::in_every_environment;
 /// What orders the second stream behind the free.
 enum Between {
     Nothing,
+    /// It waits for an event that was recorded before the free.
+    EarlierEvent,
     /// It waits for an event that was recorded after the free.
     Event,
+    /// It waits for an event of a stream that waits for that one.
+    EventOfAnother,
+    /// The host has asked until the first stream had no work left.
+    Query,
     /// The host has waited for the first stream.
     Host,
 }
@@ -45,6 +51,7 @@ fn between_streams(
     let pool = Pool::that_keeps(0)?;
     works("setting the pool up", prepare(&pool))?;
     let (event, busy, other) = (Event::new()?, Stream::non_blocking()?, Stream::non_blocking()?);
+    let third = Stream::non_blocking()?;
     let first = pool.allocate(BLOCK, &busy)?;
     works("the first use", first.write(&busy, 0))?;
     works("the wait for it", busy.synchronize())?;
@@ -52,11 +59,27 @@ fn between_streams(
 
     let mut stall = Some(Stall::on(environment.handle(), &busy)?);
     works("the first stream's work", first.write(&busy, 1))?;
+    if matches!(between, Between::EarlierEvent) {
+        works("the record before the free", event.record(&busy))?;
+    }
     first.free(&busy)?;
-    works("the record", event.record(&busy))?;
+    if !matches!(between, Between::EarlierEvent) {
+        works("the record", event.record(&busy))?;
+    }
     match between {
         Between::Nothing => {}
-        Between::Event => works("the wait for the event", other.wait_for(&event))?,
+        Between::Event | Between::EarlierEvent => {
+            works("the wait for the event", other.wait_for(&event))?;
+        }
+        Between::EventOfAnother => {
+            works("the wait in between", third.wait_for(&event))?;
+            works("the record in between", event.record(&third))?;
+            works("the wait for the event", other.wait_for(&event))?;
+        }
+        Between::Query => {
+            stall.take().map_or(Ok(()), Stall::release)?;
+            while busy.query() == CuResult::NOT_READY {}
+        }
         Between::Host => {
             stall.take().map_or(Ok(()), Stall::release)?;
             works("the wait of the host", busy.synchronize())?;
@@ -133,6 +156,22 @@ fn a_pool_that_follows_events_reuses_what_they_order() {
 }
 
 #[test]
+fn an_event_from_before_a_free_is_no_order_for_it() {
+    in_every_environment(|environment| {
+        let seen = between_streams(environment, follows_events, &Between::EarlierEvent)?;
+        answers("what serves the other stream", &seen, &OTHER_MEMORY)
+    });
+}
+
+#[test]
+fn a_pool_follows_events_through_other_streams() {
+    in_every_environment(|environment| {
+        let seen = between_streams(environment, follows_events, &Between::EventOfAnother)?;
+        answers("what serves the other stream", &seen, &SAME_MEMORY)
+    });
+}
+
+#[test]
 fn a_pool_that_follows_events_needs_one() {
     in_every_environment(|environment| {
         let seen = between_streams(environment, follows_events, &Between::Nothing)?;
@@ -148,12 +187,30 @@ fn what_the_host_has_seen_freed_is_free_for_every_stream() {
     });
 }
 
+fn is_opportunistic(pool: &Pool) -> CuResult {
+    pool.switch(CuMemPoolAttribute::REUSE_ALLOW_OPPORTUNISTIC, true)
+}
+
 #[test]
 fn a_free_that_is_not_complete_is_no_opportunity() {
     in_every_environment(|environment| {
-        let opportunistic =
-            |pool: &Pool| pool.switch(CuMemPoolAttribute::REUSE_ALLOW_OPPORTUNISTIC, true);
-        let seen = between_streams(environment, opportunistic, &Between::Nothing)?;
+        let seen = between_streams(environment, is_opportunistic, &Between::Nothing)?;
+        answers("what serves the other stream", &seen, &OTHER_MEMORY)
+    });
+}
+
+#[test]
+fn a_free_that_is_complete_is_an_opportunity() {
+    in_every_environment(|environment| {
+        let seen = between_streams(environment, is_opportunistic, &Between::Query)?;
+        answers("what serves the other stream", &seen, &SAME_MEMORY)
+    });
+}
+
+#[test]
+fn a_query_makes_no_free_complete_for_a_pool_that_takes_no_opportunity() {
+    in_every_environment(|environment| {
+        let seen = between_streams(environment, all_off, &Between::Query)?;
         answers("what serves the other stream", &seen, &OTHER_MEMORY)
     });
 }
