@@ -136,7 +136,7 @@ impl PoolCore {
         if should_be != are_cached {
             self.caches.keep_large(should_be);
             // Those that are cached would be out of reach until memory is short.
-            self.flush_caches(state);
+            self.flush_large_caches(state);
         }
     }
 

@@ -524,7 +524,7 @@ fn cached_with(preset: PoolPreset, cached: CachePolicy, is_extendable: bool) -> 
     match (preset, cached) {
         (PoolPreset::Compact | PoolPreset::Deterministic, _) => CachePolicy::Off,
         (PoolPreset::Throughput, CachePolicy::SizeClasses) if is_extendable => {
-            CachePolicy::FewOfSizeClasses
+            CachePolicy::SizeClassesByDemand
         }
         (PoolPreset::Throughput | PoolPreset::LowLatency, cached) => cached,
     }

@@ -24,6 +24,7 @@ mod budget;
 mod cache;
 mod classes;
 mod crowd;
+mod flush;
 mod large;
 mod large_demand;
 #[cfg(all(test, rmm_loom))]
@@ -62,9 +63,6 @@ const THREAD_ROWS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
 const SLOTS_PER_ROW: usize = if cfg!(rmm_loom) { 1 } else { 8 };
 const SLOTS: usize = FIRST_SLOTS + THREAD_ROWS * SLOTS_PER_ROW;
 
-/// How many slots are looked at for a grant to take back.
-const LOOKED_AT: usize = 8;
-
 /// Which blocks are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CachePolicy {
@@ -72,9 +70,9 @@ pub(crate) enum CachePolicy {
     /// Those of up to 1 MiB by size class, and a few larger ones, since cached blocks do not
     /// coalesce.
     SizeClasses,
-    /// As [`SizeClasses`](Self::SizeClasses), but fewer of them: in memory that can be extended a
-    /// cached block costs the pages around it.
-    FewOfSizeClasses,
+    /// As [`SizeClasses`](Self::SizeClasses), but few of them where memory is short: in memory that
+    /// can be extended a cached block costs the pages around it.
+    SizeClassesByDemand,
     /// All: they have this size.
     OneSize(u64),
 }
@@ -130,7 +128,7 @@ impl CachePolicy {
     /// The classes of all blocks that are cached.
     fn classes(self) -> impl DoubleEndedIterator<Item = Class> {
         let only = if let Self::OneSize(unit) = self { Some(Class::only(unit)) } else { None };
-        let all = matches!(self, Self::SizeClasses | Self::FewOfSizeClasses).then(Class::all);
+        let all = matches!(self, Self::SizeClasses | Self::SizeClassesByDemand).then(Class::all);
         only.into_iter().chain(all.into_iter().flatten())
     }
 }
@@ -156,7 +154,7 @@ impl Caches {
     #[inline]
     pub(super) fn class(&self, size: u64) -> Option<Class> {
         match self.policy {
-            CachePolicy::SizeClasses | CachePolicy::FewOfSizeClasses => Class::holding(size),
+            CachePolicy::SizeClasses | CachePolicy::SizeClassesByDemand => Class::holding(size),
             CachePolicy::OneSize(unit) => (size <= unit).then_some(Class::only(unit)),
             CachePolicy::Off => None,
         }
@@ -325,13 +323,32 @@ impl Caches {
         self.budget.capacity()
     }
 
-    /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes.
-    pub(super) fn set_capacity_from(&self, reserved: u64) {
+    /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes. So
+    /// many operations on the heap were made so far.
+    pub(super) fn set_capacity_from(&self, reserved: u64, operations: u64) {
         match self.policy {
             CachePolicy::OneSize(_) => self.budget.set_from_blocks_of_one_size(reserved),
-            CachePolicy::FewOfSizeClasses => self.budget.set_to_few_from(reserved),
+            CachePolicy::SizeClassesByDemand => self.budget.set_by_demand(reserved, operations),
             CachePolicy::SizeClasses | CachePolicy::Off => self.budget.set_from(reserved),
         }
+    }
+
+    /// Notes that a request has called upstream, after so many operations on the heap: from now on
+    /// caches may hold less, if they may hold more by demand.
+    pub(super) fn note_shortage(&self, operations: u64) {
+        if self.policy == CachePolicy::SizeClassesByDemand {
+            self.budget.note_shortage(operations);
+        }
+    }
+
+    /// Whether what caches may hold depends on demand.
+    pub(super) fn follow_demand(&self) -> bool {
+        self.policy == CachePolicy::SizeClassesByDemand
+    }
+
+    /// Bytes that caches may hold now.
+    pub(super) fn granted(&self) -> u64 {
+        self.budget.granted()
     }
 
     /// Counts a block that is handed out and smaller than its class.
@@ -434,73 +451,6 @@ impl Caches {
         });
     }
 
-    /// Flushes all blocks of a cache.
-    fn flush_cache(
-        &self,
-        header: &SlotHeader,
-        cache: &mut Cache,
-        mut to: impl FnMut(StreamId, u64),
-    ) {
-        let stream = cache.stream();
-        let mut classes = self.policy.classes();
-        if let Some(class) = classes.next() {
-            let to = |_, address| to(stream, address);
-            cache.flush(class, classes, FlushGoal::ALL, &header.counters, to);
-        }
-        self.budget.take_back(&header.counters.grant);
-    }
-
-    /// Flushes the caches of all streams, or of one, whose slots are free for others then.
-    ///
-    /// The pool's lock is held, so no thread makes new ones.
-    #[cold]
-    pub(super) fn flush_all(&self, stream: Option<StreamId>, to: impl FnMut(StreamId, u64)) {
-        self.flush_all_as(ThreadToken::current(), stream, to);
-    }
-
-    /// As [`flush_all`](Self::flush_all); `me` is the calling thread, unless that is exiting.
-    fn flush_all_as(
-        &self,
-        me: Option<ThreadToken>,
-        stream: Option<StreamId>,
-        mut to: impl FnMut(StreamId, u64),
-    ) {
-        self.flush_where(me, |_, header| stream.is_none_or(|stream| header.is_of(stream)), &mut to);
-    }
-
-    /// Flushes the caches in use that `is_wanted` accepts, whose slots are free for others then.
-    fn flush_where(
-        &self,
-        me: Option<ThreadToken>,
-        is_wanted: impl Fn(usize, &SlotHeader) -> bool,
-        mut to: impl FnMut(StreamId, u64),
-    ) {
-        if self.are_unused() {
-            return;
-        }
-        let Some(mut revoker) = self.table.revoker_of_made() else { return };
-        let slots = revoker.slots();
-        let wanted = self.used.iter().filter(|&slot| {
-            let header = slots[slot].header();
-            !header.is_unused() && is_wanted(slot, header)
-        });
-        revoker.revoke(me, NextOwner::None, wanted, |header, cache| {
-            header.assign(None);
-            if let Some(shared) = header.unshare() {
-                *cache = Some(shared);
-            }
-            if let Some(cache) = cache {
-                self.flush_cache(header, cache, &mut to);
-            }
-            self.spare().extend(cache.take());
-        });
-        for slot in self.used.iter() {
-            if slots[slot].header().is_unused() {
-                self.used.remove(slot);
-            }
-        }
-    }
-
     /// Whether no stream has a cache.
     pub(super) fn are_unused(&self) -> bool {
         self.used.are_none()
@@ -519,29 +469,6 @@ impl Caches {
         }
         self.made.fetch_add(1, Ordering::Relaxed);
         Box::new(Cache::new(stream))
-    }
-
-    /// Takes the grant of a cache back that has served no call for long, or that has much more than
-    /// its share, for a cache that gets none. Looks at the next few slots, so that each is looked
-    /// at seldom enough for that. The blocks are flushed to `to`.
-    ///
-    /// The pool's lock is held.
-    #[cold]
-    pub(super) fn take_grant_back(&self, to: impl FnMut(StreamId, u64)) {
-        let Some(slots) = self.table.slots() else { return };
-        let from = self.next_looked_at.load(Ordering::Relaxed);
-        let is_victim = |index: &usize| {
-            let header = slots[*index].header();
-            let (grant, was_idle) = (&header.counters.grant, header.was_idle());
-            grant.bytes() > 0 && (was_idle || self.budget.is_exceeded_by(grant))
-        };
-        let mut looked_at = (0..LOOKED_AT).map(|more| (from + more) % SLOTS);
-        let victim = looked_at.find(is_victim);
-        let next = victim.map_or(from + LOOKED_AT, |victim| victim + 1);
-        self.next_looked_at.store(next % SLOTS, Ordering::Relaxed);
-        if let Some(victim) = victim {
-            self.flush_where(ThreadToken::current(), |index, _| index == victim, to);
-        }
     }
 
     /// Frees the host memory of the caches that no slot has.

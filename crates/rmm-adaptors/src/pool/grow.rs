@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, ErrorKind, ExtendableResource};
 
 use super::extents::{allocate_all, check_capacity, cut};
+use super::growth::Pace;
 use super::heap::NodeId;
 use super::outlook::{could_extend, could_grow_without_idle};
 use super::session::{MAX_RETRIES, Request, Session};
@@ -44,7 +45,8 @@ impl Session<'_> {
             }
         }
         let held = self.heap.reserved() + self.pending;
-        let pages = extendable.and_then(|_| core.growth.extension(held, request.size, limit));
+        let pages =
+            extendable.and_then(|_| core.growth.extension(held, request.size, limit, self.pace()));
         let chunk = pages.or_else(|| core.growth.chunk_size(held, request.size, limit));
         let mut bytes = chunk.ok_or(None)?;
         let least = core.growth.whole_pages(request.size);
@@ -136,7 +138,8 @@ impl Session<'_> {
                     resume_unwind(panic)
                 }
             };
-            let Some(wanted) = growth.extension(held, missing, limit) else {
+            let program_pace = self.pace();
+            let Some(wanted) = growth.extension(held, missing, limit, program_pace) else {
                 self.abort(extent, list);
                 return Err(None);
             };
@@ -145,7 +148,16 @@ impl Session<'_> {
                 let room = most.saturating_sub(held) / page * page;
                 self.heap.widen(&mut extent, wanted.min(missing.max(room)) - missing);
             }
-            let pieces = cut(&extent.missing, growth.piece_size(held, extent.missing_bytes()));
+            // What exceeds the peak, and what was returned before, comes and goes.
+            let had = self.exchanges.most_reserved();
+            let stays = held + missing <= most && held + missing > had;
+            let bytes = extent.missing_bytes();
+            let piece = match (stays, program_pace) {
+                (true, Pace::Loading) => growth.coarse_piece_size(held, bytes),
+                (true, Pace::Steady) => growth.piece_size(held, bytes),
+                (false, _) => growth.fine_piece_size(held, bytes),
+            };
+            let pieces = cut(&extent.missing, piece);
             let base = self.base(extent.segment);
             // Memory that other threads are returning has left a gap, but upstream may not have it
             // yet; and what they ask for at addresses of upstream's choice may go back.

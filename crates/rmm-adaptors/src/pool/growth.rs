@@ -14,12 +14,16 @@ const LARGEST_STEP: u64 = 256 << 20;
 const LARGEST_EXTENSION: u64 = 256 << 20;
 /// The same where calls count more than bytes.
 const LARGEST_DOUBLING: u64 = 1 << 30;
+/// The step and the pieces of a pool while its program loads what it needs.
+const LOADING_FRACTION: u64 = 16;
 /// Upper bound on the bytes mapped by one call, in most requests.
 const LARGEST_PIECE: u64 = 128 << 20;
 /// The same in a compact pool.
 const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 /// So many pieces are mapped for one request at most, about a millisecond's.
 const MOST_PIECES: u64 = 24;
+/// The same of fine pieces.
+const MOST_FINE_PIECES: u64 = 64;
 
 /// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, so less
 /// than 5 %.
@@ -29,6 +33,15 @@ const LEAST_SURPLUS: u64 = 8 << 20;
 
 /// Upper bound on one request to upstream: a layout holds no more.
 const MOST: u64 = isize::MAX as u64;
+
+/// How a program uses a pool that grows in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    /// It has freed nothing since the pool last grew: it loads what it needs.
+    Loading,
+    /// It allocates and frees.
+    Steady,
+}
 
 /// The limits of a pool, and the size of its steps.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +98,7 @@ impl Growth {
     /// The bytes to map for in-place growth, in whole pages, when `held` are reserved and `missing`
     /// are needed, or `None` if the limit leaves no room. Steps are small: they are as cheap as
     /// large ones, and what they add is contiguous with the rest.
-    pub(super) fn extension(&self, held: u64, missing: u64, limit: u64) -> Option<u64> {
+    pub(super) fn extension(&self, held: u64, missing: u64, limit: u64, pace: Pace) -> Option<u64> {
         let room = self.room(held, limit);
         let missing = self.whole_pages(missing);
         if missing > room {
@@ -98,7 +111,11 @@ impl Growth {
                 Some(missing.max(held.clamp(PAGE, LARGEST_DOUBLING)))
             }
             (GrowthPolicy::Geometric, PoolPreset::Throughput | PoolPreset::Deterministic) => {
-                let ahead = (held / 64).clamp(PAGE, LARGEST_EXTENSION);
+                let ahead = match pace {
+                    Pace::Loading => held / LOADING_FRACTION,
+                    Pace::Steady => held / 64,
+                };
+                let ahead = ahead.clamp(PAGE, LARGEST_EXTENSION);
                 let kept = self.surplus(held).max(PAGE);
                 Some(missing.max(ahead.min(kept)))
             }
@@ -118,6 +135,23 @@ impl Growth {
             PoolPreset::LowLatency => missing,
         };
         (most / page * page).max((missing / MOST_PIECES).next_multiple_of(page)).max(page)
+    }
+
+    /// As [`piece_size`](Self::piece_size), while a program loads what it needs: that stays.
+    pub(super) fn coarse_piece_size(&self, held: u64, missing: u64) -> u64 {
+        let most = (held / LOADING_FRACTION).min(LARGEST_EXTENSION) / self.page * self.page;
+        self.piece_size(held, missing).max(most)
+    }
+
+    /// As [`piece_size`](Self::piece_size), of memory that is likely to be returned: it is returned
+    /// in whole pieces.
+    pub(super) fn fine_piece_size(&self, held: u64, missing: u64) -> u64 {
+        if self.preset == PoolPreset::LowLatency {
+            return self.piece_size(held, missing);
+        }
+        let page = self.page;
+        let most = (held / 128).min(LARGEST_COMPACT_PIECE) / page * page;
+        most.max((missing / MOST_FINE_PIECES).next_multiple_of(page)).max(page)
     }
 
     /// The bytes that the pool retains for a program whose peak was `peak`: half as much again (or
@@ -199,18 +233,18 @@ mod tests {
     fn extensions_are_small_and_of_whole_pages() {
         let growth = Growth { page: PAGE, ..growth(GrowthPolicy::Geometric, None) };
         let any = u64::MAX;
-        assert_eq!(growth.extension(0, 256, any), Some(PAGE));
-        assert_eq!(growth.extension(1 << 30, PAGE, any), Some(16 << 20));
-        assert_eq!(growth.extension(1 << 40, PAGE, any), Some(LARGEST_EXTENSION));
-        assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256), Some(PAGE));
-        assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256), None);
+        assert_eq!(growth.extension(0, 256, any, Pace::Steady), Some(PAGE));
+        assert_eq!(growth.extension(1 << 30, PAGE, any, Pace::Steady), Some(16 << 20));
+        assert_eq!(growth.extension(1 << 40, PAGE, any, Pace::Steady), Some(LARGEST_EXTENSION));
+        assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256, Pace::Steady), Some(PAGE));
+        assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256, Pace::Steady), None);
         let coarse = Growth { page: 16 * PAGE, ..growth };
-        assert_eq!(coarse.extension(0, 256, any), Some(16 * PAGE));
+        assert_eq!(coarse.extension(0, 256, any, Pace::Steady), Some(16 * PAGE));
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
-        assert_eq!(compact.extension(1 << 30, PAGE, any), Some(PAGE));
+        assert_eq!(compact.extension(1 << 30, PAGE, any, Pace::Steady), Some(PAGE));
         let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
-        assert_eq!(quick.extension(64 << 20, PAGE, any), Some(64 << 20));
-        assert_eq!(quick.extension(1 << 40, PAGE, any), Some(LARGEST_DOUBLING));
+        assert_eq!(quick.extension(64 << 20, PAGE, any, Pace::Steady), Some(64 << 20));
+        assert_eq!(quick.extension(1 << 40, PAGE, any, Pace::Steady), Some(LARGEST_DOUBLING));
     }
 
     #[test]

@@ -125,6 +125,9 @@ impl Node {
 /// in them is usable.
 const FOREIGN_BINS: usize = 8;
 
+/// Of so many free blocks a new slab is made in the one at the lowest place.
+const LOWEST_OF: usize = 64;
+
 impl Heap {
     pub(super) fn new() -> Self {
         Self {
@@ -280,7 +283,21 @@ impl Heap {
     fn find_in(&self, list: ListId, size: u64, tier: Tier) -> Option<(NodeId, Tier)> {
         let least = self.least_of(tier, size);
         let list = &self.lists[list.index()];
-        Some((list.find(&self.nodes, tier, least, usize::MAX, |_| true)?, tier))
+        let found = if tier == Tier::NewSlab {
+            self.lowest(list.iter_zone_from(&self.nodes, Zone::Large, least), least)
+        } else {
+            list.find(&self.nodes, tier, least, usize::MAX, |_| true)
+        };
+        Some((found?, tier))
+    }
+
+    /// The block of at least `size` bytes at the lowest place, of the first few.
+    fn lowest(&self, blocks: impl Iterator<Item = NodeId>, size: u64) -> Option<NodeId> {
+        let large = blocks.take(LOWEST_OF).filter(|&id| self.nodes.get(id).size >= size);
+        large.min_by_key(|&id| {
+            let Node { segment, offset, .. } = *self.nodes.get(id);
+            (segment, offset)
+        })
     }
 
     /// Takes a block of `size` bytes from a list, if it was freed no later than `covered`, or else
@@ -295,7 +312,7 @@ impl Heap {
             let own = self.take_visible(list, size, covered);
             return own.or_else(|| self.take(ListId::ANY_STREAM, size));
         }
-        let is_close = self.is_thorough && list != ListId::ANY_STREAM;
+        let is_close = (self.is_thorough || self.slabs.are_made) && list != ListId::ANY_STREAM;
         let (id, tier) = self.tiers(size).iter().find_map(|&tier| {
             let own = self.find_in(list, size, tier);
             if own.is_some() && !is_close {

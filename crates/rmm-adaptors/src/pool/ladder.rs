@@ -62,6 +62,9 @@ pub(super) fn allocate_slow(
     session.timeline.pin(request.list);
     let outcome = catch_unwind(AssertUnwindSafe(|| climb_under_pressure(session, request)));
     session.timeline.unpin(request.list);
+    if session.has_called() {
+        core.caches.note_shortage(session.operations());
+    }
     if session.heap.is_of_several_streams() && session.has_called() {
         session.reclaim_turns.begin();
     }
@@ -179,8 +182,11 @@ impl<'l, 'p> Ladder<'l, 'p> {
 
     /// Steps 1 to 11, until one has a block.
     fn climb(&mut self) -> Option<NodeId> {
-        let core = self.session.core;
-        core.flush_caches(self.session);
+        if let Some(node) = self.grow_before_flush() {
+            return Some(node);
+        }
+        self.session.core.flush_caches(self.session);
+        self.session.note_program_peak(self.request.size);
         self.take_free()
             .or_else(|| self.after_pause(Self::poll))
             .or_else(|| self.after_pause(Self::coalesce))
@@ -192,6 +198,26 @@ impl<'l, 'p> Ladder<'l, 'p> {
             .or_else(|| self.after_pause(Self::wait_on_host))
             .or_else(|| self.after_pause(Self::return_idle_and_grow))
             .or_else(|| self.after_pause(Self::ask_to_wait))
+    }
+
+    /// Before step 1, where memory can be extended: as long as growth leaves the pool with no more
+    /// than it keeps anyway, it grows before small cached blocks are flushed.
+    fn grow_before_flush(&mut self) -> Option<NodeId> {
+        let (core, size) = (self.session.core, self.request.size);
+        if !core.caches.follow_demand() {
+            return None;
+        }
+        let cached = core.caches.granted() + self.session.transfer.bytes();
+        let kept = core.growth.retain_target_extendable(self.session.peak_beside(cached, size));
+        let held = (self.session.heap.reserved() + self.session.pending).saturating_add(size);
+        if held > kept.min(core.soft_limit()).min(core.hard_limit()) {
+            return None;
+        }
+        core.flush_large_caches(self.session);
+        self.take_free()
+            .or_else(|| self.after_pause(Self::poll))
+            .or_else(|| self.after_pause(Self::coalesce))
+            .or_else(|| self.after_pause(Self::grow_to_soft_limit))
     }
 
     /// Takes a step, before which threads that wait for the lock have it: with many blocks each

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::core::PoolCore;
+use super::growth::Pace;
 use super::heap::{ListId, Point};
 use super::session::Request;
 use super::state::PoolState;
@@ -33,10 +34,9 @@ pub(super) fn could_extend(
     }
     let page = core.growth.page;
     let held = state.heap.reserved() + state.pending - state.heap.idle_bytes();
-    state
-        .heap
-        .least_missing(request.size, page, usable)
-        .is_some_and(|missing| core.growth.extension(held, missing, core.hard_limit()).is_some())
+    state.heap.least_missing(request.size, page, usable).is_some_and(|missing| {
+        core.growth.extension(held, missing, core.hard_limit(), Pace::Steady).is_some()
+    })
 }
 
 /// Whether the block could span memory that is added and memory that other streams freed, but only
@@ -67,7 +67,7 @@ pub(super) fn may_grow(
     // What is above that goes back first, and leaves room.
     let is_surplus = held.saturating_add(request.size) > kept;
     let held = if is_surplus { held - state.heap.idle_bytes() } else { held };
-    is_extendable && core.growth.extension(held, core.growth.page, limit).is_some()
+    is_extendable && core.growth.extension(held, core.growth.page, limit, Pace::Steady).is_some()
         || core.growth.chunk_size(held, request.size, limit).is_some()
 }
 

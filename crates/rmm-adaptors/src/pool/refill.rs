@@ -17,7 +17,7 @@ const ADDED_BYTES: u64 = 64 << 10;
 impl PoolCore {
     /// Creates a cache for the stream on this thread, if it can have one.
     fn make_cache(&self, state: &mut PoolState, stream: StreamRef<'_>) {
-        self.caches.set_capacity_from(state.heap.reserved());
+        self.caches.set_capacity_from(state.heap.reserved(), state.operations());
         self.caches.make(stream.id(), |stream, address| {
             state.take_back_cached(stream, address);
         });
@@ -153,7 +153,7 @@ impl PoolCore {
         if self.caches.are_passed_by() {
             return false;
         }
-        self.caches.set_capacity_from(state.heap.reserved());
+        self.caches.set_capacity_from(state.heap.reserved(), state.operations());
         match self.caches.put(stream.id(), class, pointer.0) {
             Put::Full if !class.is_large() => self.flush(state, stream, list, class),
             Put::Starved => self.caches.take_grant_back(|stream, address| {
@@ -207,6 +207,13 @@ impl PoolCore {
         if is_due {
             self.seal_at_free(state, list, stream);
         }
+    }
+
+    /// Flushes the large blocks of all thread caches to the heap.
+    pub(super) fn flush_large_caches(&self, state: &mut PoolState) {
+        self.caches.flush_large(|stream, address| {
+            state.take_back_cached(stream, address);
+        });
     }
 
     /// Flushes all thread caches and the transfer cache to the heap.

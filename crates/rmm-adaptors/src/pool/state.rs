@@ -11,6 +11,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncRe
 use super::asleep::Phase;
 use super::caches::{Caches, LargeDemand};
 use super::exchange::Exchanges;
+use super::growth::Pace;
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
 use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
@@ -129,6 +130,9 @@ pub(super) struct PoolState {
     pub(super) statistics: PoolStatistics,
     pub(super) exchanges: Exchanges,
     pub(super) reclaim_turns: ReclaimTurns,
+    /// The most bytes that were live when a request climbed the ladder, without those that caches
+    /// held, and with those of the request.
+    program_peak: u64,
     release_trigger: ReleaseTrigger,
     /// The span of time after which unused memory goes back, if it does.
     pub(super) idle_time: Option<IdleTime>,
@@ -160,6 +164,7 @@ impl PoolState {
             phase: Phase::Awake,
             merges_first: false,
             statistics: PoolStatistics::default(),
+            program_peak: 0,
             release_trigger: ReleaseTrigger::default(),
             idle_time: None,
             exchanges: Exchanges::default(),
@@ -203,6 +208,11 @@ impl PoolState {
         let point = self.open_point(list);
         self.heap.abort(extent, list, point);
         self.note_rest(list);
+    }
+
+    /// How the program has used the heap since the pool last grew.
+    pub(super) fn pace(&self) -> Pace {
+        if self.statistics.frees == 0 { Pace::Loading } else { Pace::Steady }
     }
 
     fn note_growth(&mut self, pieces: u64) {
@@ -433,9 +443,25 @@ impl PoolState {
         self.quarantine
     }
 
-    /// The peak of live bytes, once `more` are allocated.
+    /// The peak of what the program uses, once `more` are allocated.
     pub(super) fn peak_with(&self, more: u64) -> u64 {
-        self.statistics.peak_live_bytes.max(self.heap.live().saturating_add(more))
+        let peak = if self.heap.is_extendable() {
+            self.program_peak
+        } else {
+            self.statistics.peak_live_bytes
+        };
+        peak.max(self.heap.live().saturating_add(more))
+    }
+
+    /// As [`peak_with`](Self::peak_with), while caches hold as much as `cached`.
+    pub(super) fn peak_beside(&self, cached: u64, more: u64) -> u64 {
+        let live = self.heap.live().saturating_sub(cached);
+        self.program_peak.max(live.saturating_add(more))
+    }
+
+    /// Notes what the program uses, once `more` are allocated. The caches were flushed just now.
+    pub(super) fn note_program_peak(&mut self, more: u64) {
+        self.program_peak = self.peak_with(more);
     }
 
     /// Allocations and frees in the heap so far.

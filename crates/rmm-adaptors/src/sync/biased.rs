@@ -80,7 +80,6 @@ pub(crate) enum NextOwner {
     None,
     Thread(ThreadToken),
     /// The same as before, if any.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests look and change nothing"))]
     Former,
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
-use rmm_resources::CudaMemoryResource;
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
 use crate::support::{MIB, Pool, free, layout, mib, stream};
@@ -174,4 +174,84 @@ fn caches_of_many_streams_leave_most_of_the_pool_alone() {
         assert!(cached <= mib(128) / 4, "{cached} bytes are cached");
     }
     assert!(pool.statistics().cached_bytes > mib(128) / 8);
+}
+
+/// Sizes below 1 MiB, half of them freed again, 64 live at most: a steady program. Returns the
+/// part of the later requests that caches serve, in percent.
+fn hits_of_a_steady_program(pool: &Pool) -> u64 {
+    let user = stream();
+    let mut random = 1_u64;
+    let mut live: Vec<(DevicePtr, usize)> = Vec::new();
+    let mut step = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let size =
+            usize::try_from((random >> 33) % (1 << 20)).expect("it fits") / 4096 * 4096 + 256;
+        if live.len() == 64 {
+            let which = usize::try_from((random >> 20) % 64).expect("it fits");
+            let (block, size) = live.swap_remove(which);
+            free(pool, &user, block, size);
+        }
+        live.push((pool.allocate(&user, layout(size)).expect("a block"), size));
+    };
+    (0..20_000).for_each(|_| step());
+    let before = pool.statistics();
+    (0..10_000).for_each(|_| step());
+    let after = pool.statistics();
+    for (block, size) in live {
+        free(pool, &user, block, size);
+    }
+    let hits = after.cached_allocations - before.cached_allocations;
+    100 * hits / (after.allocations - before.allocations)
+}
+
+#[test]
+fn a_steady_program_hits_over_virtual_memory_as_over_any() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().expect("pages"));
+    let pages = builder.check_frees(false).initial_size(mib(512)).build().expect("a pool");
+    let (fixed, by_demand) =
+        (hits_of_a_steady_program(&pool(mib(512))), hits_of_a_steady_program(&pages));
+    assert!(by_demand + 2 >= fixed && fixed >= 30, "{by_demand} % beside {fixed} %");
+}
+
+#[test]
+fn small_blocks_stay_cached_when_large_ones_do_not() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let pool = pool(mib(512));
+    let (user, other) = (stream(), stream());
+    let small = allocate(&pool, &other, 1, SMALL);
+    free_all(&pool, &other, small.clone(), SMALL);
+    // Each has another size than those that were freed before.
+    for step in 0..1500 {
+        let size = LARGE + step * 256;
+        let block = pool.allocate(&user, layout(size)).expect("a block");
+        free(&pool, &user, block, size);
+    }
+    assert_eq!(pool.statistics().cached_bytes, SMALL as u64, "large blocks are not cached now");
+    let before = pool.statistics().cached_allocations;
+    assert_eq!(allocate(&pool, &other, 1, SMALL), small);
+    assert_eq!(pool.statistics().cached_allocations, before + 1);
+    free_all(&pool, &other, small, SMALL);
+}
+
+#[test]
+fn a_pool_grows_within_its_target_before_it_flushes_small_blocks() {
+    let machine = machine();
+    let _entered = machine.enter();
+    let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().expect("pages"));
+    let pool = builder.check_frees(false).build().expect("a pool");
+    let (user, other) = (stream(), stream());
+    let kept = pool.allocate(&user, layout(64 * MIB)).expect("a block");
+    let small = allocate(&pool, &other, 4, SMALL);
+    free_all(&pool, &other, small, SMALL);
+    let cached = pool.statistics().cached_bytes;
+    assert!(cached >= 4 * SMALL as u64, "{cached}");
+    let reserved = pool.reserved_bytes();
+    let more = pool.allocate(&user, layout(8 * MIB)).expect("a block");
+    assert!(pool.reserved_bytes() > reserved, "it has grown");
+    assert_eq!(pool.statistics().cached_bytes, cached);
+    free(&pool, &user, more, 8 * MIB);
+    free(&pool, &user, kept, 64 * MIB);
 }

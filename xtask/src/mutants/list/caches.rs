@@ -4,6 +4,8 @@ use crate::mutants::mutant::Mutant;
 
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const STREAMS: &str = "crates/rmm-adaptors/src/pool/streams.rs";
+const BUDGET: &str = "crates/rmm-adaptors/src/pool/caches/budget.rs";
+const FLUSH: &str = "crates/rmm-adaptors/src/pool/caches/flush.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
 const BIASED: &str = "crates/rmm-adaptors/src/sync/biased.rs";
@@ -36,9 +38,30 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cached-blocks-left-out-of-the-search",
         file: LADDER,
-        original: "        core.flush_caches(self.session);\n",
+        original: "        self.session.core.flush_caches(self.session);\n",
         replacement: "",
         breaks: "memory in thread caches is refused to other threads",
+    },
+    Mutant {
+        name: "caches-stay-large-when-memory-is-short",
+        file: BUDGET,
+        original: "(scale / 2).max(LEAST_SCALE)",
+        replacement: "scale",
+        breaks: "cached blocks make the pool hold more pages",
+    },
+    Mutant {
+        name: "caches-do-not-follow-demand",
+        file: BUDGET,
+        original: "scale = (scale + scale / 2).min(MOST_SCALE);",
+        replacement: "",
+        breaks: "one request in five takes the lock while memory is plentiful",
+    },
+    Mutant {
+        name: "a-flush-of-large-blocks-takes-the-cache",
+        file: FLUSH,
+        original: "NextOwner::Former",
+        replacement: "NextOwner::None",
+        breaks: "a change of mind about large blocks costs every thread its cache",
     },
     Mutant {
         name: "cached-blocks-outlive-their-stream",

@@ -5,6 +5,7 @@ use crate::mutants::mutant::Mutant;
 const ALLOCATE: &str = "crates/rmm-adaptors/src/pool/allocate.rs";
 const BUDGET: &str = "crates/rmm-adaptors/src/pool/caches/budget.rs";
 const CACHE: &str = "crates/rmm-adaptors/src/pool/caches/cache.rs";
+const FLUSH: &str = "crates/rmm-adaptors/src/pool/caches/flush.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CONTEXT: &str = "crates/rmm-adaptors/src/pool/timeline/context.rs";
 const CORE: &str = "crates/rmm-adaptors/src/pool/core.rs";
@@ -224,14 +225,14 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "grant-outlives-a-flush",
-        file: CACHES,
+        file: FLUSH,
         original: "        self.budget.take_back(&header.counters.grant);\n",
         replacement: "",
         breaks: "each flush leaves less for caches, until there are none",
     },
     Mutant {
         name: "idle-cache-keeps-its-grant",
-        file: CACHES,
+        file: FLUSH,
         original: "(was_idle || self.budget",
         replacement: "(self.budget",
         breaks: "streams that come later get no cache",

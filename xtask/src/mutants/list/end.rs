@@ -93,8 +93,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a-panic-while-room-is-made-keeps-the-range",
         file: GROW,
-        original: "                    self.abort(extent, list);\n                    resume_unwind(panic)\n                }\n            };\n            let Some(wanted)",
-        replacement: "                    resume_unwind(panic)\n                }\n            };\n            let Some(wanted)",
+        original: "                    self.abort(extent, list);\n                    resume_unwind(panic)\n                }\n            };\n            let program_pace",
+        replacement: "                    resume_unwind(panic)\n                }\n            };\n            let program_pace",
         breaks: "free memory stays reserved for good once upstream has panicked while it took memory back",
     },
     Mutant {

@@ -8,6 +8,7 @@ const SLOT: &str = "crates/rmm-adaptors/src/pool/timeline/slot.rs";
 const STATE: &str = "crates/rmm-adaptors/src/pool/state.rs";
 const PROBE: &str = "crates/rmm-adaptors/src/pool/probe.rs";
 const BLOCK: &str = "crates/rmm-containers/src/block.rs";
+const FLUSH: &str = "crates/rmm-adaptors/src/pool/caches/flush.rs";
 const CACHES: &str = "crates/rmm-adaptors/src/pool/caches.rs";
 const CAPTURE: &str = "crates/rmm-core/src/capture.rs";
 const GRAPHS: &str = "crates/rmm-adaptors/src/pool/graphs.rs";
@@ -172,7 +173,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "drained-cache-stays-its-stream-s",
-        file: CACHES,
+        file: FLUSH,
         original: "header.assign(None);",
         replacement: "",
         breaks: "the host memory of a cache whose stream is gone is not freed",

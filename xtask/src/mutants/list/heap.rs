@@ -66,8 +66,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "idle-part-of-a-slab-hides-a-piece",
         file: ZONES,
-        original: "let joined: Vec<NodeId> = idle.filter(shares_piece).collect();",
-        replacement: "let joined: Vec<NodeId> = idle.filter(shares_piece).take(0).collect();",
+        original: "Zone::Large => joined.extend(neighbours(id)),",
+        replacement: "Zone::Large => {}",
         breaks: "a piece that is partly a slab's stays",
     },
     Mutant {

@@ -1,8 +1,11 @@
 //! The bytes that caches may hold: each a fraction of the pool, and all together another one.
+//! Where memory can be extended, the fractions follow demand: they grow while caches are full and
+//! no request calls upstream, and halve when one does, as tcmalloc's capacities do.
 //!
 //! ```text
 //!     pool      |------------------------------- reserved --------------------------------|
 //!     all       |---------- 7/32 ----------|         granted to caches, part by part
+//!               |-- by demand, 28/1024 to 768/1024 --|
 //!     cache 1   |-- granted --|                      bytes <= granted, checked at each free
 //!     cache 2                 |- granted -|          granted grows when the bytes would exceed it
 //! ```
@@ -22,12 +25,21 @@ pub(super) const CACHE_FRACTION: u64 = 32;
 /// quarter of the pool is cached at most.
 pub(super) const CACHES_IN_ALL: u64 = 7;
 
-/// The fraction where memory can be extended: there a pool holds a twenty-first more than its
-/// program uses, and cached blocks are a part of that.
-const FEW_FRACTION: u64 = 1024;
+/// What all caches may hold, by demand, is in this fraction of the pool.
+const SCALE: u64 = 1024;
 
-/// The same for all caches.
-const FEW_IN_ALL: u64 = 28;
+/// The least that all caches may hold: less than what a pool holds beyond the peak of its program.
+const LEAST_SCALE: u64 = 28;
+
+/// The most.
+const MOST_SCALE: u64 = 768;
+
+/// Operations on the heap without a shortage after which caches that are full may hold half as much
+/// again.
+const CALM_OPERATIONS: u64 = 1024;
+
+/// One cache may hold this fraction of what all may hold.
+const FRACTION_OF_ALL: u64 = 16;
 
 /// In small pools all caches may hold so many bytes, but at most half of the pool: a few blocks for
 /// each stream keep calls away from the lock.
@@ -60,6 +72,10 @@ pub(super) struct Budget {
     holders: AtomicU64,
     /// Refusals so far, modulo 2^32.
     misses: AtomicU32,
+    /// What all caches may hold by demand, in 1024ths of the pool; 0 at first.
+    scale: AtomicU64,
+    /// The operations on the heap when that was changed last, or memory was short.
+    changed_at: AtomicU64,
 }
 
 /// What one cache may hold. Written by the thread that is inside its cell.
@@ -82,6 +98,11 @@ impl Budget {
         self.capacity.load(Ordering::Relaxed)
     }
 
+    /// Whether what caches may hold depends on demand.
+    pub(super) fn follows_demand(&self) -> bool {
+        self.scale.load(Ordering::Relaxed) > 0
+    }
+
     /// What bounds the large blocks of a cache.
     #[inline]
     pub(super) fn fraction(&self) -> u64 {
@@ -94,11 +115,26 @@ impl Budget {
         self.set(reserved, fraction, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)));
     }
 
-    /// Bounds each to a small fraction of the pool's reserved bytes. Many of them together may hold
-    /// an eighth of what [`set_from`](Self::set_from) lets them hold.
-    pub(super) fn set_to_few_from(&self, reserved: u64) {
-        let fraction = reserved / FEW_FRACTION;
-        self.set(reserved, fraction, (FEW_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)));
+    /// Bounds all by demand: a cache is full, so they may hold more, if memory was not short during
+    /// the last operations. The pool's lock is held.
+    pub(super) fn set_by_demand(&self, reserved: u64, operations: u64) {
+        let mut scale = self.scale.load(Ordering::Relaxed).max(LEAST_SCALE);
+        let changed_at = self.changed_at.load(Ordering::Relaxed);
+        if operations.wrapping_sub(changed_at) >= CALM_OPERATIONS {
+            scale = (scale + scale / 2).min(MOST_SCALE);
+            self.changed_at.store(operations, Ordering::Relaxed);
+        }
+        self.scale.store(scale, Ordering::Relaxed);
+        let total = (reserved / SCALE * scale).max(LEAST_TOTAL.min(reserved / 2));
+        self.set(reserved, (total / FRACTION_OF_ALL).max(reserved / SCALE), total);
+    }
+
+    /// Notes that a request has called upstream: caches may hold half of what they might before.
+    /// The pool's lock is held.
+    pub(super) fn note_shortage(&self, operations: u64) {
+        let scale = self.scale.load(Ordering::Relaxed);
+        self.scale.store((scale / 2).max(LEAST_SCALE), Ordering::Relaxed);
+        self.changed_at.store(operations, Ordering::Relaxed);
     }
 
     /// Bounds all to the pool's reserved bytes. Blocks of one size do not
@@ -141,6 +177,11 @@ impl Budget {
             self.granted.fetch_sub(bytes, Ordering::Relaxed);
             self.holders.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Bytes that caches may hold now.
+    pub(super) fn granted(&self) -> u64 {
+        self.granted.load(Ordering::Relaxed)
     }
 
     /// Whether little is left of it. Then caches keep small blocks only: more calls hit for each

@@ -21,6 +21,9 @@ const MOST_BLOCKS: usize = 2048;
 /// count in its capacity.
 const LARGE_PART: u64 = 2;
 
+/// The same where memory can be extended: it is cached large blocks that make a pool hold more.
+const LARGE_PART_OF_DEMAND: u64 = 16;
+
 /// Young blocks for which an event is recorded, when one of them is wanted: it costs as much as
 /// some dozens of allocations.
 const FENCED_TOGETHER: u32 = 128;
@@ -325,7 +328,8 @@ impl Cache {
 
     #[inline(never)]
     fn put_large(&mut self, size: u64, address: u64, budget: &Budget, counters: &Counters) -> Put {
-        if size > budget.fraction() / LARGE_PART || budget.is_spent() {
+        let part = if budget.follows_demand() { LARGE_PART_OF_DEMAND } else { LARGE_PART };
+        if size > budget.fraction() / part || budget.is_spent() {
             return Put::Full;
         }
         let after = counters.bytes() + size - self.large.evicted_bytes();
@@ -464,6 +468,14 @@ impl Cache {
             if left == 0 || counters.bytes() == 0 {
                 break;
             }
+        }
+    }
+
+    /// Flushes the large blocks.
+    pub(super) fn flush_large(&mut self, counters: &Counters, mut to: impl FnMut(u64)) {
+        while let Some((size, address)) = self.large.take_oldest() {
+            Counters::add(&counters.bytes, size.wrapping_neg());
+            to(address);
         }
     }
 

@@ -14,7 +14,9 @@ impl Caches {
     #[inline]
     pub(in super::super) fn small_class(&self, size: usize) -> Option<Class> {
         match self.policy {
-            CachePolicy::SizeClasses | CachePolicy::FewOfSizeClasses => Class::small(size as u64),
+            CachePolicy::SizeClasses | CachePolicy::SizeClassesByDemand => {
+                Class::small(size as u64)
+            }
             CachePolicy::OneSize(unit) => (size as u64 <= unit).then_some(Class::only(unit)),
             CachePolicy::Off => None,
         }

@@ -111,6 +111,13 @@ impl SlotHeader {
         Some(act(cache, &self.counters))
     }
 
+    /// Edits the cache under the lock, if it is there.
+    pub(super) fn edit_shared(&self, edit: impl FnOnce(&mut Cache)) {
+        if let Some(cache) = primitives::lock(&self.shared).as_deref_mut() {
+            edit(cache);
+        }
+    }
+
     #[cfg(test)]
     /// Looks at the cache under the lock, if it is there.
     pub(super) fn look_at_shared<R>(&self, look: impl FnOnce(&Cache) -> R) -> Option<R> {

@@ -223,6 +223,16 @@ impl StreamLists {
         self.small.as_deref().into_iter().chain([&self.large])
     }
 
+    /// Blocks of a zone of at least `size` bytes, and a few that are slightly smaller.
+    pub(super) fn iter_zone_from<'a>(
+        &'a self,
+        nodes: &'a Nodes,
+        zone: Zone,
+        size: u64,
+    ) -> impl Iterator<Item = NodeId> + 'a {
+        self.of_zone(zone).into_iter().flat_map(move |list| list.iter_from(nodes, size))
+    }
+
     /// Bytes of all blocks together.
     pub(super) fn bytes(&self) -> u64 {
         self.both().map(|list| list.bytes).sum()

@@ -1,0 +1,134 @@
+//! Flushes: the caches of all threads are emptied into the heap.
+//!
+//! The pool's lock is held in each, so no thread makes new caches meanwhile.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use rmm_core::StreamId;
+
+use super::cache::{Cache, FlushGoal};
+use super::slot::SlotHeader;
+use super::{Caches, SLOTS};
+use crate::sync::biased::NextOwner;
+use crate::sync::thread_token::ThreadToken;
+
+/// How many slots are looked at for a grant to take back.
+const LOOKED_AT: usize = 8;
+
+impl Caches {
+    /// Flushes all blocks of a cache.
+    pub(super) fn flush_cache(
+        &self,
+        header: &SlotHeader,
+        cache: &mut Cache,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
+        let stream = cache.stream();
+        let mut classes = self.policy.classes();
+        if let Some(class) = classes.next() {
+            let to = |_, address| to(stream, address);
+            cache.flush(class, classes, FlushGoal::ALL, &header.counters, to);
+        }
+        self.budget.take_back(&header.counters.grant);
+    }
+
+    /// Flushes the caches of all streams, or of one, whose slots are free for others then.
+    ///
+    /// The pool's lock is held, so no thread makes new ones.
+    #[cold]
+    pub(in super::super) fn flush_all(
+        &self,
+        stream: Option<StreamId>,
+        to: impl FnMut(StreamId, u64),
+    ) {
+        self.flush_all_as(ThreadToken::current(), stream, to);
+    }
+
+    /// As [`flush_all`](Self::flush_all); `me` is the calling thread, unless that is exiting.
+    pub(super) fn flush_all_as(
+        &self,
+        me: Option<ThreadToken>,
+        stream: Option<StreamId>,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
+        self.flush_where(me, |_, header| stream.is_none_or(|stream| header.is_of(stream)), &mut to);
+    }
+
+    /// Flushes the caches in use that `is_wanted` accepts, whose slots are free for others then.
+    fn flush_where(
+        &self,
+        me: Option<ThreadToken>,
+        is_wanted: impl Fn(usize, &SlotHeader) -> bool,
+        mut to: impl FnMut(StreamId, u64),
+    ) {
+        if self.are_unused() {
+            return;
+        }
+        let Some(mut revoker) = self.table.revoker_of_made() else { return };
+        let slots = revoker.slots();
+        let wanted = self.used.iter().filter(|&slot| {
+            let header = slots[slot].header();
+            !header.is_unused() && is_wanted(slot, header)
+        });
+        revoker.revoke(me, NextOwner::None, wanted, |header, cache| {
+            header.assign(None);
+            if let Some(shared) = header.unshare() {
+                *cache = Some(shared);
+            }
+            if let Some(cache) = cache {
+                self.flush_cache(header, cache, &mut to);
+            }
+            self.spare().extend(cache.take());
+        });
+        for slot in self.used.iter() {
+            if slots[slot].header().is_unused() {
+                self.used.remove(slot);
+            }
+        }
+    }
+
+    /// Flushes the large blocks of all caches, which stay their owners'.
+    ///
+    /// The pool's lock is held.
+    #[cold]
+    pub(in super::super) fn flush_large(&self, mut to: impl FnMut(StreamId, u64)) {
+        let Some(mut revoker) = self.table.revoker_of_made() else { return };
+        let slots = revoker.slots();
+        let filled = self.used.iter().filter(|&slot| slots[slot].header().counters.bytes() > 0);
+        revoker.revoke(ThreadToken::current(), NextOwner::Former, filled, |header, cache| {
+            let mut flush = |cache: &mut Cache| {
+                let stream = cache.stream();
+                cache.flush_large(&header.counters, |address| to(stream, address));
+            };
+            match cache.as_deref_mut() {
+                Some(cache) => flush(cache),
+                None => header.edit_shared(flush),
+            }
+        });
+    }
+
+    /// Takes the grant of a cache back that has served no call for long, or that has much more than
+    /// its share, for a cache that gets none. Looks at the next few slots, so that each is looked
+    /// at seldom enough for that. The blocks are flushed to `to`.
+    ///
+    /// The pool's lock is held.
+    #[cold]
+    pub(in super::super) fn take_grant_back(&self, to: impl FnMut(StreamId, u64)) {
+        let Some(slots) = self.table.slots() else { return };
+        let from = self.next_looked_at.load(Ordering::Relaxed);
+        let is_victim = |index: &usize| {
+            let header = slots[*index].header();
+            let (grant, was_idle) = (&header.counters.grant, header.was_idle());
+            grant.bytes() > 0 && (was_idle || self.budget.is_exceeded_by(grant))
+        };
+        let mut looked_at = (0..LOOKED_AT).map(|more| (from + more) % SLOTS);
+        let victim = looked_at.find(is_victim);
+        let next = victim.map_or(from + LOOKED_AT, |victim| victim + 1);
+        self.next_looked_at.store(next % SLOTS, Ordering::Relaxed);
+        if let Some(victim) = victim {
+            self.flush_where(ThreadToken::current(), |index, _| index == victim, to);
+        }
+    }
+}
