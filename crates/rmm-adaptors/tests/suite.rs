@@ -87,8 +87,6 @@ mod pool_sleep;
 mod pool_sleep_threads;
 #[path = "suite/pool_streams.rs"]
 mod pool_streams;
-#[path = "suite/pool_threads.rs"]
-mod pool_threads;
 #[path = "suite/pool_upstream.rs"]
 mod pool_upstream;
 #[path = "suite/pool_virtual.rs"]

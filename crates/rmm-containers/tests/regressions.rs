@@ -6,7 +6,7 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, HostVec, PinnedVec};
 use rmm_core::sys::CuResult;
 use rmm_core::{
-    CudaStream, Device, DevicePtr, ErrorKind, HostDeviceAccessible, StreamFlags, StreamRef,
+    CudaStream, DevicePtr, ErrorKind, HostDeviceAccessible, StreamFlags, StreamRef,
     SyncResource as _,
 };
 use rmm_resources::{
@@ -208,25 +208,6 @@ fn rmm_1655_memory_is_freed_after_the_work_of_all_its_streams() {
         let mut next = DeviceUVector::<u32>::uninit_in(1000, &own, &resource).unwrap();
         next.fill(2).unwrap();
     });
-}
-
-#[test]
-fn the_device_of_construction_is_restored_for_growth_and_free() {
-    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
-    let (own, resource) = (stream(), CudaMemoryResource::new());
-    let mut buffer = DeviceBuffer::from_slice_in(b"first", &own, &resource).unwrap();
-    {
-        let _second = Device::new(1).unwrap().make_current().unwrap();
-        buffer.resize(1 << 20).unwrap();
-        assert_eq!(machine.memory_in_use(1), 0, "it grew on its own device");
-        assert_eq!(buffer.to_vec_on(&own).unwrap()[..5], *b"first");
-        drop(buffer.try_clone_on(&own).unwrap());
-        assert_eq!(machine.memory_in_use(1), 0);
-        drop(buffer);
-        assert_eq!(Device::current().unwrap().ordinal(), 1);
-    }
-    assert_eq!(machine.memory_in_use(0), 0);
 }
 
 #[test]

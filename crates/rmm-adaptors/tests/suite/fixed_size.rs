@@ -3,11 +3,11 @@
 use std::alloc::Layout;
 
 use rmm_adaptors::{FixedSizeMemoryResource, GrowthPolicy};
-use rmm_core::{CudaStream, HostAccessible, Introspect, Resource, SyncResource};
+use rmm_core::{HostAccessible, Introspect, Resource, SyncResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 
 use crate::fixtures::lazy_machine;
-use crate::support::{Pool, free, keep_busy, layout, stream, write};
+use crate::support::{Pool, free, layout, stream};
 
 type Blocks = FixedSizeMemoryResource;
 
@@ -86,30 +86,6 @@ fn the_smallest_block_size_limits_requests_too() {
     for pointer in pointers {
         free(&blocks, &stream, pointer, 256);
     }
-}
-
-#[test]
-fn blocks_change_streams_in_stream_order_only() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
-    let blocks = Blocks::builder(CudaMemoryResource::new())
-        .block_size(4096)
-        .blocks(2)
-        .maximum_size(2 * 4096)
-        .build()
-        .unwrap();
-    let streams: [CudaStream; 3] = [stream(), stream(), stream()];
-    for round in 0..30 {
-        let stream = &streams[round % 3];
-        let pair = [0; 2].map(|_| blocks.allocate(stream, layout(4096)).unwrap());
-        for pointer in pair {
-            write(&machine, stream, pointer, round as u64);
-            free(&blocks, stream, pointer, 4096);
-        }
-        keep_busy(&machine, stream);
-    }
-    assert!(blocks.statistics().stream_waits > 0, "the limit left nothing but waiting");
-    machine.assert_no_violations();
 }
 
 #[test]

@@ -3,12 +3,10 @@
 use std::alloc::Layout;
 use std::collections::HashSet;
 
-use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{
     AnyResource, CudaStream, DeviceAccessible, DevicePtr, ErrorKind, Resource, StreamRef,
-    SyncResource,
 };
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
 
@@ -357,45 +355,6 @@ fn an_idle_blocking_stream_may_have_pending_work() {
 }
 
 #[test]
-fn every_alignment_is_honoured() {
-    let (_machine, _entered, pool, [stream]) =
-        pool_on(Machine::builder().memory(64 * MIB).build(), |builder| builder);
-    let mut blocks = Vec::new();
-    for round in 0..3 {
-        for exponent in 0..=21 {
-            let layout = Layout::from_size_align(100 + round, 1 << exponent).unwrap();
-            let pointer = pool.allocate(&stream, layout).unwrap();
-            assert_eq!(pointer.0 % layout.align().max(256) as u64, 0);
-            blocks.push((pointer.0, layout));
-        }
-    }
-    blocks.sort_by_key(|&(address, _)| address);
-    for pair in blocks.windows(2) {
-        assert!(pair[0].0 + pair[0].1.size() as u64 <= pair[1].0, "{pair:?}");
-    }
-    for (address, layout) in blocks {
-        // SAFETY: allocated above with this layout, and not used.
-        unsafe { pool.deallocate(&stream, DevicePtr(address), layout) };
-    }
-    assert_eq!(pool.statistics().live_bytes, 0);
-}
-
-#[test]
-fn synchronous_allocation_waits_for_former_uses() {
-    let (machine, _entered, pool, [stream]) = pool(|builder| builder.maximum_size(mib(4)));
-    let block = pool.allocate(&stream, layout(4 * MIB)).unwrap();
-    keep_busy(&machine, &stream);
-    free(&pool, &stream, block, 4 * MIB);
-    // All memory was freed on a busy stream: only a wait makes it available here.
-    let block = pool.allocate_sync(layout(4 * MIB)).unwrap();
-    assert!(stream.is_idle().unwrap());
-    // SAFETY: allocated above with this layout, and not used.
-    unsafe { pool.deallocate_sync(block, layout(4 * MIB)) };
-    let block = pool.allocate(StreamRef::legacy(), layout(4 * MIB)).unwrap();
-    free(&pool, &CudaStream::legacy(), block, 4 * MIB);
-}
-
-#[test]
 fn invalid_sizes_and_requests_fail() {
     let machine = Machine::new();
     let _entered = machine.enter();
@@ -421,17 +380,6 @@ fn invalid_sizes_and_requests_fail() {
 }
 
 #[test]
-fn an_unknown_free_is_counted_and_changes_nothing() {
-    let (_machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
-    let block = pool.allocate(&stream, layout(1000)).unwrap();
-    free(&pool, &stream, block, 1000);
-    free(&pool, &stream, block, 1000);
-    free(&pool, &stream, DevicePtr(12345), 1000);
-    let statistics = pool.statistics();
-    assert_eq!((statistics.frees, statistics.unknown_frees), (1, 2));
-}
-
-#[test]
 fn growth_takes_less_when_upstream_has_less() {
     let (_machine, _entered, pool, [stream]) =
         pool_on(Machine::builder().memory(16 * MIB).build(), |builder| builder);
@@ -451,20 +399,6 @@ fn a_driver_error_keeps_its_code() {
     machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, CuResult::ILLEGAL_ADDRESS));
     let error = pool.allocate(&stream, layout(1000)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Driver, Some(CuResult::ILLEGAL_ADDRESS)));
-}
-
-#[test]
-fn a_pool_works_over_the_drivers_own_pool() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
-    let pool =
-        PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
-    let stream = stream();
-    let block = pool.allocate(&stream, layout(1000)).unwrap();
-    free(&pool, &stream, block, 1000);
-    drop(pool);
-    drop(stream);
-    assert!(machine.leaks().is_empty(), "{:?}", machine.leaks());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Devices, and the current one.
 
-use rmm_core::{Context, Device, Error, ErrorKind, MemoryInfo, SyncResource};
+use rmm_core::{Context, Device, ErrorKind, MemoryInfo, SyncResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;
@@ -83,23 +83,6 @@ fn peers_are_the_other_devices() {
 }
 
 #[test]
-fn guards_nest_and_restore_what_was_before() {
-    let machine = machine();
-    let _entered = machine.enter();
-    assert_eq!(current(), 0);
-    let outer = Device::new(1).unwrap().make_current().unwrap();
-    {
-        let _inner = Device::new(2).unwrap().make_current().unwrap();
-        assert_eq!(current(), 2);
-        let _same = Device::new(2).unwrap().make_current().unwrap();
-        assert_eq!(current(), 2);
-    }
-    assert_eq!(current(), 1);
-    drop(outer);
-    assert_eq!(current(), 0);
-}
-
-#[test]
 fn a_context_is_entered_and_left_whichever_is_current() {
     let machine = machine();
     let _entered = machine.enter();
@@ -134,25 +117,6 @@ fn a_context_is_entered_without_another_being_made() {
             assert_eq!(current(), 0, "as on any thread that has none");
         });
     });
-}
-
-#[test]
-fn guards_restore_when_an_error_or_a_panic_leaves_their_scope() {
-    let machine = machine();
-    let _entered = machine.enter();
-    let fail = || -> Result<(), Error> {
-        let _guard = Device::new(1)?.make_current()?;
-        Device::new(17)?;
-        Ok(())
-    };
-    assert!(fail().unwrap_err().is_invalid_argument());
-    assert_eq!(current(), 0);
-    let panicked = std::panic::catch_unwind(|| {
-        let _guard = Device::new(2).unwrap().make_current().unwrap();
-        panic!("leaves the scope");
-    });
-    assert!(panicked.is_err());
-    assert_eq!(current(), 0);
 }
 
 #[test]

@@ -27,23 +27,6 @@ fn context_of(memory: CuDevicePtr) -> CuContext {
 }
 
 #[test]
-fn a_created_context_is_current_and_has_its_own_id() {
-    let (_machine, _here) = start(Schedule::Lazy);
-    let (primary, mut ids) = (current(), [0; 2]);
-    let context = created();
-    assert_ne!(context, primary);
-    assert_eq!(current(), context);
-    ok!(cuCtxGetId(primary, &raw mut ids[0]));
-    ok!(cuCtxGetId(context, &raw mut ids[1]));
-    assert_ne!(ids[0], ids[1]);
-    let mut device = CuDevice(7);
-    ok!(cuCtxGetDevice(&raw mut device));
-    assert_eq!(device, CuDevice(0));
-    assert_eq!(destroy_context(context), CuResult::SUCCESS);
-    assert_eq!(current(), primary, "the one below it on the stack");
-}
-
-#[test]
 fn memory_streams_and_events_belong_to_the_created_context() {
     let (machine, _here) = start(Schedule::Lazy);
     let (primary, of_primary) = (current(), event());

@@ -52,23 +52,6 @@ fn the_host_cannot_access_freed_pinned_memory() {
 }
 
 #[test]
-fn the_host_can_access_pinned_and_managed_memory() {
-    let (machine, _here) = start(Schedule::Lazy);
-    let mut managed = CuDevicePtr::NULL;
-    ok!(cuMemAllocManaged(&raw mut managed, 100, rmm_sys::MEM_ATTACH_GLOBAL));
-    let managed_host: *mut u8 =
-        std::ptr::with_exposed_provenance_mut(usize::try_from(managed.0).unwrap());
-    for memory in [pinned(100), managed_host] {
-        // SAFETY: the memory is the host's to use.
-        unsafe { memory.write_bytes(7, 100) };
-        // SAFETY: as above.
-        assert_eq!(unsafe { std::slice::from_raw_parts(memory, 100) }, [7; 100]);
-    }
-    assert_eq!(machine.memory_in_use(0), 0, "neither counts against the device");
-    assert_eq!(machine.leaks().len(), 2);
-}
-
-#[test]
 fn memory_is_counted_until_it_is_freed() {
     let (machine, _here) = start(Schedule::Seeded(1));
     let (mut free, mut total) = (0, 0);

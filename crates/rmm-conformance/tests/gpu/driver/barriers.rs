@@ -166,19 +166,6 @@ fn a_new_blocking_stream_waits_for_the_legacy_stream_too() {
 }
 
 #[test]
-fn an_event_on_the_legacy_stream_stands_for_blocking_streams() {
-    in_every_environment(|environment| {
-        let (event, blocking) = (Event::new()?, Stream::blocking()?);
-        let stall = Stall::on(environment.handle(), &blocking)?;
-        works("the record", event.record(&Stream::LEGACY))?;
-        waits("the query", event.query())?;
-        stall.release()?;
-        works("the wait", event.synchronize())?;
-        works("the query of the blocking stream", blocking.query())
-    });
-}
-
-#[test]
 fn what_the_legacy_stream_waits_for_holds_up_blocking_streams() {
     in_every_environment(|environment| {
         let (event, memory) = (Event::new()?, Memory::words()?);

@@ -15,26 +15,6 @@ use crate::run::{
 };
 
 #[test]
-fn no_two_streams_have_the_same_id() {
-    in_every_place(|| {
-        let mut ids = HashSet::new();
-        for stream in [Stream::LEGACY, Stream::PER_THREAD] {
-            ensure(ids.insert(stream.id()?), || "both default streams have one id".to_owned())?;
-        }
-        let kept = Stream::non_blocking()?;
-        ids.insert(kept.id()?);
-        for round in 0..100 {
-            // The handle may be that of the stream before, which is gone.
-            let stream = Stream::non_blocking()?;
-            let id = stream.id()?;
-            ensure(ids.insert(id), || format!("stream {round} has the id {id} of another one"))?;
-            works("the end of the stream", stream.destroy())?;
-        }
-        answers("how many ids there were", &ids.len(), &103)
-    });
-}
-
-#[test]
 fn default_streams_keep_their_ids() {
     in_every_environment(|environment| {
         let (legacy, own) = (Stream::LEGACY.id()?, Stream::PER_THREAD.id()?);
