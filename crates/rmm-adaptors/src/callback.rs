@@ -10,7 +10,7 @@ use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::{
     AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue,
     MemoryKind, Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
-    fork, is_pointer_aligned, process_is_exiting,
+    fork, is_pointer_aligned, process_is_exiting, wait,
 };
 
 const NAME: &str = "callback";
@@ -222,7 +222,10 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
 unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         fork::check()?;
-        let allocate = move || (self.functions.allocate)(stream, layout);
+        let allocate = move || {
+            wait::about_to_wait();
+            (self.functions.allocate)(stream, layout)
+        };
         let pointer = allocate_in_program(Some(stream), allocate)?;
         if pointer == DevicePtr::NULL {
             return Err(Error::out_of_memory(NAME).with_layout(layout).with_stream(stream.id()));

@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 
-use rmm_core::siblings::{allocate_in_program, in_library, in_program};
+use rmm_core::siblings::{allocate_in_program, in_library, not_waited_for};
 use rmm_core::{Description, DevicePtr, Error};
 
 use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
@@ -61,7 +61,7 @@ unsafe impl Layer for Serialized {
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         let free = || in_library(|| unsafe { upstream.deallocate(pointer, layout) });
-        in_program(|| self.0.with(|()| free()));
+        not_waited_for(|| self.0.with(|()| free()));
     }
 
     #[inline]

@@ -17,6 +17,7 @@ mod on {
     use std::cell::Cell;
 
     use rmm_core::siblings::{in_library, in_program};
+    use rmm_core::wait;
 
     use super::{GROW, WAIT};
 
@@ -59,6 +60,7 @@ mod on {
     pub(crate) fn tell_waits(resource: &'static str) {
         let waits = WAITS.take();
         if waits > 0 {
+            wait::about_to_wait();
             tracing::debug!(name: "streams wait for others", target: WAIT, resource, waits, "streams wait for others");
         }
     }

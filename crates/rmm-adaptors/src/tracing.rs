@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 
-use rmm_core::{Description, DevicePtr, Error, StreamRef};
+use rmm_core::{Description, DevicePtr, Error, StreamRef, wait};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, event, event_enabled};
 
@@ -86,10 +86,14 @@ impl fmt::Display for Stream<'_> {
 }
 
 /// Whether a subscriber may want the events of calls that succeed: one load. To ask for the target
-/// as well would call the subscriber.
+/// as well calls the subscriber, which may wait.
 #[inline]
 fn may_emit() -> bool {
-    LevelFilter::current() >= LevelFilter::TRACE
+    let may_emit = LevelFilter::current() >= LevelFilter::TRACE;
+    if may_emit {
+        wait::about_to_wait();
+    }
+    may_emit
 }
 
 impl Tracing {
@@ -105,6 +109,7 @@ impl Tracing {
 
     #[cold]
     fn failed(&self, error: &Error, upstream: impl Upstream, layout: Layout) {
+        wait::about_to_wait();
         let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
         let stream = Stream(upstream.stream());
         event!(
@@ -132,7 +137,7 @@ unsafe impl Layer for Tracing {
     fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let result = upstream.allocate(layout);
         match &result {
-            Ok(pointer) if event_enabled!(target: ALLOCATE, Level::TRACE) => {
+            Ok(pointer) if may_emit() && event_enabled!(target: ALLOCATE, Level::TRACE) => {
                 self.allocated(*pointer, upstream, layout);
             }
             Ok(_) => {}
@@ -143,7 +148,7 @@ unsafe impl Layer for Tracing {
 
     #[inline]
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
-        if event_enabled!(target: FREE, Level::TRACE) {
+        if may_emit() && event_enabled!(target: FREE, Level::TRACE) {
             self.freed(pointer, upstream, layout);
         }
         // SAFETY: the caller's contract is the same.

@@ -12,7 +12,7 @@ use rmm_core::sys::CuResult;
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Request,
     Resource as StreamOrdered, StreamRef, SyncResource, Synchronized, is_pointer_aligned,
-    process_is_exiting,
+    process_is_exiting, wait,
 };
 
 use crate::allocate::{
@@ -221,6 +221,7 @@ impl Foreign {
         allocate: impl Fn(&Callbacks, *mut *mut c_void) -> Option<i32>,
         free: impl Fn(&Self, DevicePtr),
     ) -> Result<DevicePtr, Error> {
+        wait::about_to_wait();
         let mut pointer = std::ptr::null_mut();
         let call = || allocate(&self.0.callbacks, &raw mut pointer);
         let (status, noted) = guard::call_back(call);

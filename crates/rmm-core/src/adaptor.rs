@@ -238,7 +238,7 @@ macro_rules! adaptor {
                 layout: ::std::alloc::Layout,
             ) {
                 if !$crate::fork::is_child() {
-                    $crate::siblings::in_program(|| self.__freed(layout));
+                    $crate::siblings::not_waited_for(|| self.__freed(layout));
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {
                         $crate::SyncResource::do_deallocate_sync(self.__upstream(), pointer, layout)
@@ -278,7 +278,7 @@ macro_rules! adaptor {
                 layout: ::std::alloc::Layout,
             ) {
                 if !$crate::fork::is_child() {
-                    $crate::siblings::in_program(|| self.__freed(layout));
+                    $crate::siblings::not_waited_for(|| self.__freed(layout));
                     // SAFETY: the caller's contract is the same, and the memory is the upstream's.
                     unsafe {
                         $crate::Resource::do_deallocate(self.__upstream(), stream, pointer, layout)

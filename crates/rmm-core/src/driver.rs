@@ -2,7 +2,7 @@
 
 use rmm_sys::{CuContext, CuDevice, CuResult, Driver, watch};
 
-use crate::{Error, exit};
+use crate::{Error, exit, wait};
 
 /// The process's driver: the table of its functions, ready to be called.
 ///
@@ -29,8 +29,9 @@ pub fn current_driver() -> Result<&'static Driver, Error> {
 }
 
 /// The process's driver as loaded: possibly not initialized, and possibly without a current
-/// context.
+/// context. To be called: runs the [hook](wait) of the call that the thread is in.
 pub(crate) fn loaded_driver() -> Result<&'static Driver, Error> {
+    wait::about_to_wait();
     Ok(Driver::get()?)
 }
 

@@ -16,7 +16,7 @@ use std::thread;
 pub use rmm_sys::process::{generation, is_child, watch_forks};
 use rmm_sys::{LoadError, process};
 
-use crate::Error;
+use crate::{Error, wait};
 
 /// How often a child tries to take a lock, which another thread of its own may hold.
 const TRIES: usize = 1000;
@@ -65,11 +65,13 @@ pub fn write<T: ?Sized>(shared: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 }
 
 /// Called before a wait for another thread: in a child it may be one that the child does not have.
+/// Runs the [hook](crate::wait) of the call.
 ///
 /// # Panics
 /// In a child.
 #[inline]
 pub fn check_wait() {
+    wait::about_to_wait();
     if process::is_child() {
         refuse();
     }
@@ -85,6 +87,7 @@ fn taken<G>(attempt: TryLockResult<G>) -> Option<G> {
 
 #[cold]
 fn contended<G>(attempt: impl Fn() -> Option<G>, wait: impl FnOnce() -> G) -> G {
+    wait::about_to_wait();
     if !process::is_child() {
         return wait();
     }

@@ -95,6 +95,7 @@ mod stream_bound;
 mod stream_pool;
 mod synchronized;
 mod timed_event;
+pub mod wait;
 
 pub use alignment::allocation_alignment;
 pub use annotate::Annotator;

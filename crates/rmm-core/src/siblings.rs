@@ -34,7 +34,9 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rmm_sys::CuUuid;
 
-pub use self::awaited::{Awaited, MayBeWaitedFor, awaited, in_library, in_program, is_in_program};
+pub use self::awaited::{
+    Awaited, MayBeWaitedFor, awaited, in_library, in_program, is_in_program, not_waited_for,
+};
 pub use self::request::{Asking, OnFailure, Unasked, allocate_in_program, allocate_with};
 use self::turn::Turns;
 pub use self::turn::{Effort, Turn};

@@ -13,7 +13,7 @@ use rmm_core::{Device, DevicePtr, PrefetchTarget, Resource as _, StreamRef, pref
 
 use crate::copies::between;
 use crate::host::HostBytes;
-use crate::kept::without_the_lock;
+use crate::interpreter::kept_until_wait;
 use crate::place::{At, Place};
 use crate::resource::{DeviceMemoryResource, allocate, make};
 use crate::stream::{Stream, StreamArg};
@@ -69,33 +69,31 @@ impl Drop for Use<'_> {
     }
 }
 
-/// Frees a block in the order of a stream: with the interpreter's lock if that takes no call of the
-/// driver, else without.
+/// Frees a block in the order of a stream, with the interpreter's lock up to the first wait.
 ///
 /// # Safety
 /// The block is the resource's, of this size, and no work uses it that does not come before this
 /// place on the stream.
-unsafe fn free(resource: &DeviceMemoryResource, stream: At<'_>, pointer: u64, bytes: usize) {
+#[inline]
+unsafe fn free(
+    py: Python<'_>,
+    resource: &DeviceMemoryResource,
+    stream: At<'_>,
+    pointer: u64,
+    bytes: usize,
+) {
     let (Ok(resource), Ok(layout)) = (resource.engine(), sizes::layout(bytes)) else { return };
     if pointer == 0 || fork::in_child() {
         return;
     }
     let pointer = DevicePtr::new(pointer);
-    if let Some(known) = stream.known() {
+    let act = |stream: StreamRef<'_>| {
         // SAFETY: the caller's contract.
-        if unsafe { resource.try_deallocate_now(known, pointer, layout) } {
-            return;
-        }
-    }
-    without_the_lock(|| {
-        let act = |stream: StreamRef<'_>| {
-            // SAFETY: the caller's contract, and the block is still allocated.
-            unsafe { resource.deallocate(stream, pointer, layout) };
-        };
-        // If the driver does not know the stream or the device any more, no driver call says when
-        // the memory is unused: it stays allocated.
-        let _is_kept = stream.free_with(act);
-    });
+        unsafe { resource.deallocate(stream, pointer, layout) };
+    };
+    // If the driver does not know the stream or the device any more, no driver call says when the
+    // memory is unused: it stays allocated.
+    let _stays = kept_until_wait(py, || stream.free_with(act));
 }
 
 impl Drop for DeviceBuffer {
@@ -103,9 +101,12 @@ impl Drop for DeviceBuffer {
         let block = self.block.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (pointer, capacity) = (block.pointer, block.capacity);
         let stream = block.place.at(block.stream.get());
+        // SAFETY: the thread is attached: a buffer is dropped where its Python object is released, or
+        // by a function with a token before there is one.
+        let py = unsafe { Python::assume_attached() };
         // SAFETY: the buffer's own block, and its last use: what Python enqueued on other streams
         // has to be ordered before, by the contract of the class, as of RMM's.
-        unsafe { free(self.resource.get(), stream, pointer, capacity) };
+        unsafe { free(py, self.resource.get(), stream, pointer, capacity) };
     }
 }
 
@@ -236,7 +237,7 @@ impl DeviceBuffer {
             let (new, _) = allocate(py, resource, at, capacity)?;
             if let Err(error) = between(py, at, new, pointer, size, false) {
                 // SAFETY: the block was allocated just now, on this stream.
-                unsafe { free(self.resource.get(), at, new, capacity) };
+                unsafe { free(py, self.resource.get(), at, new, capacity) };
                 return Err(error);
             }
             replaced = Some(new);
@@ -254,7 +255,7 @@ impl DeviceBuffer {
         if replaced.is_some() {
             // SAFETY: the buffer's former block, after the copy on this stream, with which the
             // caller orders earlier uses, as in RMM.
-            unsafe { free(self.resource.get(), at, pointer, former) };
+            unsafe { free(py, self.resource.get(), at, pointer, former) };
         }
         drop(former_stream);
         Ok(())

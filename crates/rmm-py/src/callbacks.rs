@@ -28,6 +28,7 @@ use rmm_core::sys::CuResult;
 use rmm_core::{AnyResource, DevicePtr, Error, StreamRef};
 
 use crate::errors::note_raised;
+use crate::interpreter;
 use crate::kept::Kept;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor};
 use crate::stream::Stream;
@@ -39,7 +40,7 @@ const ENDING: &str = "the Python interpreter is ending";
 /// exception that propagates on this thread, if one does, is set aside meanwhile: a call would
 /// replace it, or fail by it.
 pub(crate) fn attached<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
-    Python::try_attach(|py| {
+    interpreter::attached(|py| {
         let _aside = Aside::new(py);
         act(py)
     })
@@ -92,7 +93,7 @@ impl<const N: usize> Drop for Functions<N> {
     fn drop(&mut self) {
         // The engine drops them on any thread.
         let functions = self.0.take();
-        let _ended = Python::try_attach(move |_| drop(functions));
+        let _ended = interpreter::attached(move |_| drop(functions));
     }
 }
 

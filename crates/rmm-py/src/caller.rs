@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 
+use crate::interpreter::attached;
+
 /// The innermost line of Python that the calling thread runs, outside of this package: for reports
 /// of blocks. `None` in a thread without one, and while the interpreter ends.
 pub(crate) fn name() -> Option<String> {
-    Python::try_attach(|py| {
+    attached(|py| {
         // A free may be part of the unwinding of an exception.
         let pending = PyErr::take(py);
         let place = place(py).ok();

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::fork;
-use crate::kept::without_the_lock;
+use crate::interpreter::without_the_lock;
 use crate::resource::Upstream;
 
 /// The name of the capsule with the table.

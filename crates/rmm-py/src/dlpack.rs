@@ -23,6 +23,7 @@ use rmm_interop_dlpack::{
 use crate::buffer::DeviceBuffer;
 use crate::errors::of_call;
 use crate::fork;
+use crate::interpreter::attached;
 use crate::place::device_of;
 use crate::resource::make;
 
@@ -50,7 +51,7 @@ impl Drop for Exported {
             buffer.get().end_export();
         }
         // A consumer may be done on any thread. After the interpreter ended the buffer stays.
-        let _ended = Python::try_attach(move |_| drop(buffer));
+        let _ended = attached(move |_| drop(buffer));
     }
 }
 

@@ -10,12 +10,16 @@
 //! | an exception that a callback raised | a `MemoryError` itself; others as the cause of a `RuntimeError` |
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use rmm_core::{Error, ErrorKind};
 
 use crate::remedy::with_remedies;
+
+/// Whether a callback of any thread has raised one.
+static IS_ANY: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// What the last callback on this thread raised.
@@ -24,6 +28,9 @@ thread_local! {
 
 /// Notes the exception of a callback, for the call that it makes fail.
 pub(crate) fn note_raised(raised: Option<PyErr>) {
+    if raised.is_some() {
+        IS_ANY.store(true, Ordering::Relaxed);
+    }
     // The former one is dropped after the cell is free again: that may run Python code.
     let _former = RAISED.try_with(|cell| cell.replace(raised)).ok().flatten();
 }
@@ -35,6 +42,14 @@ fn take_raised() -> Option<PyErr> {
 /// Forgets what callbacks of earlier calls raised, if they failed without consequence.
 #[inline]
 pub(crate) fn forget_raised() {
+    // What this thread has noted it sees.
+    if IS_ANY.load(Ordering::Relaxed) {
+        forget_own();
+    }
+}
+
+#[cold]
+fn forget_own() {
     let is_clean = RAISED.try_with(|cell| cell.try_borrow().is_ok_and(|cell| cell.is_none()));
     if !is_clean.unwrap_or(true) {
         note_raised(None);

@@ -14,6 +14,7 @@ use pyo3::types::PyType;
 use rmm_core::sys::{CuContext, CuStream};
 use rmm_core::{Context, CudaStream, check, current_driver};
 
+use crate::callbacks::Functions;
 use crate::errors::wrong_type;
 use crate::stream::unknown_version;
 
@@ -92,5 +93,5 @@ pub(crate) fn adopt(handle: usize, owner: Py<PyAny>) -> Option<CudaStream> {
         return None;
     }
     // SAFETY: it is a stream of the current context, and exists for as long as its owner.
-    unsafe { CudaStream::adopt_owned_by(handle, Arc::new(owner)) }.ok()
+    unsafe { CudaStream::adopt_owned_by(handle, Arc::new(Functions::new([owner]))) }.ok()
 }

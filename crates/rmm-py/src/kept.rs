@@ -5,6 +5,7 @@ use std::mem::ManuallyDrop;
 use pyo3::prelude::*;
 
 use crate::fork;
+use crate::interpreter::without_the_lock;
 
 /// An object of the engine. It is dropped without the interpreter's lock, since that may call the
 /// driver, wait, or call back into Python; and never in the child of a fork, where the driver and
@@ -41,19 +42,5 @@ impl<T: Send> Drop for Kept<T> {
             let object = unsafe { ManuallyDrop::take(&mut self.0) };
             without_the_lock(|| drop(object));
         }
-    }
-}
-
-/// Runs `act` without the interpreter's lock, whether or not the thread has it.
-pub(crate) fn without_the_lock(act: impl FnOnce() + Send) {
-    let mut act = Some(act);
-    // `None` while the interpreter ends: then no other thread waits for its lock.
-    let _attached = Python::try_attach(|py| {
-        if let Some(act) = act.take() {
-            py.detach(act);
-        }
-    });
-    if let Some(act) = act {
-        act();
     }
 }

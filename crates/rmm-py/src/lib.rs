@@ -9,16 +9,16 @@
 //!                              copies    \      |         /         /       /
 //!                                 \       └── resource ─────────────────── ┘
 //!                                  place, stream, foreign, host   sizes
-//!                                    errors, remedy, kept, fork
+//!                                    errors, remedy, kept ── interpreter, fork
 //! ```
 //!
 //! # The interpreter's lock
 //!
-//! 1. It is kept where the engine needs no call of the driver and no wait (`try_allocate_now`), and
-//!    given up for everything else, in `Drop` too ([`kept`]).
+//! 1. Allocations and frees keep it until the engine is about to wait, and a hit in a cache to the
+//!    end ([`interpreter`]). It is let go of for everything else, in `Drop` too ([`kept`]).
 //! 2. No thread waits for a lock of this crate while it holds the interpreter's, but for locks that
 //!    are held only to read or write some fields; and none calls Python while it holds one.
-//! 3. Callbacks attach with `Python::try_attach`: while the interpreter ends, an allocation by them
+//! 3. Callbacks attach with [`interpreter::attached`]: while the interpreter ends, an allocation by them
 //!    fails, and a free leaves the memory allocated.
 //! 4. After a fork nothing of the driver is called ([`fork`]).
 #![expect(
@@ -47,6 +47,7 @@ mod errors;
 mod foreign;
 mod fork;
 mod host;
+mod interpreter;
 mod kept;
 mod logging;
 mod place;

@@ -12,7 +12,7 @@
 //! all threads of the device, takes its place there.
 
 use pyo3::prelude::*;
-use rmm_core::sys::CuPointerAttribute;
+use rmm_core::sys::{CuPointerAttribute, Driver};
 use rmm_core::{Device, DeviceGuard, DevicePtr, Error, StreamId, StreamRef, check, current_driver};
 
 use crate::errors::of_call;
@@ -41,7 +41,8 @@ impl Place {
         Self { memory: 0, device, is_default, per_thread }
     }
 
-    /// For memory that was allocated now, by a call of the driver or from what was cached.
+    /// For memory that was allocated now, by a call that may have reached the driver, or from what
+    /// was cached.
     #[inline]
     pub(crate) fn with_memory(self, py: Python<'_>, memory: u64, was_cached: bool) -> Self {
         let is_asked = self.is_default && !was_cached && self.device.is_none();
@@ -84,12 +85,19 @@ impl Place {
         self.device.or_else(|| (self.memory != 0).then(|| device_of(self.memory).ok()).flatten())
     }
 
+    #[inline]
     fn is_of_another_thread(self) -> bool {
         self.per_thread.is_some_and(|own| own != StreamRef::per_thread().id())
     }
 
     /// Makes the device current, if another is.
+    #[inline]
     fn enter(self) -> Result<Option<DeviceGuard>, Error> {
+        if registry::has_several() { self.enter_one_of_several() } else { Ok(None) }
+    }
+
+    #[cold]
+    fn enter_one_of_several(self) -> Result<Option<DeviceGuard>, Error> {
         match self.device() {
             Some(device) if registry::of_context() != Some(device) => {
                 let ordinal = usize::try_from(device);
@@ -103,7 +111,15 @@ impl Place {
 
 /// The device of memory that the driver knows.
 pub(crate) fn device_of(memory: u64) -> Result<i32, Error> {
-    let driver = current_driver()?;
+    // The thread mostly has a context. The call reads what the driver keeps, and waits for nothing:
+    // the interpreter's lock is kept.
+    Driver::get()
+        .map_err(Error::from)
+        .and_then(|driver| device_by(driver, memory))
+        .or_else(|_| device_by(current_driver()?, memory))
+}
+
+fn device_by(driver: &Driver, memory: u64) -> Result<i32, Error> {
     let mut ordinal = 0_i32;
     // SAFETY: the attribute is an `int`, and `ordinal` may be written to.
     let code = unsafe {
@@ -130,22 +146,16 @@ impl<'a> From<&'a Stream> for At<'a> {
     }
 }
 
-impl<'a> At<'a> {
+impl At<'_> {
     pub(crate) fn place(self) -> Place {
         self.place
-    }
-
-    /// The engine's stream, if its end is known and it can be reached from this thread: for calls
-    /// that do not reach the driver, so that no device has to be current.
-    #[inline]
-    pub(crate) fn known(self) -> Option<StreamRef<'a>> {
-        self.stream.known().filter(|_| !self.place.is_of_another_thread())
     }
 
     /// Calls `act` with the stream, or with one that comes after its work, and the device current.
     ///
     /// # Errors
     /// If the driver does not know the stream, or the device; then `act` is not called.
+    #[inline]
     pub(crate) fn with<R>(self, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
         let _current = self.place.enter()?;
         if self.place.is_of_another_thread() {
@@ -158,6 +168,7 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// As [`with`](Self::with).
+    #[inline]
     pub(crate) fn free_with<R>(self, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
         if self.place.is_default { self.with(act) } else { self.stream.with(act) }
     }

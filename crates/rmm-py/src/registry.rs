@@ -39,13 +39,19 @@ fn is_one(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// Whether there are several devices.
+#[inline]
 pub(crate) fn has_several() -> bool {
-    if DEVICES.load(Ordering::Relaxed) == 0
-        && let Ok(count) = Device::count()
-    {
-        note_count(count);
+    if DEVICES.load(Ordering::Relaxed) == 0 {
+        ask_for_count();
     }
     DEVICES.load(Ordering::Relaxed) > 1
+}
+
+#[cold]
+fn ask_for_count() {
+    if let Ok(count) = Device::count() {
+        note_count(count);
+    }
 }
 
 fn note_count(count: usize) {

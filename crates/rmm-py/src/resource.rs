@@ -10,6 +10,7 @@ use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as
 
 use crate::collector::distinct;
 use crate::errors::{self, of_allocation, of_call, wrong_type};
+use crate::interpreter::kept_until_wait;
 use crate::kept::Kept;
 use crate::place::At;
 use crate::stream::StreamArg;
@@ -64,9 +65,8 @@ fn bare() -> PyErr {
     PyRuntimeError::new_err("an instance of a base class of resources has no memory")
 }
 
-/// Allocates memory: with the interpreter's lock if that takes no call of the driver and no wait,
-/// else without. Returns its address, and whether no call of
-/// the driver was made.
+/// Allocates memory, with the interpreter's lock up to the first wait. Returns its address, and
+/// whether no call of the driver was made.
 #[inline]
 pub(crate) fn allocate(
     py: Python<'_>,
@@ -80,15 +80,11 @@ pub(crate) fn allocate(
     fork::check()?;
     tag::follow_context(py)?;
     let layout = sizes::layout(bytes)?;
-    if let Some(known) = stream.known()
-        && let Some(pointer) = resource.try_allocate_now(known, layout)
-    {
-        return Ok((pointer.addr(), true));
-    }
     errors::forget_raised();
-    let allocated = py.detach(|| stream.with(|stream| resource.allocate(stream, layout)));
+    let call = || stream.with(|stream| resource.allocate(stream, layout));
+    let (allocated, was_cached) = kept_until_wait(py, call);
     match allocated.and_then(|allocated| allocated) {
-        Ok(pointer) => Ok((pointer.addr(), false)),
+        Ok(pointer) => Ok((pointer.addr(), was_cached)),
         Err(error) => Err(of_allocation(py, &error)),
     }
 }
@@ -148,19 +144,14 @@ impl DeviceMemoryResource {
             return Ok(());
         }
         let (pointer, layout) = (DevicePtr::new(ptr), sizes::layout(nbytes)?);
-        if let Some(known) = stream.known() {
+        let free = |stream: rmm_core::StreamRef<'_>| {
             // SAFETY: the contract of `deallocate`, as of RMM's: the memory is this resource's, of
             // this size, and no work uses it that does not come before this place on the stream.
-            if unsafe { resource.try_deallocate_now(known, pointer, layout) } {
-                return Ok(());
-            }
-        }
-        let free = |stream: rmm_core::StreamRef<'_>| {
-            // SAFETY: as above, and the block is still allocated.
             unsafe { resource.deallocate(stream, pointer, layout) };
         };
         wrong_free::raised_by(|| {
-            py.detach(|| stream.with(free)).map_err(|error| of_call(py, &error))
+            let (freed, _) = kept_until_wait(py, || stream.with(free));
+            freed.map_err(|error| of_call(py, &error))
         })
     }
 

@@ -104,6 +104,7 @@ impl Stream {
     ///
     /// # Errors
     /// If the driver does not know the stream; then `act` is not called.
+    #[inline]
     pub(crate) fn with<R>(&self, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
         if let Some(known) = self.known() {
             return Ok(act(known));

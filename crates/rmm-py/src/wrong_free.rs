@@ -2,10 +2,15 @@
 
 use std::cell::Cell;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rmm_adaptors::TrackingFinding;
+use rmm_core::wait;
+
+/// Whether a thread has noted one: most programs have none.
+static IS_ANY: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static FOUND: Cell<Option<String>> = const { Cell::new(None) };
@@ -15,8 +20,10 @@ thread_local! {
 /// the collector's frees raise nothing.
 pub(crate) fn note(finding: &TrackingFinding<'_>) {
     let text = finding.to_string();
+    wait::about_to_wait();
     // There is no one to report a failed write to.
     let _told = writeln!(std::io::stderr(), "rmm: {text}");
+    IS_ANY.store(true, Ordering::Relaxed);
     let _ending = FOUND.try_with(|found| found.set(Some(text)));
 }
 
@@ -24,9 +31,18 @@ pub(crate) fn note(finding: &TrackingFinding<'_>) {
 ///
 /// # Errors
 /// Those of `free`; `ValueError` with what it has found.
+#[inline]
 pub(crate) fn raised_by(free: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
-    let _earlier = FOUND.take();
+    if IS_ANY.load(Ordering::Relaxed) {
+        let _earlier = FOUND.take();
+    }
     free()?;
+    // What this thread has noted it sees.
+    if IS_ANY.load(Ordering::Relaxed) { raised() } else { Ok(()) }
+}
+
+#[cold]
+fn raised() -> PyResult<()> {
     match FOUND.take() {
         None => Ok(()),
         Some(text) => Err(PyValueError::new_err(text)),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rmm_rs import DeviceBuffer, _rmm, mr
+from rmm_rs import DeviceBuffer, mr
 from rmm_rs.pylibrmm.device_buffer import to_device
 from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
 
@@ -161,6 +161,24 @@ WAITING = {
     "tobytes": "b = DeviceBuffer(size=10, stream=stream); launch(); b.tobytes(stream)",
     "copy": "b = DeviceBuffer(size=10, stream=stream); launch(); b.copy_to_host(stream=stream)",
     "free": "b = DeviceBuffer(size=10, stream=stream, mr=base); launch(); del b; stream.synchronize()",
+    "deallocate": "a = base.allocate(10, stream); launch(); base.deallocate(a, 10, stream)",
+    "deallocate of a Python upstream": """
+upstream = mr.CallbackMemoryResource(base.allocate, base.deallocate)
+a = upstream.allocate(10, stream)
+launch()
+upstream.deallocate(a, 10, stream)
+""",
+    "allocation that returns memory first": """
+full = mr.LimitingResourceAdaptor(base, 8 << 20)
+other = mr.PoolMemoryResource(full, 0)
+spilled = [DeviceBuffer(size=6 << 20, stream=stream, mr=other)]
+def spill(_):
+    spilled.clear()
+    return other.trim(wait=True) > 0
+retrying = mr.FailureCallbackResourceAdaptor(full, spill)
+launch()
+DeviceBuffer(size=6 << 20, stream=Stream(), mr=retrying)
+""",
     "collection": """
 class Derived(DeviceBuffer):
     pass
@@ -218,7 +236,7 @@ from rmm_rs import DeviceBuffer, mr
 from rmm_rs.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
 sys.setswitchinterval(1000)
 base = mr.CudaMemoryResource()
-top = mr.StatisticsResourceAdaptor(mr.PoolMemoryResource(base, "64MiB"))
+top = mr.StatisticsResourceAdaptor(mr.PoolMemoryResource(base, "64MiB", check_frees=False))
 mr.set_current_device_resource(top)
 turns = 0
 def other():
@@ -250,9 +268,80 @@ for stream in (Stream(), PER_THREAD_DEFAULT_STREAM, DEFAULT_STREAM):
 @pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock to keep"
 )
-@pytest.mark.skipif(not _rmm._IS_OPTIMIZED, reason="a pool checks frees, under its lock")
 def test_pairs_keep_the_lock_in_a_steady_state(run: Callable[..., Any]) -> None:
-    result = run(TURNS)
+    # Of several devices the pool asks the driver which one a default stream belongs to.
+    result = run(TURNS, env={"RMM_SIM_DEVICES": "1"})
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+# Calls of the engine within calls of the engine. Only what is about to wait releases the lock, in the
+# function too, and each call has it again where Python goes on.
+NESTED = """
+import gc, sys, threading, time
+from rmm_rs import DeviceBuffer, mr
+from rmm_rs.pylibrmm.stream import Stream
+sys.setswitchinterval(1000)
+base = mr.CudaMemoryResource()
+pool = mr.PoolMemoryResource(base, "64MiB", check_frees=False)
+stream = Stream()
+turns = 0
+def other():
+    global turns
+    while True:
+        turns += 1
+        time.sleep(0)
+def waits():
+    before = turns
+    while turns == before:  # until another thread had the lock meanwhile
+        base.deallocate(base.allocate(10, stream), 10, stream)
+def keeps():
+    before = turns
+    for _ in range(100):
+        DeviceBuffer(size=1000, stream=stream, mr=pool)
+    assert turns == before
+class Cycle:
+    pass
+def garbage():
+    cycle = Cycle()
+    cycle.itself, cycle.buffer = cycle, DeviceBuffer(size=10, stream=stream, mr=base)
+calls = []
+def allocate(size, stream):
+    keeps()
+    waits()
+    garbage()
+    gc.collect()
+    keeps()
+    calls.append(size)
+    if size == 1:
+        raise ValueError("text")
+    return base.allocate(size, stream) if size < 100 else inner.allocate(size // 2, stream)
+def free(address, size, stream):
+    keeps()
+    waits()
+    base.deallocate(address, size, stream)
+outer, inner = (mr.CallbackMemoryResource(allocate, free) for _ in range(2))
+threading.Thread(target=other, daemon=True).start()
+for _ in range(1000):
+    DeviceBuffer(size=1000, stream=stream, mr=pool)
+outer.deallocate(outer.allocate(150, stream), 150, stream)
+assert calls == [150, 75]
+for resource in (outer, mr.StatisticsResourceAdaptor(mr.PoolMemoryResource(outer, 0))):
+    try:
+        resource.allocate(1, stream)
+    except RuntimeError as error:
+        assert str(error) == "text" and type(error.__cause__) is ValueError
+    else:
+        assert len(calls) == 3 or resource is not outer
+    keeps()
+    waits()
+"""
+
+
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock to keep"
+)
+def test_calls_within_calls_keep_the_lock_and_release_it(run: Callable[..., Any]) -> None:
+    result = run(NESTED)
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmm_core::siblings::{Awaited, awaited, in_program, is_in_program};
-use rmm_core::{Device, Error, StreamRef, SyncResource, fork};
+use rmm_core::{Device, Error, StreamRef, SyncResource, fork, wait};
 
 use super::core::{PoolCore, UpstreamCode};
 use super::heap::ListId;
@@ -192,6 +192,7 @@ impl<'p> Session<'p> {
     }
 
     fn call_upstream<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Panic> {
+        wait::about_to_wait();
         match self.core.upstream_code {
             UpstreamCode::Library => self.unlocked(call),
             UpstreamCode::Program => self.unlocked(|| in_program(call)),

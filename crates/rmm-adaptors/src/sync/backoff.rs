@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(not(rmm_loom))]
-use rmm_core::fork;
+use rmm_core::{fork, wait};
 
 use super::primitives::yield_now;
 
@@ -33,7 +33,10 @@ pub(crate) fn spin_until(is_so: impl Fn() -> bool) {
         {
             match pause::after(polls) {
                 pause::Pause::Spin => std::hint::spin_loop(),
-                pause::Pause::Yield => yield_now(),
+                pause::Pause::Yield => {
+                    wait::about_to_wait();
+                    yield_now();
+                }
                 pause::Pause::Sleep(time) => {
                     fork::check_wait();
                     std::thread::sleep(time);

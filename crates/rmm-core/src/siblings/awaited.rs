@@ -18,6 +18,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::thread_state::Flag;
+use crate::wait;
 
 /// Something of one thread that other threads wait for.
 pub trait Awaited: Send + Sync {
@@ -151,10 +152,17 @@ impl Drop for Restore {
     }
 }
 
-/// Runs code of the program, or waits for a lock that such code may hold: no thread waits for this
-/// one meanwhile.
+/// Runs code of the program, after the [hook](crate::wait) of the call, since it may wait. No thread waits for this one meanwhile.
 #[inline]
 pub fn in_program<T>(code: impl FnOnce() -> T) -> T {
+    wait::about_to_wait();
+    not_waited_for(code)
+}
+
+/// As [`in_program`], for code that runs the [hook](crate::wait) of the call itself where it waits:
+/// that of `adaptor!`, and a wait for a lock.
+#[inline]
+pub fn not_waited_for<T>(code: impl FnOnce() -> T) -> T {
     let _restore = if Flag::Awaited.is_set() { Restore::after_program() } else { Restore(None) };
     code()
 }

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use rmm_sys::CuStream;
 
 use super::Others;
-use super::awaited::in_program;
+use super::awaited::not_waited_for;
 use super::thread_state::{Flag, begin_alone, begin_request, end_alone, end_request, is_outermost};
 use super::turn::Effort;
 use crate::{CaptureScope, CudaStream, Error, StreamRef};
@@ -227,7 +227,7 @@ fn allocate_while_awaited<T>(
     mut allocate: impl FnMut() -> Result<T, Error>,
 ) -> Result<T, Error> {
     let deferring = Deferring::begin();
-    match in_program(&mut allocate) {
+    match not_waited_for(&mut allocate) {
         Err(refusal) if refusal.is_out_of_memory() && is_outermost() => {
             ask_for_unasked(stream, refusal, allocate, deferring)
         }
@@ -243,7 +243,7 @@ fn ask_for_unasked<T>(
     deferring: Deferring,
 ) -> Result<T, Error> {
     let Some(Unasked { others, bytes, callbacks }) = Unasked::take() else { return Err(refusal) };
-    let mut attempt = || in_program(&mut allocate);
+    let mut attempt = || not_waited_for(&mut allocate);
     let mut outcome = match others {
         Some(others) => ask_others(stream, bytes, refusal, &mut attempt, &others),
         None => Err(refusal),
@@ -306,7 +306,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::siblings::{Awaited, awaited};
+    use crate::siblings::{Awaited, awaited, in_program};
 
     /// Something that threads wait for, and how often the wait was paused, less how often resumed.
     #[derive(Default)]
