@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
 
 use crate::blocks::Blocks;
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor, rounded_up};
+use crate::layer::{Layer, Upstream, adaptor, rounded_up};
 use crate::sync::biased_mutex::BiasedMutex;
 
 const NAME: &str = "aligned";
@@ -127,22 +127,11 @@ impl Align {
 
     /// Calls `act` with the table, and updates the count.
     fn with_moved<R>(&self, act: impl FnOnce(&mut Blocks<DevicePtr>) -> R) -> R {
-        self.moved.with(|moved| self.act_and_count(moved, act))
-    }
-
-    /// As [`with_moved`](Self::with_moved), if no other thread has the table.
-    fn try_with_moved<R>(&self, act: impl FnOnce(&mut Blocks<DevicePtr>) -> R) -> Option<R> {
-        self.moved.try_with(|moved| self.act_and_count(moved, act))
-    }
-
-    fn act_and_count<R>(
-        &self,
-        moved: &mut Blocks<DevicePtr>,
-        act: impl FnOnce(&mut Blocks<DevicePtr>) -> R,
-    ) -> R {
-        let result = act(moved);
-        self.moved_count.store(moved.len(), Ordering::Relaxed);
-        result
+        self.moved.with(|moved| {
+            let result = act(moved);
+            self.moved_count.store(moved.len(), Ordering::Relaxed);
+            result
+        })
     }
 
     // Not inlined, like `remove_moved`: calls for other blocks then save no registers for it.
@@ -202,60 +191,6 @@ unsafe impl Layer for Align {
         // SAFETY: the caller's contract is the same; `block` and `layout` are those of the upstream
         // allocation.
         unsafe { upstream.deallocate(block, layout) }
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        match self.plan(layout) {
-            Plan::AsItIs => upstream.allocate_now(layout),
-            Plan::TooLarge => None,
-            Plan::Within(padded, alignment) => {
-                self.try_with_moved(|moved| {
-                    let block = upstream.allocate_now(padded)?;
-                    let aligned = aligned_in(block, alignment);
-                    if aligned == block || moved.insert(aligned, || block) {
-                        return Some(aligned);
-                    }
-                    // Upstream has broken its contract. `allocate` reports that.
-                    // SAFETY: allocated above with this layout, in the same order, and not returned
-                    // to any caller.
-                    unsafe { upstream.deallocate(block, padded) };
-                    None
-                })?
-            }
-        }
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        let padded = match self.plan(layout) {
-            Plan::Within(padded, _) if self.moved_count.load(Ordering::Relaxed) > 0 => padded,
-            Plan::Within(padded, _) => {
-                // SAFETY: the caller's contract; no block has moved, so this one has not.
-                return unsafe { upstream.deallocate_now(pointer, padded) };
-            }
-            Plan::AsItIs | Plan::TooLarge => {
-                // SAFETY: the caller's contract; the block is upstream's, unchanged.
-                return unsafe { upstream.deallocate_now(pointer, layout) };
-            }
-        };
-        let is_freed = self.try_with_moved(|moved| {
-            let block = moved.get(pointer).copied().unwrap_or(pointer);
-            // SAFETY: the caller's contract; `block` and `padded` are those of the upstream
-            // allocation.
-            let is_freed = unsafe { upstream.deallocate_now(block, padded) };
-            if is_freed {
-                // A thread that gets the address next adds it after this: the table is locked.
-                moved.remove(pointer);
-            }
-            is_freed
-        });
-        is_freed.unwrap_or(false)
     }
 
     fn describe(&self, description: &mut Description) {

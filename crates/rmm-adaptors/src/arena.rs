@@ -239,20 +239,6 @@ unsafe impl<S: PropertySet> Resource for ArenaMemoryResource<S> {
         unsafe { self.pool.do_deallocate(stream, pointer, layout) };
     }
 
-    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        self.pool.do_try_allocate_now(stream, layout)
-    }
-
-    unsafe fn do_try_deallocate_now(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        // SAFETY: the caller's contract; the memory is the pool's.
-        unsafe { self.pool.do_try_deallocate_now(stream, pointer, layout) }
-    }
-
     fn to_any(&self) -> Option<AnyResource<()>>
     where
         Self: 'static,

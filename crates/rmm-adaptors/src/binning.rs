@@ -296,21 +296,6 @@ unsafe impl<S: PropertySet> Resource for BinningMemoryResource<S> {
         unsafe { self.inner.resource_for(layout).do_deallocate(stream, pointer, layout) }
     }
 
-    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        self.inner.resource_for(layout).do_try_allocate_now(stream, layout)
-    }
-
-    unsafe fn do_try_deallocate_now(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        let resource = self.inner.resource_for(layout);
-        // SAFETY: the caller's contract; the layout selects the resource of the allocation.
-        unsafe { resource.do_try_deallocate_now(stream, pointer, layout) }
-    }
-
     fn to_any(&self) -> Option<AnyResource<()>> {
         Some(AnyResource::of(self))
     }

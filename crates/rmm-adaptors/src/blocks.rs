@@ -69,14 +69,6 @@ impl<V> Blocks<V> {
     }
 
     #[inline]
-    pub(crate) fn get(&self, pointer: DevicePtr) -> Option<&V> {
-        match &self.last {
-            Some((last, value)) if *last == pointer => Some(value),
-            _ => self.others.get(&pointer),
-        }
-    }
-
-    #[inline]
     pub(crate) fn remove(&mut self, pointer: DevicePtr) -> Option<V> {
         match self.last.take_if(|(last, _)| *last == pointer) {
             Some((_, value)) => Some(value),

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use rmm_core::siblings::in_program;
 use rmm_core::{Description, DevicePtr, Error, ErrorKind, StreamId, StreamRef};
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 adaptor! {
     /// Calls a callback when an allocation fails, and retries if the callback returns `true`: for
@@ -196,23 +196,6 @@ unsafe impl Layer for Retry {
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        // No failure: the caller asks again, and may then get an error.
-        upstream.allocate_now(layout)
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        // SAFETY: the caller's contract is the same.
-        unsafe { upstream.deallocate_now(pointer, layout) }
     }
 
     fn describe(&self, description: &mut Description) {

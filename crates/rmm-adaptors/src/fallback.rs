@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
@@ -172,46 +172,6 @@ impl Owned {
         }
         removed
     }
-
-    /// Removes a block from the table if `free` returns that it freed it. `Refused` as well if
-    /// another thread has the table locked.
-    #[inline]
-    fn try_remove(
-        &self,
-        pointer: DevicePtr,
-        layout: Layout,
-        free: impl FnOnce() -> bool,
-    ) -> Removal {
-        if self.blocks.load(Ordering::Relaxed) == 0 {
-            return Removal::Absent;
-        }
-        let mut pointers = match self.pointers.try_lock() {
-            Ok(pointers) => pointers,
-            Err(TryLockError::Poisoned(pointers)) => pointers.into_inner(),
-            Err(TryLockError::WouldBlock) => return Removal::Refused,
-        };
-        if !pointers.contains(&pointer) {
-            return Removal::Absent;
-        }
-        // The table stays locked: a thread that gets the address next adds it after this.
-        if !free() {
-            return Removal::Refused;
-        }
-        pointers.remove(&pointer);
-        self.blocks.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        Removal::Done
-    }
-}
-
-/// The outcome of a free of a block that may be the second resource's, without a wait.
-enum Removal {
-    /// It was, and is freed.
-    Done,
-    /// It is not the second's.
-    Absent,
-    /// It is still allocated.
-    Refused,
 }
 
 impl Inner {
@@ -327,30 +287,6 @@ unsafe impl<S: PropertySet> Resource for FallbackMemoryResource<S> {
         let (first, second) = (StreamUpstream(first, stream), StreamUpstream(second, stream));
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate(first, second, pointer, layout) }
-    }
-
-    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        // Only an error of the first says that it is the second's turn.
-        self.inner.first.do_try_allocate_now(stream, layout)
-    }
-
-    unsafe fn do_try_deallocate_now(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        let Inner { first, second, owned } = &*self.inner;
-        let is_removed = owned.try_remove(pointer, layout, || {
-            // SAFETY: the caller's contract; the table says that the block is the second's.
-            unsafe { second.do_try_deallocate_now(stream, pointer, layout) }
-        });
-        match is_removed {
-            Removal::Done => true,
-            // SAFETY: the caller's contract; the block is not in the table, so it is the first's.
-            Removal::Absent => unsafe { first.do_try_deallocate_now(stream, pointer, layout) },
-            Removal::Refused => false,
-        }
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

@@ -19,15 +19,6 @@ pub(crate) trait Upstream: Copy {
     unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout);
 }
 
-/// The upstream as seen by one call that does not wait: see [`Resource::try_allocate_now`].
-pub(crate) trait UpstreamNow: Upstream {
-    fn allocate_now(self, layout: Layout) -> Option<DevicePtr>;
-
-    /// # Safety
-    /// As [`Resource::try_deallocate_now`].
-    unsafe fn deallocate_now(self, pointer: DevicePtr, layout: Layout) -> bool;
-}
-
 /// The behaviour of an adaptor: what it does before and after it calls upstream.
 ///
 /// # Safety
@@ -42,25 +33,6 @@ pub(crate) unsafe trait Layer: Debug + Send + Sync {
     /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]. `upstream` is ordered on
     /// the same stream as the call, or synchronous if the call is.
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout);
-
-    /// As [`Resource::try_allocate_now`]: an adaptor whose state is locked calls the upstream
-    /// inside, so that nothing is left to undo.
-    fn allocate_now(&self, _upstream: impl UpstreamNow, _layout: Layout) -> Option<DevicePtr> {
-        None
-    }
-
-    /// As [`Resource::try_deallocate_now`].
-    ///
-    /// # Safety
-    /// As [`deallocate`](Self::deallocate).
-    unsafe fn deallocate_now(
-        &self,
-        _upstream: impl UpstreamNow,
-        _pointer: DevicePtr,
-        _layout: Layout,
-    ) -> bool {
-        false
-    }
 
     /// The adaptor as something that refuses requests by a limit of its own, if it does.
     fn limit_id(&self) -> Option<LimitId> {
@@ -130,19 +102,6 @@ impl<U: Resource> Upstream for StreamUpstream<'_, U> {
     unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.do_deallocate(self.1, pointer, layout) }
-    }
-}
-
-impl<U: Resource> UpstreamNow for StreamUpstream<'_, U> {
-    #[inline]
-    fn allocate_now(self, layout: Layout) -> Option<DevicePtr> {
-        self.0.do_try_allocate_now(self.1, layout)
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(self, pointer: DevicePtr, layout: Layout) -> bool {
-        // SAFETY: the caller's contract is the same.
-        unsafe { self.0.do_try_deallocate_now(self.1, pointer, layout) }
     }
 }
 
@@ -287,29 +246,6 @@ macro_rules! adaptor {
                 let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
                 // SAFETY: the caller's contract is the same.
                 unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, upstream, pointer, layout) }
-            }
-
-            #[inline]
-            fn do_try_allocate_now(
-                &self,
-                stream: rmm_core::StreamRef<'_>,
-                layout: std::alloc::Layout,
-            ) -> Option<rmm_core::DevicePtr> {
-                let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
-                $crate::layer::Layer::allocate_now(&self.inner.layer, upstream, layout)
-            }
-
-            #[inline]
-            unsafe fn do_try_deallocate_now(
-                &self,
-                stream: rmm_core::StreamRef<'_>,
-                pointer: rmm_core::DevicePtr,
-                layout: std::alloc::Layout,
-            ) -> bool {
-                let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
-                let layer = &self.inner.layer;
-                // SAFETY: the caller's contract is the same.
-                unsafe { $crate::layer::Layer::deallocate_now(layer, upstream, pointer, layout) }
             }
 
             fn to_any(&self) -> Option<rmm_core::AnyResource<()>>

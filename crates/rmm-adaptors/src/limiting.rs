@@ -10,9 +10,9 @@ use rmm_core::{
     StreamRef, format_bytes, is_supported_alignment,
 };
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor, rounded_up};
+use crate::layer::{Layer, Upstream, adaptor, rounded_up};
 use crate::sync::Counter;
-use crate::sync::first_thread::{FirstThreadCell, TryEnter};
+use crate::sync::first_thread::FirstThreadCell;
 
 const NAME: &str = "limiting";
 
@@ -239,62 +239,6 @@ unsafe impl Layer for Limit {
         // The count is by size alone, so a block that upstream reuses before this subtraction is
         // counted twice for a moment, and upstream still stays within the limit.
         self.release(self.padded(layout));
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        let padded = self.padded(layout);
-        let (with_it, used) = (|used| self.with(used, padded), &self.used);
-        let exclusive = self.first.try_enter(|()| {
-            used.update_exclusive(with_it).ok()?;
-            let pointer = upstream.allocate_now(layout);
-            if pointer.is_none() {
-                used.subtract_exclusive(padded);
-            }
-            pointer
-        });
-        match exclusive {
-            TryEnter::Done(pointer) => pointer,
-            TryEnter::Shared(_) => {
-                used.update(with_it).ok()?;
-                let pointer = upstream.allocate_now(layout);
-                if pointer.is_none() {
-                    used.subtract(padded);
-                }
-                pointer
-            }
-            TryEnter::Busy => None,
-        }
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        let (padded, used) = (self.padded(layout), &self.used);
-        // SAFETY: the caller's contract is the same.
-        let free = || unsafe { upstream.deallocate_now(pointer, layout) };
-        let exclusive = self.first.try_enter(|()| {
-            let is_freed = free();
-            if is_freed {
-                used.subtract_exclusive(padded);
-            }
-            is_freed
-        });
-        match exclusive {
-            TryEnter::Done(is_freed) => is_freed,
-            TryEnter::Shared(_) => {
-                let is_freed = free();
-                if is_freed {
-                    used.subtract(padded);
-                }
-                is_freed
-            }
-            TryEnter::Busy => false,
-        }
     }
 
     fn limit_id(&self) -> Option<LimitId> {

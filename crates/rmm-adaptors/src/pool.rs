@@ -21,7 +21,6 @@ mod ladder;
 mod limits;
 mod live;
 mod map;
-mod now;
 mod outlook;
 mod policy;
 mod pressure;

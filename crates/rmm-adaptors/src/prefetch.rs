@@ -7,7 +7,7 @@ use rmm_core::{
     SyncResource,
 };
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 adaptor! {
     /// Prefetches every new block to the current device, in the order of its stream.
@@ -90,23 +90,6 @@ unsafe impl Layer for Prefetch {
     unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        // A prefetch is a driver call.
-        if self.may_move { None } else { upstream.allocate_now(layout) }
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        // SAFETY: the caller's contract is the same.
-        unsafe { upstream.deallocate_now(pointer, layout) }
     }
 
     fn describe(&self, _: &mut Description) {}

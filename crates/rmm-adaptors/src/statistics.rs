@@ -7,7 +7,7 @@ use std::alloc::Layout;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 use counters::Counting;
 pub use counters::{AllocationCounters, Counter};
@@ -22,8 +22,7 @@ adaptor! {
     /// requested.
     ///
     /// It is a handle: clones share the counters. Each call takes a lock to count, which is cheap
-    /// while only one thread uses the adaptor; upstream is called while the lock is held only if it
-    /// does not wait ([`try_allocate_now`](rmm_core::Resource::try_allocate_now)).
+    /// while only one thread uses the adaptor; upstream is not called while the lock is held.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -119,24 +118,6 @@ unsafe impl Layer for Counting {
         self.subtract(layout.size());
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        self.try_add(layout.size(), || upstream.allocate_now(layout))
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        self.try_subtract(layout.size(), || {
-            // SAFETY: the caller's contract is the same.
-            unsafe { upstream.deallocate_now(pointer, layout) }
-        })
     }
 
     fn describe(&self, description: &mut Description) {

@@ -8,7 +8,7 @@ use std::alloc::Layout;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 use cells::Usage;
 use table::Table;
@@ -124,52 +124,6 @@ unsafe impl Layer for Tagged {
         }
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        let (tag, size) = (Tag::current(), layout.size());
-        if !self.usage.is_ready(tag, size) {
-            return None;
-        }
-        let pointer = upstream.allocate_now(layout)?;
-        if !self.table.try_insert(pointer, tag) {
-            // SAFETY: allocated above with this layout, in the same order, and not returned to any
-            // caller.
-            if unsafe { upstream.deallocate_now(pointer, layout) } {
-                return None;
-            }
-            // The block can be neither kept nor freed at once: the only way left is to wait for a
-            // thread that inserts another block.
-            self.table.insert(pointer, tag);
-        }
-        self.usage.add(tag, size);
-        Some(pointer)
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        let size = layout.size();
-        // SAFETY: the caller's contract is the same.
-        let free = || unsafe { upstream.deallocate_now(pointer, layout) };
-        self.table.try_remove(pointer, |tag| {
-            let Some(tag) = tag else { return free() };
-            if !self.usage.is_ready(tag, size) {
-                return false;
-            }
-            // First, or the memory could count twice: another thread may get it at once.
-            self.usage.subtract(tag, size);
-            let is_freed = free();
-            if !is_freed {
-                self.usage.add(tag, size);
-            }
-            is_freed
-        })
     }
 
     fn describe(&self, description: &mut Description) {

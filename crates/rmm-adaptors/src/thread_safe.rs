@@ -6,7 +6,7 @@ use std::fmt;
 use rmm_core::siblings::{allocate_in_program, in_library, not_waited_for};
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 use crate::sync::biased_mutex::BiasedMutex;
 
 adaptor! {
@@ -62,22 +62,6 @@ unsafe impl Layer for Serialized {
         // SAFETY: the caller's contract is the same.
         let free = || in_library(|| unsafe { upstream.deallocate(pointer, layout) });
         not_waited_for(|| self.0.with(|()| free()));
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        self.0.try_with(|()| upstream.allocate_now(layout)).flatten()
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        // SAFETY: the caller's contract is the same.
-        self.0.try_with(|()| unsafe { upstream.deallocate_now(pointer, layout) }).unwrap_or(false)
     }
 
     fn describe(&self, _: &mut Description) {}

@@ -7,7 +7,7 @@ use rmm_core::{Description, DevicePtr, Error, StreamRef, wait};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, event, event_enabled};
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 /// The target of allocations.
 const ALLOCATE: &str = "rmm::allocate";
@@ -153,22 +153,6 @@ unsafe impl Layer for Tracing {
         }
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        if may_emit() { None } else { upstream.allocate_now(layout) }
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        // SAFETY: the caller's contract is the same.
-        !may_emit() && unsafe { upstream.deallocate_now(pointer, layout) }
     }
 
     fn describe(&self, _: &mut Description) {}

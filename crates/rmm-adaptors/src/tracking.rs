@@ -11,7 +11,7 @@ use std::alloc::Layout;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, UpstreamNow, adaptor};
+use crate::layer::{Layer, Upstream, adaptor};
 
 pub use builder::TrackingResourceAdaptorBuilder;
 #[doc(hidden)]
@@ -130,26 +130,6 @@ unsafe impl Layer for Tracking {
         // SAFETY: the caller's contract is the same; where its layout breaks it, this is the layout
         // of the allocation.
         unsafe { upstream.deallocate(pointer, allocated) }
-    }
-
-    #[inline]
-    fn allocate_now(&self, upstream: impl UpstreamNow, layout: Layout) -> Option<DevicePtr> {
-        // SAFETY: `insert_now` frees only what the upstream allocated with this layout, in the
-        // same order, and returned to no caller.
-        let free = |pointer| unsafe { upstream.deallocate(pointer, layout) };
-        self.insert_now(layout, || upstream.allocate_now(layout), free)
-    }
-
-    #[inline]
-    unsafe fn deallocate_now(
-        &self,
-        upstream: impl UpstreamNow,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        // SAFETY: the caller's contract is the same.
-        let free = || unsafe { upstream.deallocate_now(pointer, layout) };
-        self.remove_now(pointer, layout, free)
     }
 
     fn describe(&self, description: &mut Description) {

@@ -187,12 +187,8 @@ impl Scene<'_> {
         };
         for size in SIZES {
             for (number, stream) in self.streams().enumerate() {
-                let call = |what| format!("{what} {size} on stream {number}");
-                // First: it takes what is cached.
-                if let Some(block) = self.way.try_allocate_now(stream, layout(size)) {
-                    judge(call("try_allocate_now"), Ok(block));
-                }
-                judge(call("allocate"), self.way.allocate(stream, layout(size)));
+                let call = format!("allocate {size} on stream {number}");
+                judge(call, self.way.allocate(stream, layout(size)));
             }
             judge(format!("allocate_sync {size}"), self.way.allocate_sync(layout(size)));
         }

@@ -29,6 +29,8 @@ mod driver_calls;
 mod driver_pools;
 #[path = "suite/faults.rs"]
 mod faults;
+#[path = "suite/first_wait.rs"]
+mod first_wait;
 #[path = "suite/fixed_size.rs"]
 mod fixed_size;
 #[path = "suite/fixtures.rs"]
@@ -45,8 +47,6 @@ mod limits;
 mod logging;
 #[path = "suite/lost_context.rs"]
 mod lost_context;
-#[path = "suite/now.rs"]
-mod now;
 #[path = "suite/oom_reason.rs"]
 mod oom_reason;
 #[path = "suite/page_sizes.rs"]

@@ -711,27 +711,6 @@ rmm_rs_status rmm_rs_resource_deallocate_sync(const struct rmm_rs_resource *reso
                                               size_t alignment);
 
 /**
- * Allocates as `rmm_rs_resource_allocate`, if that takes neither a call of the driver nor a wait
- * nor a callback: for callers that hold a lock of their own. False otherwise, and for every stream
- * whose end this library does not know; it sets no error.
- */
-bool rmm_rs_resource_try_allocate_now(const struct rmm_rs_resource *resource,
-                                      void *stream,
-                                      size_t bytes,
-                                      size_t alignment,
-                                      void **out);
-
-/**
- * Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor
- * a callback. False, and the memory stays allocated, otherwise.
- */
-bool rmm_rs_resource_try_deallocate_now(const struct rmm_rs_resource *resource,
-                                        void *stream,
-                                        void *pointer,
-                                        size_t bytes,
-                                        size_t alignment);
-
-/**
  * Makes a resource over `cuMemAlloc` (`cudaMalloc`).
  *
  * Source: `rmm::mr::cuda_memory_resource`.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use rmm_core::sys::CuStream;
-use rmm_core::{DevicePtr, Error, Resource as _, StreamRef, SyncResource as _};
+use rmm_core::{DevicePtr, Error, StreamRef, SyncResource as _};
 
 use crate::failure::{Failure, Figures};
 use crate::library::clear_mut;
@@ -178,61 +178,5 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
         }
         // SAFETY: the crate's contract.
         resource.status_of(|| unsafe { resource.any.deallocate_sync(of_c(pointer), layout) })
-    })
-}
-
-/// Allocates as `rmm_rs_resource_allocate`, if that takes neither a call of the driver nor a wait
-/// nor a callback: for callers that hold a lock of their own. False otherwise, and for every stream
-/// whose end this library does not know; it sets no error.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_try_allocate_now(
-    resource: *const Resource,
-    stream: *mut c_void,
-    bytes: usize,
-    alignment: usize,
-    out: *mut *mut c_void,
-) -> bool {
-    // SAFETY: the crate's contract.
-    unsafe { clear_mut(out) };
-    guard::value(false, || {
-        // SAFETY: the crate's contract.
-        let Some(resource) = (unsafe { resource.as_ref() }) else { return false };
-        let Ok(layout) = Layout::from_size_align(bytes, alignment) else { return false };
-        if out.is_null() {
-            return false;
-        }
-        let allocate = |stream: StreamRef<'_>| resource.any.try_allocate_now(stream, layout);
-        // SAFETY: the crate's contract.
-        let allocated = unsafe { StreamRef::with_announced(stream_of(stream), allocate) };
-        let Ok(Some(pointer)) = allocated else { return false };
-        // SAFETY: the crate's contract.
-        unsafe { out.write(to_c(pointer)) };
-        true
-    })
-}
-
-/// Frees as `rmm_rs_resource_deallocate`, if that takes neither a call of the driver nor a wait nor
-/// a callback. False, and the memory stays allocated, otherwise.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_try_deallocate_now(
-    resource: *const Resource,
-    stream: *mut c_void,
-    pointer: *mut c_void,
-    bytes: usize,
-    alignment: usize,
-) -> bool {
-    guard::value(true, || {
-        // SAFETY: the crate's contract.
-        let Some(resource) = (unsafe { resource.as_ref() }) else { return false };
-        let Ok(layout) = Layout::from_size_align(bytes, alignment) else { return false };
-        if pointer.is_null() {
-            return true;
-        }
-        let free = |stream: StreamRef<'_>| {
-            // SAFETY: the crate's contract.
-            unsafe { resource.any.try_deallocate_now(stream, of_c(pointer), layout) }
-        };
-        // SAFETY: the crate's contract.
-        unsafe { StreamRef::with_announced(stream_of(stream), free) }.unwrap_or(false)
     })
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`library`], [`remedies`] | versions, the last error, and what would have helped |
 //! | [`resource`] | handles: retain, release, compare, name, properties, upstream |
-//! | [`allocate`] | allocation and free, in stream order, synchronous, and without waiting |
+//! | [`allocate`] | allocation and free, in stream order and synchronous |
 //! | [`base`], [`suballocators`], [`adaptors`], [`spec`] | making resources |
 //! | [`callbacks`] | resources made of functions of the caller |
 //! | [`pool`], [`statistics`], [`tracking`] | what a resource knows and does beyond allocation |

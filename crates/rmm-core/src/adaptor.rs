@@ -22,12 +22,8 @@
 /// introspection come from the macro, so they cannot disagree with `allocate`, and no `unsafe` is
 /// needed.
 ///
-/// No call bypasses the hooks: [`try_allocate_now`](crate::Resource::try_allocate_now) returns
-/// `None`, and [`try_deallocate_now`](crate::Resource::try_deallocate_now) `false` if there is a
-/// `freed`. An adaptor that never waits says what it does there, after the other hooks and in this
-/// order: `allocate_now(&self, below, layout)`, which returns what `below.allocate_now(layout)`
-/// returned, or `None`; and `freed_now(&self, layout)`, which runs in place of `freed`, after the
-/// block was freed.
+/// Code of the author's that waits for a lock or a file calls
+/// [`about_to_wait`](crate::wait::about_to_wait) before it does.
 ///
 /// ```
 /// use rmm_core::{CudaStream, Error, Introspect, MemoryKind, Resource};
@@ -66,43 +62,6 @@
 /// # }
 /// ```
 ///
-/// With the hooks of calls that do not wait:
-///
-/// ```
-/// use std::sync::atomic::{AtomicUsize, Ordering};
-/// # use rmm_core::{CudaStream, Resource};
-/// # use rmm_resources::CudaMemoryResource;
-///
-/// #[derive(Debug)]
-/// struct Live<R> {
-///     upstream: R,
-///     blocks: AtomicUsize,
-/// }
-///
-/// rmm_core::adaptor! {
-///     Live<R> over upstream, name = "live";
-///     fn allocate(&self, below, layout) {
-///         below.allocate(layout).inspect(|_| { self.blocks.fetch_add(1, Ordering::Relaxed); })
-///     }
-///     fn freed(&self, _layout) { self.blocks.fetch_sub(1, Ordering::Relaxed); }
-///     fn allocate_now(&self, below, layout) {
-///         below.allocate_now(layout).inspect(|_| { self.blocks.fetch_add(1, Ordering::Relaxed); })
-///     }
-///     fn freed_now(&self, _layout) { self.blocks.fetch_sub(1, Ordering::Relaxed); }
-/// }
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
-/// # let stream = CudaStream::new()?;
-/// let live = Live { upstream: CudaMemoryResource::new(), blocks: AtomicUsize::new(0) };
-/// let layout = std::alloc::Layout::new::<[f32; 256]>();
-/// assert_eq!(live.try_allocate_now(&stream, layout), None); // `cudaMalloc` is a driver call
-/// assert_eq!(live.blocks.load(Ordering::Relaxed), 0);
-/// # Ok(())
-/// # }
-/// ```
-///
 /// A block of another layout is freed and refused, and a block of another call does not compile:
 ///
 /// ```compile_fail
@@ -129,60 +88,10 @@ macro_rules! adaptor {
         #[inline]
         fn __freed(&$this, $layout: ::std::alloc::Layout) $freed
     };
-    (@allocate_now) => {
-        #[doc(hidden)]
-        #[inline]
-        fn __allocate_now_below<'below, __Calls: $crate::adaptor_support::CallsNow>(
-            &self,
-            _: $crate::adaptor_support::Upstream<'below, __Calls>,
-            _: ::std::alloc::Layout,
-        ) -> ::std::option::Option<$crate::adaptor_support::Block<'below, __Calls>> {
-            ::std::option::Option::None
-        }
-    };
-    (@allocate_now &$this:tt, $below:ident, $layout:ident, $allocate:block) => {
-        #[doc(hidden)]
-        #[inline]
-        fn __allocate_now_below<'below, __Calls: $crate::adaptor_support::CallsNow>(
-            &$this,
-            $below: $crate::adaptor_support::Upstream<'below, __Calls>,
-            $layout: ::std::alloc::Layout,
-        ) -> ::std::option::Option<$crate::adaptor_support::Block<'below, __Calls>>
-            $allocate
-    };
-    (@freed_now $passes:literal) => {
-        /// Whether a free that does not wait goes to the upstream.
-        #[doc(hidden)]
-        const __FREES_NOW: bool = $passes;
-
-        #[doc(hidden)]
-        #[inline]
-        fn __freed_now(&self, _: ::std::alloc::Layout) {}
-    };
-    (@freed_now []) => {
-        $crate::adaptor!(@freed_now true);
-    };
-    (@freed_now [$freed:ident]) => {
-        $crate::adaptor!(@freed_now false);
-    };
-    (@freed_now [$($freed:ident)?] &$this:tt, $layout:ident, $freed_now:block) => {
-        /// Whether a free that does not wait goes to the upstream.
-        #[doc(hidden)]
-        const __FREES_NOW: bool = true;
-
-        #[doc(hidden)]
-        #[inline]
-        fn __freed_now(&$this, $layout: ::std::alloc::Layout) $freed_now
-    };
     (
         $type:ident<$upstream:ident> over $field:ident, name = $name:expr;
         fn allocate(&$this:tt, $below:ident, $layout:ident) $allocate:block
         $(fn freed(&$freed_this:tt, $freed_layout:ident) $freed:block)?
-        $(
-            fn allocate_now(&$now_this:tt, $now_below:ident, $now_layout:ident)
-            $allocate_now:block
-        )?
-        $(fn freed_now(&$freed_now_this:tt, $freed_now_layout:ident) $freed_now:block)?
     ) => {
         impl<$upstream: $crate::SyncResource> $type<$upstream> {
             #[doc(hidden)]
@@ -195,12 +104,6 @@ macro_rules! adaptor {
                 $allocate
 
             $crate::adaptor!(@freed $(&$freed_this, $freed_layout, $freed)?);
-
-            $crate::adaptor!(@allocate_now $(&$now_this, $now_below, $now_layout, $allocate_now)?);
-
-            $crate::adaptor!(
-                @freed_now [$($freed_layout)?] $(&$freed_now_this, $freed_now_layout, $freed_now)?
-            );
 
             /// A constant, so that no code of the author's runs in a call.
             #[doc(hidden)]
@@ -256,8 +159,8 @@ macro_rules! adaptor {
             }
         }
 
-        // SAFETY: `adapt` and `adapt_now` return memory of the upstream with this layout only, on
-        // the same stream, and every block goes back there with it.
+        // SAFETY: `adapt` returns memory of the upstream with this layout only, on the same stream,
+        // and every block goes back there with it.
         unsafe impl<$upstream: $crate::Resource> $crate::Resource for $type<$upstream> {
             #[inline]
             fn do_allocate(
@@ -284,36 +187,6 @@ macro_rules! adaptor {
                         $crate::Resource::do_deallocate(self.__upstream(), stream, pointer, layout)
                     }
                 }
-            }
-
-            #[inline]
-            fn do_try_allocate_now(
-                &self,
-                stream: $crate::StreamRef<'_>,
-                layout: ::std::alloc::Layout,
-            ) -> ::std::option::Option<$crate::DevicePtr> {
-                $crate::adaptor_support::adapt_now(self.__upstream(), stream, layout, |below| {
-                    self.__allocate_now_below(below, layout)
-                })
-            }
-
-            #[inline]
-            unsafe fn do_try_deallocate_now(
-                &self,
-                stream: $crate::StreamRef<'_>,
-                pointer: $crate::DevicePtr,
-                layout: ::std::alloc::Layout,
-            ) -> bool {
-                let upstream = self.__upstream();
-                let is_freed = Self::__FREES_NOW
-                    // SAFETY: the caller's contract is the same, and the memory is the upstream's.
-                    && unsafe {
-                        $crate::Resource::do_try_deallocate_now(upstream, stream, pointer, layout)
-                    };
-                if is_freed {
-                    self.__freed_now(layout);
-                }
-                is_freed
             }
         }
 

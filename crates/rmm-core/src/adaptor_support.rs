@@ -68,19 +68,6 @@ impl<U: Resource> Calls for StreamCalls<'_, U> {
     }
 }
 
-/// Calls that may also be made without waiting.
-pub trait CallsNow: Calls {
-    /// As [`Resource::try_allocate_now`].
-    fn allocate_now(&self, layout: Layout) -> Option<DevicePtr>;
-}
-
-impl<U: Resource> CallsNow for StreamCalls<'_, U> {
-    #[inline]
-    fn allocate_now(&self, layout: Layout) -> Option<DevicePtr> {
-        self.0.try_allocate_now(self.1, layout)
-    }
-}
-
 /// The upstream of an adaptor during one allocation.
 ///
 /// The lifetime `'b` brands this one call: it is invariant, and each call has its own. So a block
@@ -109,15 +96,6 @@ impl<'b, C: Calls> Upstream<'b, C> {
     /// The stream of this call; `None` if it is synchronous.
     pub fn stream(&self) -> Option<StreamRef<'b>> {
         self.calls.stream()
-    }
-}
-
-impl<'b, C: CallsNow> Upstream<'b, C> {
-    /// As [`allocate`](Self::allocate), if that needs no wait: see [`Resource::try_allocate_now`].
-    #[inline]
-    pub fn allocate_now(&self, layout: Layout) -> Option<Block<'b, C>> {
-        let pointer = self.calls.allocate_now(layout)?;
-        Some(Block { calls: self.calls, pointer, layout, brand: PhantomData })
     }
 }
 
@@ -152,8 +130,8 @@ impl<C: Calls> Block<'_, C> {
 
 impl<C: Calls> Drop for Block<'_, C> {
     fn drop(&mut self) {
-        // SAFETY: the field's invariant. `run` and `adapt_now` do not drop the blocks that they
-        // hand out, and no other code has the right to use the memory.
+        // SAFETY: the field's invariant. `run` does not drop the blocks that it hands out, and no
+        // other code has the right to use the memory.
         in_library(|| unsafe { self.calls.deallocate(self.pointer, self.layout) });
     }
 }
@@ -198,26 +176,6 @@ pub fn adapt<'u, U: Resource>(
     ) -> Result<Block<'b, StreamCalls<'u, U>>, Error>,
 ) -> Result<DevicePtr, Error> {
     run(name, &StreamCalls(upstream, stream), layout, allocate)
-}
-
-/// Runs an adaptor's `allocate_now`. A block of another layout than `layout` is freed.
-#[inline]
-pub fn adapt_now<'u, U: Resource>(
-    upstream: &'u U,
-    stream: StreamRef<'u>,
-    layout: Layout,
-    allocate: impl for<'b> FnOnce(
-        Upstream<'b, StreamCalls<'u, U>>,
-    ) -> Option<Block<'b, StreamCalls<'u, U>>>,
-) -> Option<DevicePtr> {
-    let calls = StreamCalls(upstream, stream);
-    let block = allocate(Upstream { calls: &calls, brand: PhantomData })?;
-    if block.layout != layout {
-        return None;
-    }
-    // The caller owns the memory from here on.
-    let block = ManuallyDrop::new(block);
-    Some(block.pointer)
 }
 
 #[inline]

@@ -31,9 +31,9 @@ thread_local! {
     static HOOK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Makes a call, and runs `let_go` on this thread before the first wait in it, if there is one: once
-/// at most. If it has run, `take_back` runs at the end of the call, also by a panic. Returns what
-/// the call returned, and whether they have run.
+/// Makes a call, and runs `let_go` on this thread before the first wait in it, if there is one. If
+/// it has run, `take_back` runs at the end of the call, also by a panic. Each runs once at most.
+/// Returns what the call returned, and whether they have run.
 ///
 /// `let_go` may run while locks of this library are held, so it must not wait, panic or call this
 /// library. When `take_back` runs, this call holds none.

@@ -34,8 +34,6 @@
     X(rmm_rs_resource_deallocate)                  \
     X(rmm_rs_resource_allocate_sync)               \
     X(rmm_rs_resource_deallocate_sync)             \
-    X(rmm_rs_resource_try_allocate_now)            \
-    X(rmm_rs_resource_try_deallocate_now)          \
     X(rmm_rs_cuda_resource_new)                    \
     X(rmm_rs_async_resource_new)                   \
     X(rmm_rs_async_view_resource_new)              \

@@ -101,8 +101,8 @@ impl Drop for DeviceBuffer {
         let block = self.block.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (pointer, capacity) = (block.pointer, block.capacity);
         let stream = block.place.at(block.stream.get());
-        // SAFETY: the thread is attached: a buffer is dropped where its Python object is released, or
-        // by a function with a token before there is one.
+        // SAFETY: the thread is attached: a buffer is dropped where its Python object is released,
+        // or by a function with a token before there is one.
         let py = unsafe { Python::assume_attached() };
         // SAFETY: the buffer's own block, and its last use: what Python enqueued on other streams
         // has to be ordered before, by the contract of the class, as of RMM's.

@@ -61,8 +61,7 @@ table! {
         rmm_rs_resource_describe;
     trim: rmm_rs_resource_trim;
     allocate: rmm_rs_resource_allocate rmm_rs_resource_deallocate rmm_rs_resource_allocate_sync
-        rmm_rs_resource_deallocate_sync rmm_rs_resource_try_allocate_now
-        rmm_rs_resource_try_deallocate_now;
+        rmm_rs_resource_deallocate_sync;
     base: rmm_rs_cuda_resource_new rmm_rs_async_resource_new rmm_rs_async_view_resource_new
         rmm_rs_async_managed_resource_new rmm_rs_async_pinned_resource_new
         rmm_rs_managed_resource_new rmm_rs_pinned_resource_new rmm_rs_system_resource_new

@@ -6,8 +6,8 @@
 //!   lock held ── about to wait: let_go ── lock free ── attached(callback) ── take_back
 //! ```
 //!
-//! PyO3 counts per thread whether it is attached, and does not see [`let_go`]. So while the engine is
-//! called, what touches Python objects, their release included, goes through [`attached`], which
+//! PyO3 counts per thread whether it is attached, and does not see [`let_go`]. So while the engine
+//! is called, what touches Python objects, their release included, goes through [`attached`], which
 //! takes the lock again if it was let go of. Nothing else of this crate attaches.
 
 use std::cell::Cell;
@@ -50,8 +50,8 @@ pub(crate) fn kept_until_wait<T: Send>(
 #[cold]
 fn let_go() {
     let outer = LET_GO.get();
-    // SAFETY: the thread is attached: `kept_until_wait` has a token that says so, and this runs once
-    // in it, not within `attached`.
+    // SAFETY: the thread is attached: `kept_until_wait` has a token that says so, and this runs
+    // once in it, not within `attached`.
     let state = unsafe { ffi::PyEval_SaveThread() };
     LET_GO.set(LetGo { state, calls: outer.calls + 1 });
 }
@@ -92,7 +92,7 @@ impl Again {
         if unsafe { ffi::Py_IsInitialized() } == 0 {
             return None;
         }
-        // SAFETY: the interpreter is initialized. C code that called this may hold the lock already.
+        // SAFETY: the interpreter is initialized. C code that called this may have the lock by now.
         let before = unsafe { ffi::PyGILState_Ensure() };
         Some(Self { outer: LET_GO.replace(LetGo::NOTHING), before })
     }

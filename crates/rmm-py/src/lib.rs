@@ -18,8 +18,8 @@
 //!    end ([`interpreter`]). It is let go of for everything else, in `Drop` too ([`kept`]).
 //! 2. No thread waits for a lock of this crate while it holds the interpreter's, but for locks that
 //!    are held only to read or write some fields; and none calls Python while it holds one.
-//! 3. Callbacks attach with [`interpreter::attached`]: while the interpreter ends, an allocation by them
-//!    fails, and a free leaves the memory allocated.
+//! 3. Callbacks attach with [`interpreter::attached`]: while the interpreter ends, an allocation by
+//!    them fails, and a free leaves the memory allocated.
 //! 4. After a fork nothing of the driver is called ([`fork`]).
 #![expect(
     clippy::doc_markdown,

@@ -8,5 +8,5 @@ pub use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, ExtendableResource, HOST_ALLOCATION_ALIGNMENT, Request,
     Resource, StreamLifetime, SyncResource, TrimmableResource, adaptor, align_down, align_up,
     format_bytes, is_aligned, is_pointer_aligned, is_supported_alignment,
-    is_supported_base_resource_alignment,
+    is_supported_base_resource_alignment, wait,
 };

@@ -211,8 +211,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// The price is `cuMemsetD8Async` in the stream's order for each allocation: about a
     /// microsecond of the calling thread, and the time in which the device writes the block (some
     /// terabytes a second). Allocating without a stream also makes a stream and waits for the fill.
-    /// [`try_allocate_now`](rmm_core::Resource::try_allocate_now) has no block then, since it calls
-    /// no driver. Blocks are cleared for the same tenant too; give tenants that trust themselves
+    /// Blocks are cleared for the same tenant too; give tenants that trust themselves
     /// pools of their own. The memory has to be accessible to the device.
     ///
     /// ```

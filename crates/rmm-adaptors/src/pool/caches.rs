@@ -29,7 +29,6 @@ mod large;
 mod large_demand;
 #[cfg(all(test, rmm_loom))]
 mod models;
-mod now;
 mod own;
 mod slot;
 mod slot_set;

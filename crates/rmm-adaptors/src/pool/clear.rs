@@ -24,13 +24,6 @@ impl PoolCore {
         if self.clears { self.clear(stream, pointer, layout) } else { Ok(pointer) }
     }
 
-    /// As [`finish`](Self::finish), of a block that takes no wait: a clearing pool has none.
-    #[cold]
-    pub(super) fn finish_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        let pointer = if self.clears { None } else { self.try_allocate_now(stream, layout) };
-        pointer.inspect(|&pointer| self.note_handed_out(pointer, layout))
-    }
-
     /// Removes a block from the table of checks that is none of a caller any more.
     pub(super) fn forget_handed_out(&self, pointer: DevicePtr, layout: Layout) {
         if let Some(checks) = &self.checks {

@@ -382,3 +382,58 @@ pub(crate) fn padded_size(layout: Layout) -> Option<u64> {
     let slack = (layout.align() as u64).saturating_sub(GRANULE);
     (layout.size().max(1) as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)
 }
+
+#[cfg(all(test, not(rmm_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::Duration;
+
+    use rmm_core::{CudaStream, Resource as _, wait};
+    use rmm_resources::CudaMemoryResource;
+
+    use super::*;
+    use crate::PoolMemoryResource;
+
+    /// Longer than any thread is kept from running: only a call that waits takes this long.
+    const LONG: Duration = Duration::from_secs(60);
+
+    thread_local! {
+        static SIGNAL: Cell<Option<Sender<()>>> = const { Cell::new(None) };
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_the_pool_s_lock_runs_the_hook() {
+        let machine = rmm_sim::Machine::new();
+        let _entered = machine.enter();
+        let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
+        let pool = builder.initial_size(1 << 20).build().expect("a pool");
+        let stream = CudaStream::non_blocking().expect("a stream");
+        let [cached, cold] = [1000, 5000].map(|size| Layout::from_size_align(size, 256).unwrap());
+        let pair = |layout| {
+            let block = pool.allocate(&stream, layout).expect("memory");
+            pool.inner.core.deallocate(Some(stream.as_stream_ref()), block, layout);
+        };
+        (0..20).for_each(|_| pair(cached));
+        let (arrived, arrival) = channel();
+        let (signal, go_on) = channel();
+        thread::scope(|scope| {
+            let core = &pool.inner.core;
+            let locker = scope.spawn(move || {
+                let locked = core.lock();
+                arrived.send(()).expect("the test waits for it");
+                let is_told = go_on.recv_timeout(LONG).is_ok();
+                drop(locked);
+                is_told
+            });
+            arrival.recv_timeout(LONG).expect("the thread locks the pool");
+            let send = || SIGNAL.take().expect("once").send(()).expect("the thread waits");
+            SIGNAL.set(Some(signal));
+            let ((), has_waited) = wait::before_first_wait(send, || {}, || pair(cached));
+            assert!(!has_waited, "a hit needs no lock");
+            let ((), has_waited) = wait::before_first_wait(send, || {}, || pair(cold));
+            assert!(has_waited);
+            assert!(locker.join().expect("it does not panic"), "the hook ran before the wait");
+        });
+    }
+}

@@ -286,16 +286,6 @@ unsafe impl<S: PropertySet> Resource for Reservation<S> {
         unsafe { self.inner.pool.do_deallocate(stream, pointer, layout) };
     }
 
-    unsafe fn do_try_deallocate_now(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        // SAFETY: the caller's contract; the block is the pool's.
-        unsafe { self.inner.pool.do_try_deallocate_now(stream, pointer, layout) }
-    }
-
     fn to_any(&self) -> Option<AnyResource<()>>
     where
         Self: 'static,

@@ -66,24 +66,6 @@ unsafe impl<S: PropertySet> Resource for PoolMemoryResource<S> {
         self.inner.core.release_if_due(&self.inner.upstream);
     }
 
-    #[inline]
-    fn do_try_allocate_now(&self, stream: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        if self.inner.core.finishes {
-            return self.inner.core.finish_now(stream, layout);
-        }
-        self.inner.core.try_allocate_now(stream, layout)
-    }
-
-    #[inline]
-    unsafe fn do_try_deallocate_now(
-        &self,
-        stream: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        self.inner.core.try_deallocate_now(stream, pointer, layout)
-    }
-
     fn to_any(&self) -> Option<AnyResource<()>>
     where
         Self: 'static,

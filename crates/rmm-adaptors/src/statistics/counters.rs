@@ -137,38 +137,6 @@ impl Counting {
         });
     }
 
-    /// Counts a block that `allocate` returns. `None`, and no call of `allocate`, if another thread
-    /// is counting.
-    #[inline]
-    pub(super) fn try_add<P>(
-        &self,
-        bytes: usize,
-        allocate: impl FnOnce() -> Option<P>,
-    ) -> Option<P> {
-        let added = self.0.try_with(|stack| {
-            let pointer = allocate()?;
-            stack.top.bytes.add(amount(bytes));
-            stack.top.allocations.add(1);
-            Some(pointer)
-        });
-        added.flatten()
-    }
-
-    /// Counts a block no longer if `free` returns that it freed it. `false`, and no call of `free`,
-    /// if another thread is counting.
-    #[inline]
-    pub(super) fn try_subtract(&self, bytes: usize, free: impl FnOnce() -> bool) -> bool {
-        let subtracted = self.0.try_with(|stack| {
-            let is_freed = free();
-            if is_freed {
-                stack.top.bytes.subtract(amount(bytes));
-                stack.top.allocations.subtract(1);
-            }
-            is_freed
-        });
-        subtracted.unwrap_or(false)
-    }
-
     /// Pushes new counters and returns the current ones.
     pub(super) fn push(&self) -> AllocationCounters {
         self.0.with(|stack| {

@@ -4,9 +4,9 @@
 
 use rmm_core::fork;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 
-use super::first_thread::{FirstThreadCell, TryEnter};
+use super::first_thread::FirstThreadCell;
 
 /// A mutex biased to the first thread that locks it. From the second thread on it is a plain mutex.
 #[derive(Default)]
@@ -24,20 +24,6 @@ impl<T> BiasedMutex<T> {
         match self.first.enter(act, |value| std::mem::swap(value, &mut *self.lock())) {
             Ok(result) => result,
             Err(act) => act(&mut self.lock()),
-        }
-    }
-
-    /// As [`with`](Self::with), if that needs no wait for another thread; `None` otherwise.
-    #[inline]
-    pub(crate) fn try_with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Option<R> {
-        match self.first.try_enter(act) {
-            TryEnter::Done(result) => Some(result),
-            TryEnter::Busy => None,
-            TryEnter::Shared(act) => match self.shared.try_lock() {
-                Ok(mut value) => Some(act(&mut value)),
-                Err(TryLockError::Poisoned(value)) => Some(act(&mut value.into_inner())),
-                Err(TryLockError::WouldBlock) => None,
-            },
         }
     }
 
@@ -86,20 +72,6 @@ mod tests {
             });
             assert_eq!(value.with(|value| *value), 4000);
         }
-    }
-
-    #[test]
-    fn an_attempt_waits_for_no_thread() {
-        let value = BiasedMutex::<u32>::default();
-        let attempt = || value.try_with(|value| *value += 1);
-        let elsewhere = || thread::scope(|scope| scope.spawn(attempt).join());
-        assert_eq!(attempt(), Some(()));
-        assert_eq!(elsewhere().expect("it does not panic"), None, "it is the first thread's");
-        thread::scope(|scope| scope.spawn(|| value.with(|_| ())).join()).expect("no panic");
-        assert_eq!(elsewhere().expect("it does not panic"), Some(()));
-        let while_locked = value.with(|_| elsewhere().expect("it does not panic"));
-        assert_eq!((while_locked, attempt()), (None, Some(())));
-        assert_eq!(value.with(|value| *value), 3);
     }
 
     #[test]

@@ -20,15 +20,6 @@ pub(crate) struct FirstThreadCell<T> {
     revoker: Mutex<()>,
 }
 
-/// The outcome of an attempt to act on a value without waiting.
-pub(crate) enum TryEnter<R, A> {
-    Done(R),
-    /// The value was shared: act on what was made of it.
-    Shared(A),
-    /// Another thread has it, or the calling thread is inside.
-    Busy,
-}
-
 impl<T: Default> Default for FirstThreadCell<T> {
     fn default() -> Self {
         let cell = BiasedCell::new((), T::default(), Fences::of_process());
@@ -69,16 +60,6 @@ impl<T> FirstThreadCell<T> {
         };
         self.revoke(share);
         Err(act)
-    }
-
-    /// As [`enter`](Self::enter), but neither waits for another thread nor takes the value from it.
-    #[inline]
-    pub(crate) fn try_enter<R, A: FnOnce(&mut T) -> R>(&self, act: A) -> TryEnter<R, A> {
-        match self.cell.claim(ThreadNumber::current) {
-            Ownership::Mine(owned) => owned.enter(act).map_or(TryEnter::Busy, TryEnter::Done),
-            Ownership::AnotherThread => TryEnter::Busy,
-            Ownership::Revoked => TryEnter::Shared(act),
-        }
     }
 
     /// Returns once the value was shared.
@@ -124,26 +105,6 @@ mod tests {
         assert_eq!(other, (false, 3));
         let again = first.enter(|_| (), |_| unreachable!("it is shared already"));
         assert!(again.is_err());
-    }
-
-    #[test]
-    fn an_attempt_takes_the_value_from_no_thread() {
-        let first = FirstThreadCell::<u32>::default();
-        let add = |value: &mut u32| {
-            *value += 1;
-            *value
-        };
-        assert!(matches!(first.try_enter(add), TryEnter::Done(1)));
-        let inside = first.enter(|_| matches!(first.try_enter(add), TryEnter::Busy), |_| ());
-        assert!(matches!(inside, Ok(true)), "the thread is inside");
-        thread::scope(|scope| {
-            scope.spawn(|| assert!(matches!(first.try_enter(add), TryEnter::Busy)));
-        });
-        assert!(matches!(first.try_enter(add), TryEnter::Done(2)), "it is still the first's");
-        thread::scope(|scope| {
-            scope.spawn(|| assert!(first.enter(|_| (), |_| ()).is_err()));
-        });
-        assert!(matches!(first.try_enter(add), TryEnter::Shared(_)));
     }
 }
 

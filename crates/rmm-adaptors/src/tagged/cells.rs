@@ -98,23 +98,6 @@ impl Usage {
         self.change(tag, -i64::try_from(bytes).unwrap_or(i64::MAX), -1);
     }
 
-    /// Whether this thread can [add](Self::add) so many bytes, [subtract](Self::subtract) them, or
-    /// both, without a wait for another thread: not before its first call.
-    #[inline]
-    pub(super) fn is_ready(&self, tag: Tag, bytes: usize) -> bool {
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        let is_ready = LOCAL.try_with(|mine| {
-            let Ok(mine) = mine.try_borrow() else { return false };
-            let Some(mine) = mine.iter().find(|mine| mine.id == self.id) else { return false };
-            let cell = known(&mine.cells.tags, tag);
-            let sum = cell.map_or(0, |cell| cell.bytes.load(Ordering::Relaxed));
-            // Beyond a batch the sums are needed, which another thread may be making now.
-            sum.saturating_abs().saturating_add(bytes) < BATCH
-                || known(&self.shared.tags, tag).is_some()
-        });
-        is_ready.unwrap_or(false)
-    }
-
     #[inline]
     fn change(&self, tag: Tag, bytes: i64, blocks: i64) {
         // A thread that is ending may have no counters any more: its changes then go to the sums at

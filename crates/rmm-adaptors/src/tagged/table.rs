@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Mutex, OnceLock};
 
 use rmm_core::{DevicePtr, fork};
 
@@ -24,9 +24,6 @@ const TABLES: usize = 8;
 /// because blocks are aligned to 256 bytes.
 const TAG_BITS: u32 = 16;
 const ADDRESS_ZEROS: u32 = 8;
-
-/// A slot that is neither free nor any address's: the key in it is 0.
-const HELD: u64 = 1;
 
 /// Tables of slots. A table is added when the group of an address is full in all tables, and stays
 /// until the end: with many blocks, that is when the previous table is about half full.
@@ -108,69 +105,6 @@ impl Table {
             }
         }
         self.remove_other(pointer)
-    }
-
-    /// As [`insert`](Self::insert), if that needs no new table and no lock that another thread has.
-    /// Returns whether it did.
-    #[inline]
-    pub(super) fn try_insert(&self, pointer: DevicePtr, tag: Tag) -> bool {
-        let fits = key(pointer).is_some_and(|key| {
-            let slot = key << TAG_BITS | u64::from(tag.number());
-            self.groups(key).flatten().any(|place| {
-                place.load(Ordering::Relaxed) == 0
-                    && place.compare_exchange(0, slot, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            })
-        });
-        if !fits && let Some(mut others) = self.try_others() {
-            others.insert(pointer, tag);
-            return true;
-        }
-        fits
-    }
-
-    /// Removes a block if `free`, which gets its tag, if any, returns that it freed the block.
-    /// Returns whether it did; `free` is not called if another thread has a lock that is needed.
-    #[inline]
-    pub(super) fn try_remove(
-        &self,
-        pointer: DevicePtr,
-        free: impl FnOnce(Option<Tag>) -> bool,
-    ) -> bool {
-        let found = key(pointer).and_then(|key| {
-            let mut places = self.groups(key).flatten();
-            places.find(|place| place.load(Ordering::Relaxed) >> TAG_BITS == key)
-        });
-        if let Some(place) = found {
-            let slot = place.load(Ordering::Relaxed);
-            // Held meanwhile: a thread that gets the address next takes another slot, and its
-            // `remove` does not find this one.
-            place.store(HELD, Ordering::Relaxed);
-            let is_freed = free(tag_of(slot));
-            place.store(if is_freed { 0 } else { slot }, Ordering::Relaxed);
-            return is_freed;
-        }
-        let Some(mut others) = self.try_others() else { return false };
-        // Locked meanwhile: a thread that gets the address next adds it after this.
-        let is_freed = free(others.get(&pointer).copied());
-        if is_freed {
-            others.remove(&pointer);
-        }
-        is_freed
-    }
-
-    /// The groups of a key in the tables that there are.
-    #[inline]
-    fn groups(&self, key: u64) -> impl Iterator<Item = &[AtomicU64; WAYS]> {
-        let tables = self.tables.iter().map_while(OnceLock::get).enumerate();
-        tables.map(move |(index, groups)| Self::group(groups, Self::bits(index), key))
-    }
-
-    fn try_others(&self) -> Option<MutexGuard<'_, HashMap<DevicePtr, Tag, BuildIdHasher>>> {
-        match self.others.try_lock() {
-            Ok(others) => Some(others),
-            Err(TryLockError::Poisoned(others)) => Some(others.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 
     #[cold]

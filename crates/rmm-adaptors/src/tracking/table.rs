@@ -18,7 +18,7 @@ use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
 use crate::blocks::Blocks;
 use crate::hash::BuildIdHasher;
 use crate::sync::Counter;
-use crate::sync::first_thread::{FirstThreadCell, TryEnter};
+use crate::sync::first_thread::FirstThreadCell;
 
 pub(crate) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 
@@ -126,52 +126,6 @@ impl Tracking {
         }
         self.wrong_frees.fetch_add(1, Ordering::Relaxed);
         FreeCheck::Mismatch(block.layout, block.caller)
-    }
-
-    /// Inserts the block that `allocate` returns, while one thread alone uses the tracker and no
-    /// stack is captured; otherwise calls nothing. If upstream has broken its contract, and the
-    /// address is tracked already, `free` gets it back: `allocate` reports that.
-    #[inline]
-    pub(super) fn insert_now(
-        &self,
-        layout: Layout,
-        allocate: impl FnOnce() -> Option<DevicePtr>,
-        free: impl FnOnce(DevicePtr),
-    ) -> Option<DevicePtr> {
-        if self.captures_callers {
-            return None;
-        }
-        let inserted = self.first.try_enter(|blocks| {
-            let pointer = allocate()?;
-            if !blocks.insert(pointer, || Block { layout, caller: None }) {
-                free(pointer);
-                return None;
-            }
-            self.bytes.add_exclusive(layout.size() as u64);
-            Some(pointer)
-        });
-        if let TryEnter::Done(pointer) = inserted { pointer } else { None }
-    }
-
-    /// Removes a block that was allocated with this layout if `free` returns that it freed it.
-    /// Calls nothing unless one thread alone uses the tracker.
-    #[inline]
-    pub(super) fn remove_now(
-        &self,
-        pointer: DevicePtr,
-        layout: Layout,
-        free: impl FnOnce() -> bool,
-    ) -> bool {
-        let removed = self.first.try_enter(|blocks| {
-            let is_known = blocks.get(pointer).is_some_and(|block| block.layout == layout);
-            let is_freed = is_known && free();
-            if is_freed {
-                blocks.remove(pointer);
-                self.bytes.subtract_exclusive(layout.size() as u64);
-            }
-            is_freed
-        });
-        matches!(removed, TryEnter::Done(true))
     }
 
     /// Checks a free of a block, and removes it: the layout of its allocation, with which it is to

@@ -380,16 +380,11 @@ fn ignore<T>(_: T) {}
 type Call = (&'static str, fn(&Stage));
 
 /// The public calls of a pool.
-const CALLS: [Call; 23] = [
+const CALLS: [Call; 22] = [
     ("allocate what fits", |stage| stage.try_use(1024)),
     ("allocate what needs growth", |stage| stage.try_use(5 * MIB)),
     ("allocate what does not fit", |stage| stage.try_use(15 * MIB)),
     ("allocate more than there is", |stage| stage.try_use(1 << 40)),
-    ("allocate now", |stage| {
-        if let Some(block) = stage.pool.try_allocate_now(&stage.on, layout(1024)) {
-            free(&stage.pool, &stage.on, block, 1024);
-        }
-    }),
     ("free", Stage::free_spare),
     ("trim", |stage| ignore(stage.pool.trim(0))),
     ("trim and wait", |stage| ignore(stage.pool.trim_blocking(0))),

@@ -110,8 +110,7 @@ fn a_block_without_a_stream_is_clear_when_it_is_there() {
         let block = pool.allocate(&stream, layout(4096)).expect("there is memory");
         free(&pool, &stream, block, 4096);
     }
-    assert!(pool.statistics().cached_bytes > 0, "a call that does not wait would have one");
-    assert_eq!(pool.try_allocate_now(stream.as_stream_ref(), layout(4096)), None);
+    assert!(pool.statistics().cached_bytes > 0, "blocks of the cache are cleared, too");
     machine.assert_no_violations();
 }
 

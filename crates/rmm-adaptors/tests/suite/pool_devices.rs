@@ -90,15 +90,11 @@ fn suballocators() -> [(&'static str, AnyResource); SUBALLOCATORS] {
     ]
 }
 
-/// Allocates a block, without a wait if that is possible; writes to it on the stream, and frees it.
+/// Allocates a block, writes to it on the stream, and frees it.
 fn use_block(machine: &Machine, resource: &AnyResource, on: &CudaStream, bytes: usize, tag: u64) {
-    let now = resource.try_allocate_now(on, layout(bytes));
-    let block = now.unwrap_or_else(|| resource.allocate(on, layout(bytes)).expect("it is served"));
+    let block = resource.allocate(on, layout(bytes)).expect("it is served");
     write(machine, on, block, tag);
-    // SAFETY: allocated above with this layout; its only stream is this one.
-    if !unsafe { resource.try_deallocate_now(on, block, layout(bytes)) } {
-        free(resource, on, block, bytes);
-    }
+    free(resource, on, block, bytes);
 }
 
 #[test]

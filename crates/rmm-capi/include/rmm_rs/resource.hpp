@@ -393,25 +393,6 @@ class RMM_RS_TYPE basic_resource {
     (void)rmm_rs_resource_deallocate_sync(handle_, pointer, bytes, alignment);
   }
 
-  /// Allocates if that needs no call of the driver or the upstream and no waiting; else null.
-  [[nodiscard]] void* try_allocate_now(::cuda::stream_ref stream,
-                                       std::size_t bytes,
-                                       std::size_t alignment = default_alignment) const noexcept
-  {
-    void* pointer = nullptr;
-    (void)rmm_rs_resource_try_allocate_now(handle_, stream.get(), bytes, alignment, &pointer);
-    return pointer;
-  }
-
-  /// Frees on the same terms, and says whether it did.
-  [[nodiscard]] bool try_deallocate_now(::cuda::stream_ref stream,
-                                        void* pointer,
-                                        std::size_t bytes,
-                                        std::size_t alignment = default_alignment) const noexcept
-  {
-    return rmm_rs_resource_try_deallocate_now(handle_, stream.get(), pointer, bytes, alignment);
-  }
-
   // What a resource knows and does besides
 
   /// The handle for C functions. The reference stays this object's.

@@ -99,8 +99,6 @@ static int call(int wanted) {
     SUCCEEDS(rmm_rs_resource_deallocate(resource, handle, block, 1000, 256));
     REFUSED(rmm_rs_resource_allocate_sync(resource, 1000, 256, &memory));
     SUCCEEDS(rmm_rs_resource_deallocate_sync(resource, block, 1000, 256));
-    FALSE(rmm_rs_resource_try_allocate_now(resource, handle, 1000, 256, &memory));
-    DONE(rmm_rs_resource_try_deallocate_now(resource, handle, block, 1000, 256));
     DONE(rmm_rs_resource_retain(resource));
     DONE(rmm_rs_resource_release(resource));
     DONE(rmm_rs_resource_equal(resource, pool));

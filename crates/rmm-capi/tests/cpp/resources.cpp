@@ -61,7 +61,6 @@ TEST(a_moved_from_object_is_null_and_harmless)
   CHECK(!also_null && also_null == first);
   first.deallocate(legacy, nullptr, 0);
   first.deallocate_sync(nullptr, 0);
-  CHECK(first.try_allocate_now(legacy, 1) == nullptr);
   THROWS(rmm_rs::invalid_argument, "null", first.allocate(legacy, 1));
   THROWS(rmm_rs::invalid_argument, "null", first.allocate_sync(1));
   THROWS(rmm_rs::invalid_argument, "null", device_resource::pool(first));
@@ -337,19 +336,6 @@ TEST(a_pool_reports_and_trims)
   CHECK(unused.pool_reserved_bytes() == 0);
   CHECK(unused.pool_trim() == 0);
   THROWS(rmm_rs::logic_error, "", cuda.trim());
-}
-
-TEST(now_means_without_the_driver)
-{
-  auto const pool = device_resource::pool(device_resource::cuda_resource());
-  rmm_rs::stream const stream;
-  CHECK(pool.try_allocate_now(stream, 4096) == nullptr);
-  pool.deallocate(stream, pool.allocate(stream, 4096), 4096);
-  void* const pointer = pool.try_allocate_now(stream, 4096);
-  CHECK(pointer != nullptr);
-  // A library that checks frees, as one built for tests does, does not free now.
-  if (!pool.try_deallocate_now(stream, pointer, 4096)) { pool.deallocate(stream, pointer, 4096); }
-  CHECK(pool.get_pool_statistics().live_bytes == 0);
 }
 
 TEST(synchronous_memory_is_there_at_once)

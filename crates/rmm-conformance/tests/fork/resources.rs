@@ -112,7 +112,6 @@ fn call_each_of(
     };
     let (block, layout) = kept[0];
     let (other, _) = kept[1];
-    let stream_ref = stream.as_stream_ref();
     // Memory of the host that the driver does not know is allocated in a child too.
     call_each(
         machine,
@@ -122,17 +121,10 @@ fn call_each_of(
             does("allocate", || refused(resource.allocate(&stream, layout))),
             does("allocate much", || refused(resource.allocate(&stream, layouts[1]))),
             does("allocate_sync", || refused(resource.allocate_sync(layout))),
-            does("try_allocate_now", || {
-                assert_eq!(resource.try_allocate_now(stream_ref, layout), None);
-            }),
             // SAFETY: the block is the child's copy, and nothing uses it.
             does("deallocate", || unsafe { resource.deallocate(&stream, block, layout) }),
             // SAFETY: as above.
             does("deallocate_sync", || unsafe { resource.deallocate_sync(other, layout) }),
-            does("try_deallocate_now", || {
-                // SAFETY: as above.
-                black_box(unsafe { resource.try_deallocate_now(stream_ref, block, layout) });
-            }),
             does("name", || resource.name()),
             says("describe", || resource.describe().to_string()),
             says("Debug", || format!("{resource:?}")),

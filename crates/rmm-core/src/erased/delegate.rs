@@ -75,26 +75,6 @@ macro_rules! delegate_resource {
                 unsafe { $target.do_deallocate(stream, pointer, layout) }
             }
 
-            fn do_try_allocate_now(
-                &self,
-                stream: $crate::StreamRef<'_>,
-                layout: std::alloc::Layout,
-            ) -> Option<$crate::DevicePtr> {
-                let $this = self;
-                $target.do_try_allocate_now(stream, layout)
-            }
-
-            unsafe fn do_try_deallocate_now(
-                &self,
-                stream: $crate::StreamRef<'_>,
-                pointer: $crate::DevicePtr,
-                layout: std::alloc::Layout,
-            ) -> bool {
-                let $this = self;
-                // SAFETY: the caller's contract is the same.
-                unsafe { $target.do_try_deallocate_now(stream, pointer, layout) }
-            }
-
             fn to_any(&self) -> Option<$crate::AnyResource<()>>
             where
                 Self: 'static,

@@ -48,24 +48,6 @@ macro_rules! forward {
                 unsafe { (**self).do_deallocate(stream, pointer, layout) }
             }
 
-            fn do_try_allocate_now(
-                &self,
-                stream: StreamRef<'_>,
-                layout: Layout,
-            ) -> Option<DevicePtr> {
-                (**self).do_try_allocate_now(stream, layout)
-            }
-
-            unsafe fn do_try_deallocate_now(
-                &self,
-                stream: StreamRef<'_>,
-                pointer: DevicePtr,
-                layout: Layout,
-            ) -> bool {
-                // SAFETY: the caller's contract is the same.
-                unsafe { (**self).do_try_deallocate_now(stream, pointer, layout) }
-            }
-
             fn to_any(&self) -> Option<AnyResource<()>>
             where
                 Self: 'static,

@@ -152,7 +152,8 @@ impl Drop for Restore {
     }
 }
 
-/// Runs code of the program, after the [hook](crate::wait) of the call, since it may wait. No thread waits for this one meanwhile.
+/// Runs code of the program, after the [hook](crate::wait) of the call, since it may wait. No
+/// thread waits for this one meanwhile.
 #[inline]
 pub fn in_program<T>(code: impl FnOnce() -> T) -> T {
     wait::about_to_wait();

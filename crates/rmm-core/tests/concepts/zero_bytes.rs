@@ -36,19 +36,6 @@ unsafe impl Resource for Unasked {
     unsafe fn do_deallocate(&self, _: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         panic!("given {pointer:?}, {layout:?}")
     }
-
-    fn do_try_allocate_now(&self, _: StreamRef<'_>, layout: Layout) -> Option<DevicePtr> {
-        panic!("asked for {layout:?}")
-    }
-
-    unsafe fn do_try_deallocate_now(
-        &self,
-        _: StreamRef<'_>,
-        pointer: DevicePtr,
-        layout: Layout,
-    ) -> bool {
-        panic!("given {pointer:?}, {layout:?}")
-    }
 }
 
 #[derive(Debug)]
@@ -77,11 +64,8 @@ fn in_order(resource: &impl Resource) {
     at_once(resource);
     let stream = StreamRef::legacy();
     assert_eq!(resource.allocate(stream, NOTHING).expect("nothing"), DevicePtr::NULL);
-    assert_eq!(resource.try_allocate_now(stream, NOTHING), Some(DevicePtr::NULL));
     // SAFETY: there are no bytes to be freed.
     unsafe { resource.deallocate(stream, ANYWHERE, NOTHING) };
-    // SAFETY: as above.
-    assert!(unsafe { resource.try_deallocate_now(stream, ANYWHERE, NOTHING) });
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::mutants::mutant::Mutant;
 const ALIGNED: &str = "crates/rmm-adaptors/src/aligned.rs";
 const BLOCKS: &str = "crates/rmm-adaptors/src/blocks.rs";
 const TRACKING_TABLE: &str = "crates/rmm-adaptors/src/tracking/table.rs";
-const CACHES_NOW: &str = "crates/rmm-adaptors/src/pool/caches/now.rs";
 const CALLBACK: &str = "crates/rmm-adaptors/src/callback.rs";
 const COUNTERS: &str = "crates/rmm-adaptors/src/statistics/counters.rs";
 const FAILURE_CALLBACK: &str = "crates/rmm-adaptors/src/failure_callback.rs";
@@ -14,7 +13,6 @@ const LIMITING: &str = "crates/rmm-adaptors/src/limiting.rs";
 const LINE: &str = "crates/rmm-adaptors/src/logging/line.rs";
 const LOGGING: &str = "crates/rmm-adaptors/src/logging.rs";
 const SINKS: &str = "crates/rmm-adaptors/src/logging/sinks.rs";
-const POOL_NOW: &str = "crates/rmm-adaptors/src/pool/now.rs";
 const PREFETCH: &str = "crates/rmm-adaptors/src/prefetch.rs";
 const TAG: &str = "crates/rmm-adaptors/src/tagged/tag.rs";
 const TAGGED: &str = "crates/rmm-adaptors/src/tagged.rs";
@@ -158,8 +156,8 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "thread-safe-frees-anyway",
         file: THREAD_SAFE,
-        original: "in_program(|| self.0.with(|()| free()));",
-        replacement: "in_program(free);",
+        original: "not_waited_for(|| self.0.with(|()| free()));",
+        replacement: "not_waited_for(free);",
         breaks: "a free is in upstream together with another call",
     },
     Mutant {
@@ -266,68 +264,5 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         original: "        self.kinds.extend(kinds);\n",
         replacement: "        self.kinds = kinds.into_iter().collect();\n",
         breaks: "a second call replaces the kinds of the first",
-    },
-    Mutant {
-        name: "now-limit-kept-after-a-refusal",
-        file: LIMITING,
-        original: "                used.subtract_exclusive(padded);\n            }\n            pointer",
-        replacement: "                used.subtract_exclusive(padded & 0);\n            }\n            pointer",
-        breaks: "a call that does not wait and fails counts against the limit for ever",
-    },
-    Mutant {
-        name: "now-limit-kept-after-a-refusal-of-several-threads",
-        file: LIMITING,
-        original: "                    used.subtract(padded);\n                }\n                pointer",
-        replacement: "                    used.subtract(padded & 0);\n                }\n                pointer",
-        breaks: "the same, once a second thread has come",
-    },
-    Mutant {
-        name: "now-frees-counted-though-refused",
-        file: COUNTERS,
-        original: "            let is_freed = free();\n            if is_freed {",
-        replacement: "            let is_freed = free();\n            if is_freed || true {",
-        breaks: "a free that is refused is counted, and again by the ordinary call",
-    },
-    Mutant {
-        name: "now-tag-not-counted-again",
-        file: TAGGED,
-        original: "            if !is_freed {\n                self.usage.add(tag, size);",
-        replacement: "            if !is_freed {\n                self.usage.add(tag, size & 0);",
-        breaks: "a block whose free is refused counts for its tag no more",
-    },
-    Mutant {
-        name: "now-free-with-a-wrong-layout",
-        file: TRACKING_TABLE,
-        original: "is_some_and(|block| block.layout == layout);",
-        replacement: "is_some_and(|_| true);",
-        breaks: "a free with a wrong layout that does not wait is not reported",
-    },
-    Mutant {
-        name: "now-prefetch-left-out",
-        file: PREFETCH,
-        original: "if self.may_move { None } else { upstream.allocate_now(layout) }",
-        replacement: "upstream.allocate_now(layout)",
-        breaks: "a block that was allocated without a wait is not prefetched",
-    },
-    Mutant {
-        name: "now-waits-for-the-first-thread",
-        file: "crates/rmm-adaptors/src/sync/biased_mutex.rs",
-        original: "TryEnter::Busy => None,",
-        replacement: "TryEnter::Busy => unreachable!(\"another thread has it\"),",
-        breaks: "a call that does not wait panics while another thread has the lock",
-    },
-    Mutant {
-        name: "now-checked-free-unchecked",
-        file: POOL_NOW,
-        original: "if self.checks.is_some()\n            || self",
-        replacement: "if self",
-        breaks: "a pool that checks frees does not check those that do not wait",
-    },
-    Mutant {
-        name: "now-free-evicts",
-        file: CACHES_NOW,
-        original: "!cache.evicts(class)\n                && cache.put",
-        replacement: "cache.put",
-        breaks: "a free that does not wait loses a large block that it evicts",
     },
 ];

@@ -15,7 +15,24 @@ const PROCESS: &str = "crates/rmm-sys/src/process.rs";
 const REQUEST: &str = "crates/rmm-core/src/resource/request.rs";
 const VIEW: &str = "crates/rmm-core/src/resource_view.rs";
 
+const DRIVER: &str = "crates/rmm-core/src/driver.rs";
+const FORK: &str = "crates/rmm-core/src/fork.rs";
+
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "driver-called-without-the-hook",
+        file: DRIVER,
+        original: "    wait::about_to_wait();\n",
+        replacement: "    let _none = wait::about_to_wait;\n",
+        breaks: "a call of the driver waits with the interpreter's lock",
+    },
+    Mutant {
+        name: "lock-waited-for-without-the-hook",
+        file: FORK,
+        original: "G {\n    wait::about_to_wait();\n",
+        replacement: "G {\n",
+        breaks: "a thread waits for another one, which needs the interpreter's lock that it has",
+    },
     Mutant {
         name: "zero-bytes-asked-for",
         file: CONCEPT,

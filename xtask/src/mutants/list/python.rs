@@ -5,6 +5,7 @@ use crate::mutants::mutant::Mutant;
 const BINS: &str = "crates/rmm-py/src/bins.rs";
 const BUFFER: &str = "crates/rmm-py/src/buffer.rs";
 const CALLBACKS: &str = "crates/rmm-py/src/callbacks.rs";
+const INTERPRETER: &str = "crates/rmm-py/src/interpreter.rs";
 const KEPT: &str = "crates/rmm-py/src/kept.rs";
 const MODULE: &str = "crates/rmm-py/src/lib.rs";
 const PLACE: &str = "crates/rmm-py/src/place.rs";
@@ -18,6 +19,20 @@ const RESERVATION: &str = "crates/rmm-py/src/reservation.rs";
 pub(in crate::mutants) const PACKAGE: &str = "rmm-py";
 
 pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "python-hits-release-the-lock",
+        file: INTERPRETER,
+        original: "wait::before_first_wait(let_go, take_back, call);",
+        replacement: "wait::before_first_wait(let_go, take_back, || {\n        wait::about_to_wait();\n        call()\n    });",
+        breaks: "threads hand the interpreter's lock over at each allocation",
+    },
+    Mutant {
+        name: "python-waits-for-memory-with-the-lock",
+        file: INTERPRETER,
+        original: "wait::before_first_wait(let_go, take_back, call);",
+        replacement: "wait::before_first_wait(let_go, take_back, || wait::outside(call));",
+        breaks: "no other thread runs while an allocation or a free waits for the device",
+    },
     Mutant {
         name: "python-dropped-with-the-lock",
         file: KEPT,

@@ -144,13 +144,6 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
         breaks: "a tenant that allocates without a stream reads what another has left",
     },
     Mutant {
-        name: "dirty-blocks-are-had-at-once",
-        file: CLEAR,
-        original: "let pointer = if self.clears { None }",
-        replacement: "let pointer = if false { None }",
-        breaks: "a call that does not wait hands out what another tenant has left",
-    },
-    Mutant {
         name: "uncleared-block-is-lost",
         file: CLEAR,
         original: "cleared.inspect_err(|_| self.deallocate(Some(stream), pointer, layout))",

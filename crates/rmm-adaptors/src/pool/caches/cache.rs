@@ -344,12 +344,6 @@ impl Cache {
         Put::Instead(address)
     }
 
-    /// Whether a block of the class, if it is put, takes the place of another.
-    #[inline]
-    pub(super) fn evicts(&self, class: Class) -> bool {
-        class.is_large() && self.large.is_full()
-    }
-
     /// As [`put`](Self::put), of a block from the heap that is not large.
     #[inline]
     pub(super) fn add(

@@ -80,8 +80,6 @@ struct Stack {
     counts: Arc<Vec<Count>>,
     /// Findings of trackers, until the stack is dropped.
     findings: Arc<AtomicU64>,
-    /// Whether calls that do not wait come first.
-    tries_now: bool,
 }
 
 fn base(base: Base, upstream: Upstream) -> Result<Any, Error> {
@@ -159,7 +157,7 @@ impl Stack {
                 }
             };
         }
-        Ok(Self { top, counts: Arc::new(counts), findings, tries_now: false })
+        Ok(Self { top, counts: Arc::new(counts), findings })
     }
 }
 
@@ -188,7 +186,7 @@ impl PartialEq for Owned {
 }
 
 macro_rules! pass_on {
-    ($type:ty, |$this:ident| $target:expr, tries now: $tries_now:expr) => {
+    ($type:ty, |$this:ident| $target:expr) => {
         // SAFETY: every call goes to a resource that keeps the contract.
         unsafe impl SyncResource for $type {
             fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
@@ -216,9 +214,6 @@ macro_rules! pass_on {
                 layout: Layout,
             ) -> Result<DevicePtr, Error> {
                 let $this = self;
-                if $tries_now && let Some(pointer) = $target.try_allocate_now(stream, layout) {
-                    return Ok(pointer);
-                }
                 $target.allocate(stream, layout)
             }
 
@@ -230,18 +225,14 @@ macro_rules! pass_on {
             ) {
                 let $this = self;
                 // SAFETY: the caller's contract is the same.
-                if $tries_now && unsafe { $target.try_deallocate_now(stream, pointer, layout) } {
-                    return;
-                }
-                // SAFETY: the caller's contract; the block is still allocated.
                 unsafe { $target.deallocate(stream, pointer, layout) };
             }
         }
     };
 }
 
-pass_on!(Owned, |this| this.0, tries now: false);
-pass_on!(Stack, |this| this.top, tries now: this.tries_now);
+pass_on!(Owned, |this| this.0);
+pass_on!(Stack, |this| this.top);
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -273,18 +264,17 @@ proptest! {
         adaptors in adaptors(),
         failing_allocation in 0..20_u64,
         is_ordered in any::<bool>(),
-        tries_now in any::<bool>(),
         seed in any::<u64>(),
         steps in ops(150),
     ) {
-        run(on, &adaptors, (failing_allocation, is_ordered, tries_now), seed, &steps);
+        run(on, &adaptors, (failing_allocation, is_ordered), seed, &steps);
     }
 }
 
 fn run(
     on: Base,
     adaptors: &[Adaptor],
-    (failing_allocation, is_ordered, tries_now): (u64, bool, bool),
+    (failing_allocation, is_ordered): (u64, bool),
     seed: u64,
     steps: &[Op],
 ) {
@@ -292,7 +282,6 @@ fn run(
     let entered = machine.enter();
     let upstream = Upstream::failing(failing_allocation, is_ordered);
     if let Ok(stack) = Stack::new(on, upstream, adaptors) {
-        let stack = Stack { tries_now, ..stack };
         let findings = Arc::clone(&stack.findings);
         let fixture = Fixture::over(&machine, stack);
         let mut runner = Runner::on_streams(fixture, 0, crate::programs::STREAMS);
