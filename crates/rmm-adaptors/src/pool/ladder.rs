@@ -185,7 +185,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         if let Some(node) = self.grow_before_flush() {
             return Some(node);
         }
-        self.session.core.flush_caches(self.session);
+        self.session.flush_caches();
         self.session.note_program_peak(self.request.size);
         self.take_free()
             .or_else(|| self.after_pause(Self::poll))

@@ -8,6 +8,7 @@ use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, StreamRef};
 use super::caches::{Class, Put, Take};
 use super::core::PoolCore;
 use super::heap::ListId;
+use super::session::Session;
 use super::state::PoolState;
 use super::transfer::BATCH_LEN;
 
@@ -216,11 +217,29 @@ impl PoolCore {
         });
     }
 
-    /// Flushes all thread caches and the transfer cache to the heap.
+    /// Flushes all thread caches and the transfer cache to the heap, without releasing the lock.
     pub(super) fn flush_caches(&self, state: &mut PoolState) {
         self.caches.flush_all(None, |stream, address| {
             state.take_back_cached(stream, address);
         });
         state.flush_transfer(None);
+    }
+}
+
+impl Session<'_> {
+    /// Flushes all thread caches and the transfer cache to the heap. Threads that wait for the lock
+    /// have it now and then.
+    pub(super) fn flush_caches(&mut self) {
+        let core = self.core;
+        let mut next = 0;
+        let flush = |session: &mut Self, next: &mut usize| {
+            core.caches.flush_next(next, |stream, address| {
+                session.take_back_cached(stream, address);
+            })
+        };
+        while flush(self, &mut next) {
+            self.pause();
+        }
+        self.flush_transfer(None);
     }
 }

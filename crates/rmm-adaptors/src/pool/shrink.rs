@@ -125,7 +125,7 @@ impl PoolCore {
             drop(session);
             return self.return_left(upstream, keep);
         }
-        self.flush_caches(&mut session);
+        session.flush_caches();
         self.caches.shrink();
         session.transfer.shrink();
         // The wait would invalidate a capture.

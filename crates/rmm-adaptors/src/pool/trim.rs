@@ -27,7 +27,7 @@ impl PoolCore {
         let Ok(_context) = self.context.enter() else { return };
         let _relaxed = RelaxedCapture::enter();
         let mut session = Session::new(self);
-        self.flush_caches(&mut session);
+        session.flush_caches();
         session.poll_others(ListId::ANY_STREAM);
         session.reclaim_completed();
         if has_pending_frees(&session) && !session.may_capture() {

@@ -38,7 +38,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cached-blocks-left-out-of-the-search",
         file: LADDER,
-        original: "        self.session.core.flush_caches(self.session);\n",
+        original: "        self.session.flush_caches();\n",
         replacement: "",
         breaks: "memory in thread caches is refused to other threads",
     },

@@ -14,6 +14,10 @@ use super::{Caches, SLOTS};
 use crate::sync::biased::NextOwner;
 use crate::sync::thread_token::ThreadToken;
 
+/// Caches that are flushed under one heavy fence where the pool's lock is released between: one
+/// holds up to 2,048 blocks.
+const FLUSHED_TOGETHER: usize = 4;
+
 /// How many slots are looked at for a grant to take back.
 const LOOKED_AT: usize = 8;
 
@@ -44,6 +48,25 @@ impl Caches {
         to: impl FnMut(StreamId, u64),
     ) {
         self.flush_all_as(ThreadToken::current(), stream, to);
+    }
+
+    /// Flushes the caches of the next few slots from `next` on, as [`flush_all`](Self::flush_all),
+    /// and moves `next` behind them. Returns whether there are more. Between two calls the lock may
+    /// be released: thousands of blocks of each cache are freed under it.
+    #[cold]
+    pub(in super::super) fn flush_next(
+        &self,
+        next: &mut usize,
+        to: impl FnMut(StreamId, u64),
+    ) -> bool {
+        let from = *next;
+        let mut used = self.used.iter().filter(|&slot| slot >= from);
+        let Some(last) = used.by_ref().take(FLUSHED_TOGETHER).last() else { return false };
+        let has_more = used.next().is_some();
+        *next = last + 1;
+        let is_next = |slot, _: &SlotHeader| (from..=last).contains(&slot);
+        self.flush_where(ThreadToken::current(), is_next, to);
+        has_more
     }
 
     /// As [`flush_all`](Self::flush_all); `me` is the calling thread, unless that is exiting.

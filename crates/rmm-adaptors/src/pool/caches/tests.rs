@@ -480,3 +480,26 @@ fn large_blocks_are_flushed_alone() {
     assert_eq!(caches.totals().0, SIZE);
     assert_eq!(caches.take(ids[0], class()), Take::Done(1), "the cache is its thread's as before");
 }
+
+#[test]
+fn a_few_caches_are_flushed_at_a_time_and_all_of_them() {
+    let (caches, ids) = (caches(), ids(9));
+    let addresses = 1..=9;
+    for (&id, address) in ids.iter().zip(addresses.clone()) {
+        make(&caches, id);
+        assert_eq!(caches.put(id, class(), address), Put::Done);
+    }
+    let (mut next, mut flushed, mut turns) = (0, Vec::new(), Vec::new());
+    loop {
+        let before = flushed.len();
+        let has_more = caches.flush_next(&mut next, |_, address| flushed.push(address));
+        turns.push(flushed.len() - before);
+        if !has_more {
+            break;
+        }
+    }
+    flushed.sort_unstable();
+    assert_eq!((flushed, turns), (addresses.collect(), vec![4, 4, 1]));
+    assert!(caches.are_unused());
+    assert!(!caches.flush_next(&mut 0, |_, _| unreachable!("all are empty")));
+}
