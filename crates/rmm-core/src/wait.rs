@@ -136,10 +136,14 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::sync::{Mutex, RwLock};
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
     use crate::fork;
     use crate::siblings::in_program;
+
+    /// Longer than any thread is kept from running.
+    const LONG: Duration = Duration::from_secs(60);
 
     thread_local! {
         static RUNS: Cell<u32> = const { Cell::new(0) };
@@ -196,8 +200,7 @@ mod tests {
             scope.spawn(move || {
                 let guard = hold();
                 took.send(()).expect("the test waits");
-                // An error if the sender is dropped without having sent.
-                let has_run = is_let_go.recv();
+                let has_run = is_let_go.recv_timeout(LONG);
                 drop(guard);
                 assert_eq!(has_run, Ok(()), "the hook ran");
             });
