@@ -316,7 +316,7 @@ mod models {
             }
             let mut value = 0;
             let look = |(): &(), its: &mut u32| value += *its;
-            revoker.revoke(Some(me), NextOwner::Thread(me), |index, ()| index == 0, look);
+            revoker.revoke(Some(me), NextOwner::Thread(me), [0], look);
             assert_eq!(value, 1);
             drop(revoker);
             owner.join().expect("it does not panic");
