@@ -186,6 +186,7 @@ impl<S: PropertySet> ArenaMemoryResource<S> {
         if let Some(path) = &self.dump_log
             && error.is_out_of_memory()
         {
+            rmm_core::wait::about_to_wait();
             // A report that cannot be written does not change the error.
             let _unwritten = self.report().append(path, error);
         }

@@ -14,11 +14,12 @@
 //! |---|---|
 //! | a contended lock | [`fork::lock`](crate::fork::lock), `read`, `write`; the adaptors' `spin_until` |
 //! | a wait for a condition | [`fork::check_wait`](crate::fork::check_wait) |
-//! | a call of the driver | `loaded_driver`, from which every other way to the driver comes |
+//! | a call of the driver | [`current_driver`](crate::current_driver) and what is over it; not `Driver::get` |
 //! | code of the program | [`siblings::in_program`](crate::siblings::in_program), the callback resources of Rust and C |
 //! | a pool's call to its upstream | `Session::call_upstream` |
 //!
-//! A thread without a hook reads one thread-local cell there, and nothing elsewhere.
+//! A thread without a hook reads and writes one thread-local cell there, and nothing elsewhere.
+//! Files, and work that is linear in the number of blocks, are announced as well.
 
 #![forbid(unsafe_code)]
 
@@ -35,8 +36,8 @@ thread_local! {
 /// it has run, `take_back` runs at the end of the call, also by a panic. Each runs once at most.
 /// Returns what the call returned, and whether they have run.
 ///
-/// `let_go` may run while locks of this library are held, so it must not wait, panic or call this
-/// library. When `take_back` runs, this call holds none.
+/// `let_go` may run while locks of this library are held, so it must not panic, call this library,
+/// or wait for a thread that needs one of them. When `take_back` runs, this call holds none.
 ///
 /// Calls nest: within, the hook of the innermost one runs.
 ///
@@ -80,8 +81,8 @@ pub fn about_to_wait() {
     }
 }
 
-/// Runs code that holds the caller's lock again, such as a callback, within a call: its waits are
-/// none of the call.
+/// Runs code that holds the caller's lock again, such as a callback, within a call. Waits in it do
+/// not run the call's hook.
 #[inline]
 pub fn outside<T>(code: impl FnOnce() -> T) -> T {
     let _outer = Outside(HOOK.take());

@@ -126,8 +126,8 @@ impl TrackingResourceAdaptor {
 /// Writes a finding to the debug log, and to the standard error stream once Python ends.
 fn log_finding(finding: &TrackingFinding<'_>) {
     let level = if matches!(finding, TrackingFinding::Leak(_)) { "warn" } else { "error" };
-    let logged = attached(|py| log(py, level, finding.to_string()));
-    if !matches!(logged, Some(Ok(()))) {
+    let is_logged = attached(|py| log(py, level, finding.to_string()).is_ok());
+    if is_logged != Some(true) {
         // There is no one to report a failed write to.
         let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
     }

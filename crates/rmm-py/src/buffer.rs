@@ -93,7 +93,9 @@ unsafe fn free(
     };
     // If the driver does not know the stream or the device any more, no driver call says when the
     // memory is unused: it stays allocated.
-    let _stays = kept_until_wait(py, || stream.free_with(act));
+    let free = || stream.free_with(act);
+    // SAFETY: it is the engine's code, which reaches Python objects through `attached`.
+    let _stays = unsafe { kept_until_wait(py, free) };
 }
 
 impl Drop for DeviceBuffer {

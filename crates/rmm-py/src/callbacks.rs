@@ -39,7 +39,7 @@ const ENDING: &str = "the Python interpreter is ending";
 /// Calls `act` with the interpreter, if it still runs, for a call of the program's functions. The
 /// exception that propagates on this thread, if one does, is set aside meanwhile: a call would
 /// replace it, or fail by it.
-pub(crate) fn attached<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+pub(crate) fn attached<R: interpreter::Plain>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     interpreter::attached(|py| {
         let _aside = Aside::new(py);
         act(py)

@@ -1,4 +1,4 @@
-//! The interpreter's lock around calls of the engine.
+//! Releases the interpreter's lock (the GIL) at the first wait of a call of the engine.
 //!
 //! ```text
 //! kept_until_wait(py, call)
@@ -8,14 +8,16 @@
 //!
 //! PyO3 counts per thread whether it is attached, and does not see [`let_go`]. So while the engine
 //! is called, what touches Python objects, their release included, goes through [`attached`], which
-//! takes the lock again if it was let go of. Nothing else of this crate attaches.
+//! takes the lock again if it was let go of, and out of which no Python object comes. Nothing else
+//! of this crate attaches.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use rmm_core::wait;
+use rmm_core::{DevicePtr, Error, wait};
 
 thread_local! {
     /// What calls of the engine that the thread is in have let go of. Without a destructor.
@@ -27,7 +29,7 @@ thread_local! {
 struct LetGo {
     state: *mut ffi::PyThreadState,
     /// By how many calls. More than one nest only where C code that the outer one calls has taken
-    /// the lock by itself: then the state is the same.
+    /// the lock by itself and called Python: then the state is the same.
     calls: u32,
 }
 
@@ -35,10 +37,25 @@ impl LetGo {
     const NOTHING: Self = Self { state: ptr::null_mut(), calls: 0 };
 }
 
+/// What holds no Python object: it may be dropped without the lock.
+pub(crate) trait Plain {}
+
+impl Plain for () {}
+impl Plain for bool {}
+impl Plain for u32 {}
+impl Plain for String {}
+impl Plain for DevicePtr {}
+impl Plain for Error {}
+impl<T: Plain> Plain for Option<T> {}
+impl<T: Plain, E: Plain> Plain for Result<T, E> {}
+
 /// Calls the engine with the lock, and without it from the first wait on. Returns whether the lock
-/// was held all the time: then the driver was not called.
+/// was held all the time: then nothing has announced a wait.
+///
+/// # Safety
+/// `call` reaches Python objects only through [`attached`].
 #[inline]
-pub(crate) fn kept_until_wait<T: Send>(
+pub(crate) unsafe fn kept_until_wait<T: Send>(
     _attached: Python<'_>,
     call: impl FnOnce() -> T + Send,
 ) -> (T, bool) {
@@ -46,7 +63,8 @@ pub(crate) fn kept_until_wait<T: Send>(
     (returned, !has_waited)
 }
 
-/// Lets go of the lock. It may run under locks of the engine: it waits for nothing.
+/// Lets go of the lock. It may run under locks of the engine. It may wait until a thread that asked
+/// for the interpreter's lock has it: that thread needs no lock of the engine for it.
 #[cold]
 fn let_go() {
     let outer = LET_GO.get();
@@ -66,15 +84,16 @@ fn take_back() {
     unsafe { ffi::PyEval_RestoreThread(state) };
 }
 
-/// Runs code that touches Python objects, on any thread. `None` where the interpreter has ended.
+/// Runs code that touches Python objects, on any thread. `None` where the interpreter has ended:
+/// then `act` is leaked, with the Python objects in it.
 #[inline]
-pub(crate) fn attached<T>(act: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+pub(crate) fn attached<T: Plain>(act: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     wait::outside(|| {
-        if LET_GO.get().calls == 0 {
-            return Python::try_attach(act);
-        }
-        // To PyO3 the thread is attached.
+        // PyO3 may count the thread as attached although it is not: this crate, or C code that
+        // calls it, has let go of the lock.
+        let act = ManuallyDrop::new(act);
         let _again = Again::attach()?;
+        let act = ManuallyDrop::into_inner(act);
         Python::try_attach(act)
     })
 }

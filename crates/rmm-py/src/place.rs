@@ -111,8 +111,9 @@ impl Place {
 
 /// The device of memory that the driver knows.
 pub(crate) fn device_of(memory: u64) -> Result<i32, Error> {
-    // The thread mostly has a context. The call reads what the driver keeps, and waits for nothing:
-    // the interpreter's lock is kept.
+    // The driver may make this wait for its calls on other threads, such as `cuMemHostAlloc`.
+    rmm_core::wait::about_to_wait();
+    // The thread mostly has a context.
     Driver::get()
         .map_err(Error::from)
         .and_then(|driver| device_by(driver, memory))

@@ -97,7 +97,9 @@ pub(crate) fn get_per_device_resource(
     }
     let class = py.get_type::<crate::base::CudaMemoryResource>();
     let made = class.call0()?.cast_into::<DeviceMemoryResource>()?.unbind();
-    Ok(lock().entry(device).or_insert(made).clone_ref(py))
+    let known = lock().entry(device).or_insert_with(|| made.clone_ref(py)).clone_ref(py);
+    drop(made);
+    Ok(known)
 }
 
 /// The resource of the current device.

@@ -82,7 +82,8 @@ pub(crate) fn allocate(
     let layout = sizes::layout(bytes)?;
     errors::forget_raised();
     let call = || stream.with(|stream| resource.allocate(stream, layout));
-    let (allocated, was_cached) = kept_until_wait(py, call);
+    // SAFETY: it is the engine's code, which reaches Python objects through `attached`.
+    let (allocated, was_cached) = unsafe { kept_until_wait(py, call) };
     match allocated.and_then(|allocated| allocated) {
         Ok(pointer) => Ok((pointer.addr(), was_cached)),
         Err(error) => Err(of_allocation(py, &error)),
@@ -150,7 +151,8 @@ impl DeviceMemoryResource {
             unsafe { resource.deallocate(stream, pointer, layout) };
         };
         wrong_free::raised_by(|| {
-            let (freed, _) = kept_until_wait(py, || stream.with(free));
+            // SAFETY: it is the engine's code, which reaches Python objects through `attached`.
+            let (freed, _) = unsafe { kept_until_wait(py, || stream.with(free)) };
             freed.map_err(|error| of_call(py, &error))
         })
     }

@@ -121,3 +121,18 @@ del buffer
     assert (result.returncode, result.stderr) == (0, "")
     (line,) = [line for line in path.read_text().splitlines() if "Outstanding" in line]
     assert "[debug " in line and "1234 B" in path.read_text()
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(run: Callable[..., Any]) -> None:
+    done = run(
+        """
+import sys
+from rmm_rs import mr
+tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+block = tracking.allocate(256)
+sys.stderr.close()
+tracking.deallocate(block, 512)
+print(tracking.wrong_frees)
+"""
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["1"]), done.stderr

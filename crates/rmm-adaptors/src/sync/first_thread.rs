@@ -65,6 +65,8 @@ impl<T> FirstThreadCell<T> {
     /// Returns once the value was shared.
     #[cold]
     fn revoke(&self, share: impl FnOnce(&mut T)) {
+        #[cfg(not(rmm_loom))]
+        rmm_core::wait::about_to_wait();
         let _only = primitives::lock(&self.revoker);
         let mut share = Some(share);
         revoke(std::slice::from_ref(&self.cell), None, [0], |(), value| {
