@@ -122,8 +122,8 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// block](PoolMemoryResourceBuilder::clear_blocks) before it hands it out.
 ///
 /// **Thread caches.** Each thread caches freed blocks of up to 1 MiB per stream, so most calls take
-/// no lock. All caches are flushed before the pool polls, grows or waits. A program that forbids
-/// itself system calls after its start has to [say
+/// no lock. All caches are flushed before the pool waits, or grows beyond what it retains. A
+/// program that forbids itself system calls after its start has to [say
 /// so](PoolMemoryResourceBuilder::symmetric_fences) before.
 ///
 /// **CUDA graphs.** On a stream under capture (announce it with a

@@ -433,7 +433,7 @@ typedef struct rmm_rs_pool_statistics {
    */
   uint64_t peak_reserved_bytes;
   /**
-   * The most bytes allocated at once.
+   * The most bytes allocated at once, with those of freed blocks in caches.
    */
   uint64_t peak_live_bytes;
   /**

@@ -104,7 +104,7 @@ pub struct PoolFigures {
     pub live_bytes: u64,
     /// The most bytes taken from upstream at once.
     pub peak_reserved_bytes: u64,
-    /// The most bytes allocated at once.
+    /// The most bytes allocated at once, with those of freed blocks in caches.
     pub peak_live_bytes: u64,
     /// The largest free block.
     pub largest_free_bytes: u64,

@@ -14,7 +14,7 @@ use rmm_core::{
 use rmm_resources::Budget;
 
 use super::PoolMemoryResource;
-use super::caches::CachePolicy;
+use super::caches::{CachePolicy, LEAST_SCALE, MOST_SCALE};
 use super::checks::{Report, checks};
 use super::core::{PoolCore, Settings, UpstreamCode};
 use super::extents::granularity;
@@ -442,7 +442,8 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         let pages = growth.whole_pages(initial_size);
         growth.initial_size = if limit.is_some() { pages.min(growth.room(0, hard)) } else { pages };
         let initial_size = growth.initial_size;
-        let cached = cached_with(preset, cached, upstream.as_extendable().is_some());
+        let returns = release != ReleasePolicy::Off || release_after.is_some();
+        let cached = cached_with(preset, cached, upstream.as_extendable().is_some(), returns);
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks = checks(check_frees, on_wrong_free);
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;
@@ -518,12 +519,20 @@ fn contexts_of(upstream: &(dyn SyncResource + 'static), own: Context) -> Box<[Co
     contexts.into_boxed_slice()
 }
 
-/// What a pool caches, with a preset and over memory that can be extended or not.
-fn cached_with(preset: PoolPreset, cached: CachePolicy, is_extendable: bool) -> CachePolicy {
+/// What a pool caches, with a preset and over memory that can be extended or not. Cached blocks
+/// keep their pages: a pool that `returns` memory by itself has few of them.
+fn cached_with(
+    preset: PoolPreset,
+    cached: CachePolicy,
+    is_extendable: bool,
+    returns: bool,
+) -> CachePolicy {
     match (preset, cached) {
         (PoolPreset::Compact | PoolPreset::Deterministic, _) => CachePolicy::Off,
         (PoolPreset::Throughput, CachePolicy::SizeClasses) if is_extendable => {
-            CachePolicy::SizeClassesByDemand
+            CachePolicy::SizeClassesByDemand {
+                most: if returns { LEAST_SCALE } else { MOST_SCALE },
+            }
         }
         (PoolPreset::Throughput | PoolPreset::LowLatency, cached) => cached,
     }

@@ -11,8 +11,8 @@
 //! A block that is freed on a stream may be used by that stream's next work at once. So the thread
 //! that frees it caches it, and serves its next request for the same stream and size class from
 //! there, without an atomic read-modify-write: it owns the slot's [`BiasedCell`]. A thread that
-//! finds no other free memory revokes all slots and flushes their caches to the heap, so no block
-//! is out of another thread's reach.
+//! finds no other free memory, and may not grow the pool, revokes all slots and flushes their
+//! caches to the heap, so no block is out of another thread's reach.
 //!
 //! A slot belongs to one thread, until that ends or another has long missed it, and to one stream.
 //! Cached blocks have no release point: they get the one that is open when they are flushed, which
@@ -45,6 +45,7 @@ use crate::sync::biased_table::{BiasedTable, Slot};
 use crate::sync::fence::Fences;
 use crate::sync::thread_token::ThreadToken;
 use budget::Budget;
+pub(super) use budget::{LEAST_SCALE, MOST_SCALE};
 use cache::{Cache, Counters, FlushGoal};
 pub(super) use cache::{CacheCounts, Put};
 pub(super) use classes::{CLASSES, Class};
@@ -70,8 +71,11 @@ pub(crate) enum CachePolicy {
     /// coalesce.
     SizeClasses,
     /// As [`SizeClasses`](Self::SizeClasses), but few of them where memory is short: in memory that
-    /// can be extended a cached block costs the pages around it.
-    SizeClassesByDemand,
+    /// can be extended a cached block costs the pages around it. All caches may hold `most`
+    /// 1,024ths of the pool.
+    SizeClassesByDemand {
+        most: u64,
+    },
     /// All: they have this size.
     OneSize(u64),
 }
@@ -127,7 +131,8 @@ impl CachePolicy {
     /// The classes of all blocks that are cached.
     fn classes(self) -> impl DoubleEndedIterator<Item = Class> {
         let only = if let Self::OneSize(unit) = self { Some(Class::only(unit)) } else { None };
-        let all = matches!(self, Self::SizeClasses | Self::SizeClassesByDemand).then(Class::all);
+        let all =
+            matches!(self, Self::SizeClasses | Self::SizeClassesByDemand { .. }).then(Class::all);
         only.into_iter().chain(all.into_iter().flatten())
     }
 }
@@ -153,7 +158,9 @@ impl Caches {
     #[inline]
     pub(super) fn class(&self, size: u64) -> Option<Class> {
         match self.policy {
-            CachePolicy::SizeClasses | CachePolicy::SizeClassesByDemand => Class::holding(size),
+            CachePolicy::SizeClasses | CachePolicy::SizeClassesByDemand { .. } => {
+                Class::holding(size)
+            }
             CachePolicy::OneSize(unit) => (size <= unit).then_some(Class::only(unit)),
             CachePolicy::Off => None,
         }
@@ -327,7 +334,9 @@ impl Caches {
     pub(super) fn set_capacity_from(&self, reserved: u64, operations: u64) {
         match self.policy {
             CachePolicy::OneSize(_) => self.budget.set_from_blocks_of_one_size(reserved),
-            CachePolicy::SizeClassesByDemand => self.budget.set_by_demand(reserved, operations),
+            CachePolicy::SizeClassesByDemand { most } => {
+                self.budget.set_by_demand(reserved, operations, most);
+            }
             CachePolicy::SizeClasses | CachePolicy::Off => self.budget.set_from(reserved),
         }
     }
@@ -335,14 +344,14 @@ impl Caches {
     /// Notes that a request has called upstream, after so many operations on the heap: from now on
     /// caches may hold less, if they may hold more by demand.
     pub(super) fn note_shortage(&self, operations: u64) {
-        if self.policy == CachePolicy::SizeClassesByDemand {
+        if self.follow_demand() {
             self.budget.note_shortage(operations);
         }
     }
 
     /// Whether what caches may hold depends on demand.
     pub(super) fn follow_demand(&self) -> bool {
-        self.policy == CachePolicy::SizeClassesByDemand
+        matches!(self.policy, CachePolicy::SizeClassesByDemand { .. })
     }
 
     /// Bytes that caches may hold now.

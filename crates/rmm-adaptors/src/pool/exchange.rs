@@ -2,8 +2,9 @@
 //! holds little more than its program uses.
 //!
 //! An exchange costs about 60 us on an H200, thousands of allocations. So a pool that grows may
-//! exchange twice as many pieces as it has mapped in all, which at most triples the time of its
-//! growth, and later one in so many operations: then it holds more instead, up to a limit.
+//! exchange twice as many pieces as it has mapped beyond what it held before, which at most triples
+//! the time of its growth, and later one in so many operations: then it holds more instead, up to a
+//! limit.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,11 @@ impl Exchanges {
     /// The most bytes that were ever reserved.
     pub(super) fn most_reserved(&self) -> u64 {
         self.most_reserved
+    }
+
+    /// Notes that the program gave memory back: what it takes again is growth as at first.
+    pub(super) fn note_trim(&mut self, reserved: u64) {
+        self.most_reserved = reserved;
     }
 
     /// How many pieces may be exchanged now, after so many operations in all.

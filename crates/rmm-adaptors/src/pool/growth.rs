@@ -14,7 +14,8 @@ const LARGEST_STEP: u64 = 256 << 20;
 const LARGEST_EXTENSION: u64 = 256 << 20;
 /// The same where calls count more than bytes.
 const LARGEST_DOUBLING: u64 = 1 << 30;
-/// The step and the pieces of a pool while its program loads what it needs.
+/// While a program loads, a step and a piece are this fraction of the pool; the surplus, a
+/// twenty-first, bounds the step.
 const LOADING_FRACTION: u64 = 16;
 /// Upper bound on the bytes mapped by one call, in most requests.
 const LARGEST_PIECE: u64 = 128 << 20;
@@ -37,9 +38,9 @@ const MOST: u64 = isize::MAX as u64;
 /// How a program uses a pool that grows in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
-    /// It has freed nothing since the pool last grew: it loads what it needs.
+    /// No block was ever freed into the heap: the program loads what it needs.
     Loading,
-    /// It allocates and frees.
+    /// Some were.
     Steady,
 }
 
@@ -139,12 +140,16 @@ impl Growth {
 
     /// As [`piece_size`](Self::piece_size), while a program loads what it needs: that stays.
     pub(super) fn coarse_piece_size(&self, held: u64, missing: u64) -> u64 {
+        // What does not stay goes back in whole pieces.
+        if self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Off {
+            return self.piece_size(held, missing);
+        }
         let most = (held / LOADING_FRACTION).min(LARGEST_EXTENSION) / self.page * self.page;
         self.piece_size(held, missing).max(most)
     }
 
-    /// As [`piece_size`](Self::piece_size), of memory that is likely to be returned: it is returned
-    /// in whole pieces.
+    /// As [`piece_size`](Self::piece_size), of memory that is likely to be unmapped soon, since it
+    /// is above the target, or was held before.
     pub(super) fn fine_piece_size(&self, held: u64, missing: u64) -> u64 {
         if self.preset == PoolPreset::LowLatency {
             return self.piece_size(held, missing);

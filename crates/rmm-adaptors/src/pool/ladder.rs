@@ -1,5 +1,7 @@
 //! The slow path of an allocation: twelve steps, each of which costs more than the one before.
 //!
+//! 0. [`grow_before_flush`](Ladder::grow_before_flush): over virtual memory, flush large cached
+//!    blocks only, and try steps 1 to 4 while the pool stays within what it retains
 //! 1. [`take_free`](Ladder::take_free): the stream's own free list, idle blocks, blocks of other
 //!    streams whose last use the stream is already ordered after
 //! 2. [`poll`](Ladder::poll): ask the driver which events of a few streams are complete
@@ -180,13 +182,20 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
     }
 
-    /// Steps 1 to 11, until one has a block.
+    /// Steps 0 to 11, until one has a block.
     fn climb(&mut self) -> Option<NodeId> {
         if let Some(node) = self.grow_before_flush() {
             return Some(node);
         }
         self.session.flush_caches();
-        self.session.note_program_peak(self.request.size);
+        let peak = self.session.peak_with(self.request.size);
+        let node = self.climb_flushed()?;
+        self.session.note_program_peak(peak);
+        Some(node)
+    }
+
+    /// The numbered steps.
+    fn climb_flushed(&mut self) -> Option<NodeId> {
         self.take_free()
             .or_else(|| self.after_pause(Self::poll))
             .or_else(|| self.after_pause(Self::coalesce))
@@ -200,24 +209,36 @@ impl<'l, 'p> Ladder<'l, 'p> {
             .or_else(|| self.after_pause(Self::ask_to_wait))
     }
 
-    /// Before step 1, where memory can be extended: as long as growth leaves the pool with no more
-    /// than it keeps anyway, it grows before small cached blocks are flushed.
+    /// Step 0. Small cached blocks cost a lock each to refill, and seldom make room for a large
+    /// request. While growth stays within what the pool retains, it grows instead of flushing them.
     fn grow_before_flush(&mut self) -> Option<NodeId> {
-        let (core, size) = (self.session.core, self.request.size);
-        if !core.caches.follow_demand() {
+        if !self.may_grow_unflushed() {
             return None;
         }
-        let cached = core.caches.granted() + self.session.transfer.bytes();
-        let kept = core.growth.retain_target_extendable(self.session.peak_beside(cached, size));
-        let held = (self.session.heap.reserved() + self.session.pending).saturating_add(size);
-        if held > kept.min(core.soft_limit()).min(core.hard_limit()) {
-            return None;
-        }
+        let core = self.session.core;
         core.flush_large_caches(self.session);
         self.take_free()
             .or_else(|| self.after_pause(Self::poll))
             .or_else(|| self.after_pause(Self::coalesce))
-            .or_else(|| self.after_pause(Self::grow_to_soft_limit))
+            .or_else(|| {
+                // Others may have grown the pool meanwhile.
+                self.session.pause();
+                if self.may_grow_unflushed() { self.grow_to_soft_limit() } else { None }
+            })
+    }
+
+    /// Whether growth leaves the pool with no more than it retains, whatever caches hold.
+    fn may_grow_unflushed(&self) -> bool {
+        let (core, session) = (self.session.core, &*self.session);
+        if !core.caches.follow_demand() {
+            return false;
+        }
+        let cached = core.caches.granted() + session.transfer.bytes();
+        let peak = session.peak_beside(cached, self.request.size);
+        let kept = core.growth.retain_target_extendable(peak);
+        let more = core.growth.whole_pages(self.request.size);
+        let held = (session.heap.reserved() + session.pending).saturating_add(more);
+        held <= kept.min(core.soft_limit()).min(core.hard_limit())
     }
 
     /// Takes a step, before which threads that wait for the lock have it: with many blocks each

@@ -240,6 +240,7 @@ impl Session<'_> {
         while flush(self, &mut next) {
             self.pause();
         }
-        self.flush_transfer(None);
+        // What threads have cached meanwhile.
+        core.flush_caches(self);
     }
 }

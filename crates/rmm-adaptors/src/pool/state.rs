@@ -210,7 +210,7 @@ impl PoolState {
         self.note_rest(list);
     }
 
-    /// How the program has used the heap since the pool last grew.
+    /// How the program has used the heap so far.
     pub(super) fn pace(&self) -> Pace {
         if self.statistics.frees == 0 { Pace::Loading } else { Pace::Steady }
     }
@@ -459,9 +459,10 @@ impl PoolState {
         self.program_peak.max(live.saturating_add(more))
     }
 
-    /// Notes what the program uses, once `more` are allocated. The caches were flushed just now.
-    pub(super) fn note_program_peak(&mut self, more: u64) {
-        self.program_peak = self.peak_with(more);
+    /// Notes what the program has used at once: a [`peak_with`](Self::peak_with) that was asked for
+    /// right after a flush of the caches.
+    pub(super) fn note_program_peak(&mut self, peak: u64) {
+        self.program_peak = self.program_peak.max(peak);
     }
 
     /// Allocations and frees in the heap so far.
@@ -512,6 +513,7 @@ impl PoolState {
 
     /// Notes whether there is nothing more to trim until something is freed.
     pub(super) fn note_trimmed(&mut self) {
+        self.exchanges.note_trim(self.heap.reserved());
         let is_done = self.heap.occupied().next().is_none() && self.heap.unused_pieces().is_empty();
         self.trimmed = is_done.then(|| self.trim_state());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, ReleasePolicy};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -254,4 +254,100 @@ fn a_pool_grows_within_its_target_before_it_flushes_small_blocks() {
     assert_eq!(pool.statistics().cached_bytes, cached);
     free(&pool, &user, more, 8 * MIB);
     free(&pool, &user, kept, 64 * MIB);
+}
+
+/// A pool over virtual memory, and its only device.
+fn pages(bytes: usize) -> (Machine, PoolMemoryResourceBuilder) {
+    let machine = Machine::builder().memory(bytes).schedule(Schedule::Eager).build();
+    let entered = machine.enter();
+    let pages = VirtualMemoryResource::new().expect("pages");
+    drop(entered);
+    (machine, PoolMemoryResource::builder(pages).check_frees(false))
+}
+
+/// Reserved bytes after every other block of a program was freed and a large one requested.
+fn reserved_after_holes(refused: Option<usize>) -> u64 {
+    let (machine, builder) = pages(4 << 30);
+    let _entered = machine.enter();
+    let pool = builder.maximum_size(1 << 30).build().expect("a pool");
+    let user = stream();
+    let blocks = allocate(&pool, &user, 32, 8 * MIB);
+    if let Some(size) = refused {
+        assert!(pool.allocate(&user, layout(size)).is_err());
+    }
+    let mut kept = Vec::new();
+    for (index, block) in blocks.into_iter().enumerate() {
+        if index % 2 == 0 {
+            free(&pool, &user, block, 8 * MIB);
+        } else {
+            kept.push(block);
+        }
+    }
+    let large = pool.allocate(&user, layout(120 * MIB)).expect("a block");
+    let reserved = pool.reserved_bytes();
+    free(&pool, &user, large, 120 * MIB);
+    free_all(&pool, &user, kept, 8 * MIB);
+    reserved
+}
+
+#[test]
+fn a_refused_request_is_not_what_the_program_uses() {
+    assert_eq!(reserved_after_holes(Some(1000 * MIB)), reserved_after_holes(None));
+}
+
+#[test]
+fn a_policy_by_use_returns_what_only_caches_hold() {
+    const SIZE: usize = 64 << 10;
+    let (machine, builder) = pages(4 << 30);
+    let _entered = machine.enter();
+    let policy = ReleasePolicy::AfterIdle { operations: 2000 };
+    let pool = builder.release(policy).build().expect("a pool");
+    let users: Vec<_> = (0..32).map(|_| stream()).collect();
+    for _ in 0..200 {
+        let all: Vec<_> = users.iter().map(|user| allocate(&pool, user, 64, SIZE)).collect();
+        for (user, blocks) in users.iter().zip(all) {
+            free_all(&pool, user, blocks, SIZE);
+        }
+    }
+    for _ in 0..200 {
+        for user in &users {
+            let blocks = allocate(&pool, user, 64, SIZE);
+            free_all(&pool, user, blocks, SIZE);
+        }
+    }
+    pool.release_unused();
+    assert!(pool.reserved_bytes() <= mib(16), "{} MiB", pool.reserved_bytes() >> 20);
+}
+
+#[test]
+fn a_compact_pool_can_return_a_hole_in_what_it_loaded() {
+    let (machine, builder) = pages(8 << 30);
+    let _entered = machine.enter();
+    let pool = builder.preset(PoolPreset::Compact).build().expect("a pool");
+    let user = stream();
+    let mut blocks = allocate(&pool, &user, 16, 64 * MIB);
+    free(&pool, &user, blocks.remove(12), 64 * MIB);
+    let small = pool.allocate(&user, layout(2 * MIB)).expect("a block");
+    let large = pool.allocate(&user, layout(100 * MIB)).expect("a block");
+    assert!(pool.reserved_bytes() <= mib(1024 + 64), "{} MiB", pool.reserved_bytes() >> 20);
+    free(&pool, &user, small, 2 * MIB);
+    free(&pool, &user, large, 100 * MIB);
+    free_all(&pool, &user, blocks, 64 * MIB);
+}
+
+#[test]
+fn growth_after_a_trim_takes_no_more_calls_than_before_loading() {
+    let (machine, builder) = pages(8 << 30);
+    let _entered = machine.enter();
+    let pool = builder.build().expect("a pool");
+    let user = stream();
+    let calls = [(); 3].map(|()| {
+        let before = pool.statistics().upstream_allocations;
+        let blocks = allocate(&pool, &user, 512, 4 * MIB);
+        let calls = pool.statistics().upstream_allocations - before;
+        free_all(&pool, &user, blocks, 4 * MIB);
+        pool.trim(0);
+        calls
+    });
+    assert!(calls[0] <= 120 && calls[1] <= 340 && calls[2] <= 340, "{calls:?}");
 }

@@ -52,7 +52,7 @@ pub(in crate::mutants) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "caches-do-not-follow-demand",
         file: BUDGET,
-        original: "scale = (scale + scale / 2).min(MOST_SCALE);",
+        original: "scale = (scale + scale / 2).min(most);",
         replacement: "",
         breaks: "one request in five takes the lock while memory is plentiful",
     },

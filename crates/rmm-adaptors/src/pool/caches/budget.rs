@@ -25,17 +25,16 @@ pub(super) const CACHE_FRACTION: u64 = 32;
 /// quarter of the pool is cached at most.
 pub(super) const CACHES_IN_ALL: u64 = 7;
 
-/// What all caches may hold, by demand, is in this fraction of the pool.
+/// The unit of `scale`: 1,024ths of the pool.
 const SCALE: u64 = 1024;
 
-/// The least that all caches may hold: less than what a pool holds beyond the peak of its program.
-const LEAST_SCALE: u64 = 28;
+/// Lower bound on `scale`: 2.7 %, less than the surplus of 4.8 % that the pool retains.
+pub(in crate::pool) const LEAST_SCALE: u64 = 28;
 
-/// The most.
-const MOST_SCALE: u64 = 768;
+/// Upper bound on `scale`: three quarters of the pool.
+pub(in crate::pool) const MOST_SCALE: u64 = 768;
 
-/// Operations on the heap without a shortage after which caches that are full may hold half as much
-/// again.
+/// Heap operations without a call to upstream before the budget may grow by half.
 const CALM_OPERATIONS: u64 = 1024;
 
 /// One cache may hold this fraction of what all may hold.
@@ -47,7 +46,8 @@ const LEAST_TOTAL: u64 = 2 << 20;
 
 /// In small pools a cache may hold so many bytes, but at most a quarter of the pool. The legacy
 /// default stream needs an event for each round through its cache, which costs as much as some
-/// dozens of allocations. Memory is never short for it: caches are flushed before a pool grows.
+/// dozens of allocations. Memory is never short for it: caches are flushed before a pool grows
+/// beyond what it retains.
 const LEAST_CAPACITY: u64 = 1 << 20;
 
 /// A grant grows by this part of what is left, so that the last of many caches gets some, too.
@@ -115,21 +115,23 @@ impl Budget {
         self.set(reserved, fraction, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)));
     }
 
-    /// Bounds all by demand: a cache is full, so they may hold more, if memory was not short during
-    /// the last operations. The pool's lock is held.
-    pub(super) fn set_by_demand(&self, reserved: u64, operations: u64) {
+    /// Sets the bounds by demand. Called when a cache is made or refuses a block: if no request has
+    /// called upstream for [`CALM_OPERATIONS`], `scale` first grows by half, up to `most`. The
+    /// pool's lock is held.
+    pub(super) fn set_by_demand(&self, reserved: u64, operations: u64, most: u64) {
         let mut scale = self.scale.load(Ordering::Relaxed).max(LEAST_SCALE);
         let changed_at = self.changed_at.load(Ordering::Relaxed);
         if operations.wrapping_sub(changed_at) >= CALM_OPERATIONS {
-            scale = (scale + scale / 2).min(MOST_SCALE);
+            scale = (scale + scale / 2).min(most);
             self.changed_at.store(operations, Ordering::Relaxed);
         }
         self.scale.store(scale, Ordering::Relaxed);
         let total = (reserved / SCALE * scale).max(LEAST_TOTAL.min(reserved / 2));
-        self.set(reserved, (total / FRACTION_OF_ALL).max(reserved / SCALE), total);
+        self.set(reserved, total / FRACTION_OF_ALL, total);
     }
 
-    /// Notes that a request has called upstream: caches may hold half of what they might before.
+    /// Halves `scale`: a request has called upstream. The bounds follow at the next
+    /// [`set_by_demand`](Self::set_by_demand), and caches keep their grants until they are flushed.
     /// The pool's lock is held.
     pub(super) fn note_shortage(&self, operations: u64) {
         let scale = self.scale.load(Ordering::Relaxed);

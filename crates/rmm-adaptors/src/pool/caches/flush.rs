@@ -1,6 +1,8 @@
-//! Flushes: the caches of all threads are emptied into the heap.
+//! Flushes: cached blocks return to the heap.
 //!
-//! The pool's lock is held in each, so no thread makes new caches meanwhile.
+//! Each function runs under the pool's lock, so no thread makes new caches meanwhile. Between two
+//! calls of [`flush_next`](Caches::flush_next) the lock may be released: then threads may make new
+//! caches in slots that were passed.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +16,8 @@ use super::{Caches, SLOTS};
 use crate::sync::biased::NextOwner;
 use crate::sync::thread_token::ThreadToken;
 
-/// Caches that are flushed under one heavy fence where the pool's lock is released between: one
-/// holds up to 2,048 blocks.
+/// Caches that are flushed before other threads may have the lock: up to 8,192 blocks, one heavy
+/// fence.
 const FLUSHED_TOGETHER: usize = 4;
 
 /// How many slots are looked at for a grant to take back.
@@ -93,7 +95,7 @@ impl Caches {
         let slots = revoker.slots();
         let wanted = self.used.iter().filter(|&slot| {
             let header = slots[slot].header();
-            !header.is_unused() && is_wanted(slot, header)
+            is_wanted(slot, header) && !header.is_unused()
         });
         revoker.revoke(me, NextOwner::None, wanted, |header, cache| {
             header.assign(None);
@@ -112,7 +114,8 @@ impl Caches {
         }
     }
 
-    /// Flushes the large blocks of all caches, which stay their owners'.
+    /// Flushes the large blocks of all caches. Each cache keeps its owner, its stream and its small
+    /// blocks.
     ///
     /// The pool's lock is held.
     #[cold]

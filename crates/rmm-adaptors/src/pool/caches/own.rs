@@ -14,7 +14,7 @@ impl Caches {
     #[inline]
     pub(in super::super) fn small_class(&self, size: usize) -> Option<Class> {
         match self.policy {
-            CachePolicy::SizeClasses | CachePolicy::SizeClassesByDemand => {
+            CachePolicy::SizeClasses | CachePolicy::SizeClassesByDemand { .. } => {
                 Class::small(size as u64)
             }
             CachePolicy::OneSize(unit) => (size as u64 <= unit).then_some(Class::only(unit)),

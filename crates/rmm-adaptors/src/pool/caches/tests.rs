@@ -424,7 +424,7 @@ fn caches_of_one_size_may_hold_all_of_it() {
 }
 
 fn by_demand() -> Caches {
-    Caches::new(CachePolicy::SizeClassesByDemand, Fences::of_process())
+    Caches::new(CachePolicy::SizeClassesByDemand { most: MOST_SCALE }, Fences::of_process())
 }
 
 /// The bytes that blocks of 4 KiB take in caches for many streams, until all are full.
