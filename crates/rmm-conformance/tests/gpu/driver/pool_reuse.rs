@@ -57,8 +57,8 @@ fn between_streams(
     works("the wait for it", busy.synchronize())?;
     let address = first.pointer.0;
 
-    // Where the host learns of the free, no other thread waits for the stream: such a wait could end
-    // after the free.
+    // Where the host learns of the free, no other thread waits for the stream: such a wait could
+    // end after the free.
     let stall = match between {
         Between::Query | Between::Host => None,
         _ => Some(Stall::on(environment.handle(), &busy)?),
