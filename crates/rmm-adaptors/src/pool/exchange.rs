@@ -2,15 +2,10 @@
 //! holds little more than its program uses.
 //!
 //! An exchange costs about 60 us on an H200, thousands of allocations. So a pool that grows may
-//! exchange twice as many pieces as it has mapped beyond what it held before, which at most triples
-//! the time of its growth, and later one in so many operations: then it holds more instead, up to a
-//! limit.
+//! exchange as many pieces as it has mapped in all, which at most doubles the time of its growth,
+//! and later one in so many operations: then it holds more instead, up to a limit.
 
 #![forbid(unsafe_code)]
-
-/// Exchanges for each piece that was mapped when the pool held more than ever before. With one, a
-/// recorded training of a graph network held 1.20 times its peak after 60 runs; with two, 1.08.
-const EXCHANGES_PER_PIECE: u64 = 2;
 
 /// Allocations and frees in the heap for each exchange.
 const OPERATIONS: u64 = 4096;
@@ -33,19 +28,9 @@ impl Exchanges {
         }
     }
 
-    /// The most bytes that were ever reserved.
-    pub(super) fn most_reserved(&self) -> u64 {
-        self.most_reserved
-    }
-
-    /// Notes that the program gave memory back: what it takes again is growth as at first.
-    pub(super) fn note_trim(&mut self, reserved: u64) {
-        self.most_reserved = reserved;
-    }
-
     /// How many pieces may be exchanged now, after so many operations in all.
     pub(super) fn allowed(&self, operations: u64) -> u64 {
-        (EXCHANGES_PER_PIECE * self.mapped + operations / OPERATIONS).saturating_sub(self.exchanged)
+        (self.mapped + operations / OPERATIONS).saturating_sub(self.exchanged)
     }
 
     /// Notes that so many pieces are exchanged.
@@ -63,7 +48,7 @@ mod tests {
         let mut exchanges = Exchanges::default();
         assert_eq!(exchanges.allowed(OPERATIONS - 1), 0);
         exchanges.note_growth(3, 6);
-        exchanges.note(5);
+        exchanges.note(2);
         assert_eq!(exchanges.allowed(0), 1);
         exchanges.note_growth(2, 5);
         assert_eq!(exchanges.allowed(0), 1, "it has held as much before");

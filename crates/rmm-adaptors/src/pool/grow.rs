@@ -148,21 +148,17 @@ impl Session<'_> {
                 let room = most.saturating_sub(held) / page * page;
                 self.heap.widen(&mut extent, wanted.min(missing.max(room)) - missing);
             }
-            // What exceeds the peak, and what was returned before, comes and goes.
-            let had = self.exchanges.most_reserved();
-            let stays = held + missing <= most && held + missing > had;
+            let stays = held + missing <= most;
             let bytes = extent.missing_bytes();
-            let piece = match (stays, program_pace) {
-                (true, Pace::Loading) => growth.coarse_piece_size(held, bytes),
-                (true, Pace::Steady) => growth.piece_size(held, bytes),
-                (false, _) => growth.fine_piece_size(held, bytes),
+            let piece = match program_pace {
+                Pace::Loading if stays => growth.coarse_piece_size(held, bytes),
+                Pace::Loading | Pace::Steady => growth.piece_size(held, bytes),
             };
             let pieces = cut(&extent.missing, piece);
             let base = self.base(extent.segment);
             // Memory that other threads are returning has left a gap, but upstream may not have it
             // yet; and what they ask for at addresses of upstream's choice may go back.
             let may_be_leaving = others_called || self.others_call();
-            let bytes = extent.missing_bytes();
             let outcome = self.ask_upstream(bytes, || {
                 trace::growing(name, bytes, || allocate_all(upstream, base, &pieces))
             });

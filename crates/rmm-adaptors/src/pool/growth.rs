@@ -23,8 +23,6 @@ const LARGEST_PIECE: u64 = 128 << 20;
 const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 /// So many pieces are mapped for one request at most, about a millisecond's.
 const MOST_PIECES: u64 = 24;
-/// The same of fine pieces.
-const MOST_FINE_PIECES: u64 = 64;
 
 /// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, so less
 /// than 5 %.
@@ -146,17 +144,6 @@ impl Growth {
         }
         let most = (held / LOADING_FRACTION).min(LARGEST_EXTENSION) / self.page * self.page;
         self.piece_size(held, missing).max(most)
-    }
-
-    /// As [`piece_size`](Self::piece_size), of memory that is likely to be unmapped soon, since it
-    /// is above the target, or was held before.
-    pub(super) fn fine_piece_size(&self, held: u64, missing: u64) -> u64 {
-        if self.preset == PoolPreset::LowLatency {
-            return self.piece_size(held, missing);
-        }
-        let page = self.page;
-        let most = (held / 128).min(LARGEST_COMPACT_PIECE) / page * page;
-        most.max((missing / MOST_FINE_PIECES).next_multiple_of(page)).max(page)
     }
 
     /// The bytes that the pool retains for a program whose peak was `peak`: half as much again (or

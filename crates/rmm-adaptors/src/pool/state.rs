@@ -513,7 +513,6 @@ impl PoolState {
 
     /// Notes whether there is nothing more to trim until something is freed.
     pub(super) fn note_trimmed(&mut self) {
-        self.exchanges.note_trim(self.heap.reserved());
         let is_done = self.heap.occupied().next().is_none() && self.heap.unused_pieces().is_empty();
         self.trimmed = is_done.then(|| self.trim_state());
     }
