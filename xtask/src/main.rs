@@ -69,8 +69,8 @@ enum Command {
     /// Run everything that continuous integration runs for each change; with --all also what it
     /// runs once a week
     Ci(ci::Args),
-    /// Break the pool, the base resources, the adaptors and the containers one line at a time, and
-    /// see that a test notices each (half an hour; see --resume, --changed)
+    /// Apply the patches of xtask/mutants, each of which breaks stream order, a cache, the heap or
+    /// ownership, and see that a test notices (about an hour; see --changed)
     Mutants(mutants::Args),
     /// Run RMM's own tests on the software driver: those in C++ over RMM's resources and over ours,
     /// those in Python over our package

@@ -16,18 +16,11 @@ pub(crate) fn read() -> Result<Metadata> {
 pub(crate) trait Workspace {
     /// The member with this name.
     fn member(&self, name: &str) -> Option<&Package>;
-
-    /// The folder of a package, relative to that of the workspace.
-    fn below_root<'a>(&self, package: &'a Package) -> &'a Path;
 }
 
 impl Workspace for Metadata {
     fn member(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
-    }
-
-    fn below_root<'a>(&self, package: &'a Package) -> &'a Path {
-        package.folder().strip_prefix(&self.workspace_root).unwrap_or(package.folder())
     }
 }
 
@@ -116,7 +109,6 @@ pub(crate) mod tests {
         let xtask = metadata.member("xtask").expect("this package is a member");
         assert!(!xtask.is_published());
         assert!(xtask.folder().join("src/main.rs").exists());
-        assert_eq!(metadata.below_root(xtask), Path::new("xtask"));
         assert!(metadata.member("serde").is_none(), "a dependency is not a member");
     }
 }

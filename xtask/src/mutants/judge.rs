@@ -1,277 +1,147 @@
-//! Runs tests against a mutant, the likeliest killers first.
+//! Runs the tests of a mutant, and reads what became of it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::process::{Command, Stdio};
 
-use super::all::is_modelled;
-use super::copy::Workspace;
-use super::killer::{Killer, Killers};
-use super::list::python;
-use super::mutant::Mutant;
-use super::verdict::Verdict;
+use super::patch::Patch;
+use super::tree::Tree;
 use crate::cargo::{WithCommand as _, cargo};
 use crate::error::Result;
 
-/// The package whose tests are asked last, because they take longest.
-const SLOW: &str = "rmm-conformance";
+/// nextest's exit codes.
+const FAILED: i32 = 100;
+const NOT_BUILT: i32 = 101;
 
-/// The packages some of whose tests run example programs, which cargo builds only if it is asked
-/// for no kind of target.
-const RUN_EXAMPLES: [&str; 2] = ["rmm-interop-cudarc", "rmm-preload"];
-
-/// The package that is built alone: else the program chooses the features of cudarc.
-const ALONE: &str = "rmm-interop-cudarc";
-
-/// The packages that have models of what their threads share.
-const MODELLED: [&str; 2] = ["rmm-adaptors", "rmm-core"];
-
-/// Tests that are run together.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Scope<'a> {
-    /// What explores every interleaving of a few threads, in a build for it alone.
-    Models,
-    /// The tests of a package.
-    Package(&'a str),
+/// What became of a mutant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// This test failed.
+    Killed(String),
+    /// No test noticed.
+    Survived,
+    /// It is no program, which shows nothing of the tests.
+    DoesNotCompile(String),
 }
 
-/// Runs tests in a copy of the workspace, on mutants and without.
-#[derive(Debug)]
-pub(super) struct Judge<'a> {
-    workspace: &'a Workspace,
-    target: PathBuf,
-    /// The tests that have passed without a mutant: a failure says nothing of a mutant before that.
-    passed: BTreeSet<Scope<'a>>,
-}
-
-impl<'a> Judge<'a> {
-    pub(super) fn new(workspace: &'a Workspace, target: PathBuf) -> Self {
-        Self { workspace, target, passed: BTreeSet::new() }
-    }
-
-    /// The tests that killed earlier have to pass while nothing is broken.
-    pub(super) fn check_hints(&self, mutants: &[&Mutant], hints: &Killers) -> Result<()> {
-        let mut tests: BTreeMap<Scope<'_>, BTreeSet<&Killer>> = BTreeMap::new();
-        for mutant in mutants {
-            if let Some(killer) = hints.of(mutant) {
-                tests.entry(scope_of(mutant, killer)).or_default().insert(killer);
+impl Verdict {
+    /// Reads nextest's exit code and what it printed.
+    fn of(code: Option<i32>, output: &str) -> Result<Self> {
+        let mut lines = output.lines();
+        match code {
+            Some(0) => Ok(Self::Survived),
+            Some(FAILED) => Ok(Self::Killed(lines.find_map(failed).unwrap_or_default())),
+            Some(NOT_BUILT) => {
+                let error = lines.find(|line| line.starts_with("error")).unwrap_or_default();
+                Ok(Self::DoesNotCompile(error.to_owned()))
             }
+            code => Err(format!("cargo nextest ended with {code:?}:\n{output}").into()),
         }
-        for (scope, killers) in tests {
-            let killers: Vec<&Killer> = killers.into_iter().collect();
-            match ask(self.some(scope, &killers))? {
-                Verdict::Survived => {
-                    println!("{}: {} tests pass without mutants", name(scope), killers.len());
-                }
-                verdict => {
-                    return Err(format!("{}, without any mutant: {verdict}", name(scope)).into());
-                }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Killed(test) => write!(f, "killed by {test}"),
+            Self::Survived => f.write_str("SURVIVED"),
+            Self::DoesNotCompile(error) => write!(f, "DOES NOT COMPILE: {error}"),
+        }
+    }
+}
+
+/// The name in the line of a test that failed: `   FAIL [   0.020s] (1/9) program test`.
+fn failed(line: &str) -> Option<String> {
+    let (status, rest) = line.trim_start().split_once(" [")?;
+    let is_failure = ["FAIL", "ABORT", "TIMEOUT"].contains(&status) || status.starts_with("SIG");
+    let name = rest.rsplit_once(") ").or_else(|| rest.split_once("] "))?.1;
+    is_failure.then(|| name.trim().to_owned())
+}
+
+impl Tree {
+    /// Runs the tests that the patches name: each has to pass while nothing is broken.
+    pub(super) fn check_unbroken(&self, patches: &[Patch]) -> Result<()> {
+        let mut programs: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+        for patch in patches {
+            let (program, test) = patch.test();
+            programs.entry((program, patch.is_modelled())).or_default().extend(test);
+        }
+        for ((program, is_modelled), tests) in programs {
+            let verdict = ask(self.nextest(is_modelled).args(program).args(&tests))?;
+            let program = program.join(" ");
+            if verdict != Verdict::Survived {
+                return Err(format!("{program}, without a mutant: {verdict}").into());
             }
+            println!("{program}: passes without mutants");
         }
         Ok(())
     }
 
-    /// Asks, until one fails:
-    ///
-    /// 1. the test that killed it last,
-    /// 2. the models, if the mutant is in what they are about,
-    /// 3. the tests of its own package, without a known killer those first that are named like its
-    ///    file,
-    /// 4. those of all resources.
-    pub(super) fn judge(&mut self, mutant: &Mutant, hint: Option<&Killer>) -> Result<Verdict> {
-        if let Some(killer) = hint {
-            let _broken = self.workspace.apply(mutant)?;
-            match ask(self.some(scope_of(mutant, killer), &[killer]))? {
-                Verdict::Survived => println!("{}: passes {}", mutant.name, killer.test),
-                verdict => return Ok(verdict),
-            }
+    /// Asks the test that the patch names, then the others of that package.
+    pub(super) fn judge(&self, patch: &Patch) -> Result<Verdict> {
+        let _broken = self.apply(patch)?;
+        let verdict = ask(self.nextest(patch.is_modelled()).args(&patch.killed_by))?;
+        if verdict != Verdict::Survived || patch.test().1.is_none() {
+            return Ok(verdict);
         }
-        let models = is_modelled(mutant).then_some(Scope::Models);
-        for scope in models.into_iter().chain([mutant.package(), SLOW].map(Scope::Package)) {
-            self.check_without_mutant(scope)?;
-            let _broken = self.workspace.apply(mutant)?;
-            if hint.is_none() && scope == Scope::Package(mutant.package()) {
-                let mut command = self.all(scope);
-                command.args(["-E", &named_like(mutant.file)]);
-                match ask(command)? {
-                    Verdict::Survived => {}
-                    verdict => return Ok(verdict),
-                }
-            }
-            match ask(self.all(scope))? {
-                Verdict::Survived => {}
-                verdict => return Ok(verdict),
-            }
-        }
-        Ok(Verdict::Survived)
+        println!("{}: passes {}", patch.name, patch.killed_by.join(" "));
+        ask(self.nextest(false).args(patch.package()))
     }
 
-    /// All tests of a scope have to pass while nothing is broken.
-    fn check_without_mutant(&mut self, scope: Scope<'static>) -> Result<()> {
-        if self.passed.contains(&scope) {
-            return Ok(());
-        }
-        match ask(self.all(scope))? {
-            Verdict::Survived => {
-                println!("{}: all tests pass without mutants", name(scope));
-                self.passed.insert(scope);
-                Ok(())
-            }
-            verdict => Err(format!("{}, without any mutant: {verdict}", name(scope)).into()),
-        }
-    }
-
-    fn all(&self, scope: Scope<'_>) -> Command {
-        let mut command = self.nextest(scope);
-        match scope {
-            Scope::Models => command.args(["--lib", "-E", "test(models::)"]),
-            Scope::Package(package) if RUN_EXAMPLES.contains(&package) => &mut command,
-            // It has no unit tests: its library is linked to no program.
-            Scope::Package(python::PACKAGE) => command.arg("--tests"),
-            Scope::Package(_) => command.args(["--lib", "--tests"]),
-        };
-        command
-    }
-
-    /// Builds no more than the programs that these tests are in.
-    fn some(&self, scope: Scope<'_>, tests: &[&Killer]) -> Command {
-        let mut command = self.nextest(scope);
-        if matches!(scope, Scope::Package(package) if RUN_EXAMPLES.contains(&package)) {
-            command.arg("--examples");
-        }
-        let programs: BTreeSet<_> = tests.iter().map(|killer| killer.program()).collect();
-        for program in programs {
-            match program {
-                Some(program) => command.args(["--test", program]),
-                None => command.arg("--lib"),
-            };
-        }
-        command.args(["-E", &expression(tests)]);
-        command
-    }
-
-    fn nextest(&self, scope: Scope<'_>) -> Command {
-        // Most of a mutant's time goes into compiling, and debug information would be much of that.
-        // Tests of the software device's reports look for lines of the program.
-        let needs_lines = matches!(scope, Scope::Package("rmm-sim" | "rmm-interop-cudarc"));
-        let debug = if needs_lines { "line-tables-only" } else { "0" };
+    fn nextest(&self, is_modelled: bool) -> Command {
         let mut command = cargo();
         command
-            .current_dir(self.workspace.root())
+            .current_dir(&self.root)
             .args(["nextest", "run", "--profile", "mutants", "--no-tests", "pass"])
             .args(["--max-fail", "1:immediate", "--color", "never"])
             .env("RMM_DRIVER", "sim")
-            // The same programs each time; which of them shows the fault is of no interest, and
-            // looking for the smallest takes long.
+            // The same programs each time, and no search for the smallest that fails.
             .env("PROPTEST_RNG_SEED", "1")
             .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-            .env("CARGO_PROFILE_DEV_DEBUG", debug)
-            .env("CARGO_PROFILE_TEST_DEBUG", debug)
-            // One line changes little of a crate.
-            .env("CARGO_INCREMENTAL", "1");
-        match scope {
-            Scope::Models => command
-                .args(MODELLED.map(|package| ["-p", package]).as_flattened())
-                .env("CARGO_TARGET_DIR", self.target.join("models"))
-                .env("RUSTFLAGS", "--cfg rmm_loom"),
-            Scope::Package(package) => command
-                .args(["-p", package])
-                .args((package == ALONE).then_some("--features=checked-alone"))
-                .env("CARGO_TARGET_DIR", &self.target)
-                // A mutant leaves things unused.
-                .env_remove("RUSTFLAGS"),
-        };
+            // Tests of reports look for lines of the program; more would take long to compile.
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+            .env("CARGO_PROFILE_TEST_DEBUG", "line-tables-only")
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_TARGET_DIR", self.target.join(if is_modelled { "models" } else { "build" }))
+            // Else warnings of what a mutant leaves unused may be errors.
+            .env("RUSTFLAGS", if is_modelled { "--cfg rmm_loom" } else { "" });
         command
     }
 }
 
-/// Where a test has to run to kill the mutant again.
-fn scope_of<'a>(mutant: &Mutant, killer: &'a Killer) -> Scope<'a> {
-    if is_modelled(mutant) && killer.test.contains("models::") {
-        Scope::Models
-    } else {
-        Scope::Package(killer.package())
-    }
-}
-
-/// nextest's expression for these tests.
-fn expression(tests: &[&Killer]) -> String {
-    let terms = tests.iter();
-    let terms =
-        terms.map(|killer| format!("(binary_id(={}) & test(={}))", killer.binary, killer.test));
-    terms.collect::<Vec<_>>().join(" | ")
-}
-
-/// nextest's expression for the tests whose names contain that of a file or of the module above it.
-fn named_like(file: &str) -> String {
-    let path = Path::new(file).with_extension("");
-    // Most tests have to do with a pool.
-    let modules =
-        path.iter().rev().take_while(|name| *name != "src").filter(|name| *name != "pool");
-    let terms: Vec<String> =
-        modules.take(2).map(|name| format!("test({})", name.display())).collect();
-    if terms.is_empty() { "none()".to_owned() } else { terms.join(" | ") }
-}
-
-fn name(scope: Scope<'_>) -> String {
-    match scope {
-        Scope::Models => "models of locks".to_owned(),
-        Scope::Package(package) => package.to_owned(),
-    }
-}
-
-fn ask(mut command: Command) -> Result<Verdict> {
-    let output = command.stdin(Stdio::null()).output().with_command(&command)?;
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.push_str(&String::from_utf8_lossy(&output.stderr));
-    Verdict::of(output.status.code(), &text)
+fn ask(command: &mut Command) -> Result<Verdict> {
+    let output = command.stdin(Stdio::null()).output().with_command(command)?;
+    let text = [output.stdout, output.stderr].concat();
+    Verdict::of(output.status.code(), &String::from_utf8_lossy(&text))
 }
 
 #[cfg(test)]
 mod tests {
-    //! Which tests are chosen.
-
-    use std::path::Path;
+    //! What is read from nextest's output.
 
     use super::*;
-    use crate::cargo::describe;
 
     #[test]
-    fn tests_named_like_a_file_come_first() {
-        assert_eq!(named_like("crates/rmm-adaptors/src/pool/order.rs"), "test(order)");
-        assert_eq!(
-            named_like("crates/rmm-adaptors/src/pool/heap/bins.rs"),
-            "test(bins) | test(heap)"
-        );
-        assert_eq!(named_like("crates/rmm-adaptors/src/pool.rs"), "none()");
+    fn the_first_failed_test_is_named() {
+        for (output, name) in [
+            (
+                "  PASS [ 0.01s] ( 1/58) p::suite a\n  FAIL [ 0.02s] ( 2/58) p::suite b\n",
+                "p::suite b",
+            ),
+            ("  FAIL [   0.020s] p heap::tests::d\n assertion failed", "p heap::tests::d"),
+            (" TERMINATING [> 20s] (1/2) p e\n  TIMEOUT [  20.003s] (1/2) p::t e\n", "p::t e"),
+            ("     SIGSEGV [   0.003s] (1/2) p::t f\n", "p::t f"),
+        ] {
+            assert_eq!(Verdict::of(Some(FAILED), output).unwrap(), Verdict::Killed(name.into()));
+        }
     }
 
     #[test]
-    fn a_known_killer_builds_its_program_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace =
-            Workspace::copy(&folder.path().join("from"), &folder.path().join("to"), Path::new(""));
-        assert!(workspace.is_err(), "there is nothing to copy");
-        std::fs::create_dir(folder.path().join("from")).unwrap();
-        let workspace =
-            Workspace::copy(&folder.path().join("from"), &folder.path().join("to"), Path::new(""))
-                .unwrap();
-        let judge = Judge::new(&workspace, "t".into());
-        let killers = ["p::suite a::b", "p c"].map(|text| Killer::parse(text).unwrap());
-        let line = describe(&judge.some(Scope::Package("p"), &[&killers[0]]));
-        assert!(
-            line.ends_with("-p p --test suite -E '(binary_id(=p::suite) & test(=a::b))'"),
-            "{line}"
-        );
-        let line = describe(&judge.some(Scope::Package("p"), &[&killers[0], &killers[1]]));
-        assert!(line.contains("-p p --lib --test suite -E"), "{line}");
-        assert!(line.ends_with(" | (binary_id(=p) & test(=c))'"), "{line}");
-
-        let scope = Scope::Package("rmm-interop-cudarc");
-        let killer = Killer::parse("rmm-interop-cudarc::sim owned::a").unwrap();
-        let line = describe(&judge.some(scope, &[&killer]));
-        assert!(line.contains(" --features=checked-alone --examples --test sim -E "), "{line}");
-        let line = describe(&judge.all(scope));
-        assert!(line.ends_with("-p rmm-interop-cudarc --features=checked-alone"), "{line}");
+    fn only_a_failed_test_kills() {
+        assert_eq!(Verdict::of(Some(0), "").unwrap(), Verdict::Survived);
+        let broken = Verdict::of(Some(NOT_BUILT), "warning: x\nerror[E0308]: types\n").unwrap();
+        assert_eq!(broken, Verdict::DoesNotCompile("error[E0308]: types".into()));
+        assert!(Verdict::of(Some(4), "no tests to run").is_err());
+        assert!(Verdict::of(None, "").is_err());
     }
 }
