@@ -19,11 +19,14 @@ use crate::{deny, python, readme, rmm_tests, test, tidy};
 /// consists of assertions that the compiler checks, the second needs a C++ compiler, and the others
 /// need cudarc, whose build the first has paid for: tests with the newest one, and a program of
 /// cudarc's on a library that is loaded in the driver's place.
+///
+/// The C interface keeps its tables for the process: a reset that one test asks for reaches the
+/// streams of all, so its tests run one at a time.
 const APART: [(&str, &[&str]); 4] = [
-    ("rmm-sys-oracle", &["test"]),
-    ("rmm-capi", &["test"]),
-    ("rmm-interop-cudarc", &["test", "--features", "checked-alone"]),
-    ("rmm-preload", &["test"]),
+    ("rmm-sys-oracle", &["test", "-p", "rmm-sys-oracle"]),
+    ("rmm-capi", &["test", "-p", "rmm-capi", "--", "--test-threads=1"]),
+    ("rmm-interop-cudarc", &["test", "-p", "rmm-interop-cudarc", "--features", "checked-alone"]),
+    ("rmm-preload", &["test", "-p", "rmm-preload"]),
 ];
 
 /// Packages that clippy cannot check with the others: the first cannot be linked where there is no
@@ -65,9 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // Before the packages apart: their tests in C++ find the wheels that this installs.
     let without_rmm_tests = rmm_tests::missing(&root);
     for (package, command) in APART {
-        let name = format!("{} {package}", command.join(" "));
+        let name = command.join(" ");
         match metadata.member(package) {
-            Some(_) => steps.run(name, cargo().args(command).args(["-p", package])),
+            Some(_) => steps.run(name, cargo().args(command)),
             None => steps.skip(name, "there is no such package"),
         }
     }

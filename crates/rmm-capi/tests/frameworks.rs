@@ -229,13 +229,14 @@ fn a_stream_of_another_device_may_be_recorded() {
 #[test]
 fn a_block_recorded_on_its_own_stream_is_reused_at_once() {
     let _entered = MACHINE.enter();
-    let _own = device(0);
+    // Its pool has no other free block.
+    let _own = device(7);
     let stream = CudaStream::non_blocking().expect("a stream");
-    let block = c!(rmm_rs_torch_allocate(BYTES, 0, raw(&stream)));
+    let block = c!(rmm_rs_torch_allocate(BYTES, 7, raw(&stream)));
     c!(rmm_rs_torch_record_stream(block, raw(&stream)));
-    c!(rmm_rs_torch_deallocate(block, BYTES, 0, raw(&stream)));
-    assert_eq!(c!(rmm_rs_torch_allocate(BYTES, 0, raw(&stream))), block);
-    c!(rmm_rs_torch_deallocate(block, BYTES, 0, raw(&stream)));
+    c!(rmm_rs_torch_deallocate(block, BYTES, 7, raw(&stream)));
+    assert_eq!(c!(rmm_rs_torch_allocate(BYTES, 7, raw(&stream))), block);
+    c!(rmm_rs_torch_deallocate(block, BYTES, 7, raw(&stream)));
 }
 
 #[test]
