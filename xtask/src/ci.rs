@@ -117,7 +117,7 @@ fn add_models(steps: &mut Steps, root: &Path) {
     steps.run("models of locks", &mut models);
 }
 
-/// Runs the programs that run RMM's tests over checkouts of our own.
+/// Runs the programs that run RMM's tests, over a checkout of our own.
 fn add_rmm_tests(steps: &mut Steps, root: &Path, missing: Option<String>) {
     let args = rmm_tests::Args::default();
     match missing {

@@ -64,7 +64,7 @@ enum Command {
     /// Rust; or make the report of a run
     BenchGpu(bench_gpu::Args),
     /// Build the library for C and C++, and install it with its headers, and its files for
-    /// pkg-config and `CMake`
+    /// pkg-config and CMake
     CLibrary(c_library::Args),
     /// Run everything that continuous integration runs for each change; with --all also what it
     /// runs once a week

@@ -42,12 +42,12 @@ def _folder(package: str) -> Path:
 def _build() -> Path:
     """The library with the replaced functions, compiled if it is older than its sources."""
     tests = ROOT / "xtask" / "rmm-tests"
-    checkout = tests / "checkout" / "cpp"
+    sample = tests / "sample" / "cpp"
     sources = [
         HERE / "stand_in.cpp",
         *sorted((tests / "cudart").glob("*.cpp")),
-        checkout / "src" / "cuda_device.cpp",
-        checkout / "src" / "cuda_stream.cpp",
+        sample / "src" / "cuda_device.cpp",
+        sample / "src" / "cuda_stream.cpp",
     ]
     library = FOLDER / "libstand_in.so"
     rmm_version = _folder("librmm") / "include" / "rmm" / "version_config.hpp"
@@ -60,7 +60,7 @@ def _build() -> Path:
         raise CannotRun("there is no g++")
     librmm, cuda = _folder("librmm"), _folder("nvidia.cu13") / "include"
     rmm, logger = librmm / "include", _folder("rapids_logger") / "include"
-    includes = [rmm / "rapids", logger, cuda, rmm, checkout / "include"]
+    includes = [rmm / "rapids", logger, cuda, rmm, sample / "include"]
     unfinished = library.with_suffix(f".{os.getpid()}")
     command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-w", "-o", str(unfinished)]
     command += [f"-I{path}" for path in includes]

@@ -73,17 +73,6 @@ struct rmm_below {
   }
 };
 
-/// Makes the resource once, to see whether it can be made here.
-inline void probe()
-{
-  if (variable("RMM_RS_TESTED_OVER").empty()) {
-    tested_resource();
-  } else {
-    rmm_below const rmm;
-    tested_over(rmm_rs::make_upstream(any_resource{rmm.below}));
-  }
-}
-
 template <class Resource>
 struct fixture : public ::testing::Test {
   explicit fixture(Resource made) : mr{std::move(made)} {}
@@ -97,11 +86,11 @@ struct alone : fixture<rmm_rs::device_resource> {
   alone() : fixture{tested_resource()} {}
 };
 
-struct under_statistics : fixture<rmm::mr::statistics_resource_adaptor> {
-  under_statistics() : fixture{rmm::mr::statistics_resource_adaptor{tested_resource()}} {}
+struct statistics : fixture<rmm::mr::statistics_resource_adaptor> {
+  statistics() : fixture{rmm::mr::statistics_resource_adaptor{tested_resource()}} {}
 
   // RMM's adaptor counts what ours handed out and took back.
-  ~under_statistics() override
+  ~statistics() override
   {
     EXPECT_EQ(mr.get_bytes_counter().value, 0);
     EXPECT_EQ(mr.get_allocations_counter().value, 0);
@@ -113,12 +102,12 @@ struct over_rmm : rmm_below, fixture<rmm_rs::device_resource> {
   over_rmm() : fixture{tested_over(rmm_rs::make_upstream(any_resource{below}))} {}
 };
 
-struct under_pool : fixture<rmm::mr::pool_memory_resource> {
-  under_pool() : fixture{rmm::mr::pool_memory_resource{tested_resource(), std::size_t{1} << 20}} {}
+struct pool : fixture<rmm::mr::pool_memory_resource> {
+  pool() : fixture{rmm::mr::pool_memory_resource{tested_resource(), std::size_t{1} << 20}} {}
 
   // RMM's pool gives its blocks back on the host. It waits for the last free on each stream, and
   // not for memory that it has requested there since.
-  ~under_pool() override { EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess); }
+  ~pool() override { EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess); }
 };
 
 }  // namespace rmm_rs_tests

@@ -6,9 +6,12 @@
 
 int main(int count, char** arguments)
 {
+  struct probe : rmm_rs_tests::RMM_RS_FIXTURE {
+    void TestBody() override {}
+  };
   ::testing::InitGoogleTest(&count, arguments);
   try {
-    rmm_rs_tests::probe();
+    probe const made{};
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -2,16 +2,15 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use clap::ValueEnum as _;
 
 use super::expected::matches;
 
-/// How many devices Python tests see, unless the user says so: two, for the tests that need them.
-const PYTHON_DEVICES: u32 = 2;
-
-/// How long a test program may take, in seconds.
-const LIMIT: u64 = 600;
+/// How long a process of tests may take.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What the tests run over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -45,27 +44,17 @@ impl Place {
             Self::OverRmm => "over-rmm",
         }
     }
-
-    /// The class of the fixture for it.
-    pub(super) fn fixture(self) -> &'static str {
-        match self {
-            Self::Alone => "rmm_rs_tests::alone",
-            Self::Statistics => "rmm_rs_tests::under_statistics",
-            Self::Pool => "rmm_rs_tests::under_pool",
-            Self::OverRmm => "rmm_rs_tests::over_rmm",
-        }
-    }
 }
 
 /// Options of `cargo xtask rmm-tests`.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Args {
-    /// A checkout of RMM 26.10, or its folder `cpp`; small ones of this repository if left out,
-    /// which test this command
+    /// A checkout of RMM 26.10, or its folder `cpp`; a small one of this repository if left out,
+    /// which tests this command
     #[arg(long, value_name = "DIR")]
     pub(super) cpp: Option<PathBuf>,
     /// A checkout of RMM 26.10, whose Python tests run over the wheel of rmm-rs; that of --cpp if
-    /// none is named, and else small ones of this repository
+    /// none is named, and else a small one of this repository
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     pub(super) python: Option<Vec<PathBuf>>,
     /// Build the stand-in for the CUDA runtime into this folder and test nothing: `rmm check
@@ -92,26 +81,19 @@ pub(crate) struct Args {
     /// How many compilers and tests run at a time; one for each core if left out
     #[arg(long, value_name = "NUMBER")]
     pub(super) jobs: Option<NonZero<usize>>,
-    /// Compile with a default stream for each thread, as RMM builds most tests a second time
+    /// The programs with a default stream for each thread, in the place of those with one for all
     #[arg(long)]
     pub(super) per_thread_default_stream: bool,
-    /// Define a macro in every compilation, such as `NDEBUG`
-    #[arg(long, value_name = "NAME[=VALUE]")]
-    pub(super) define: Vec<String>,
     /// How many devices the software driver has; if left out, as many as `GPUS` of a C++ program
     /// says, which is one for most, and two for Python tests
     #[arg(long, value_name = "NUMBER")]
     pub(super) devices: Option<u32>,
-    /// How long a test program may take
-    #[arg(long, value_name = "SECONDS", default_value_t = LIMIT)]
-    pub(super) limit: u64,
+    /// How long a process of tests may take; ten minutes if left out
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) limit: Option<u64>,
     /// More failures that are expected: a pattern and the reason on each line
     #[arg(long, value_name = "FILE")]
     pub(super) expected: Option<PathBuf>,
-    /// Fixtures for the typed suites in the place of ours, for a checkout whose suites need more
-    /// than `mr`, `ref` and `stream`
-    #[arg(long, value_name = "HEADER")]
-    pub(super) fixtures: Option<PathBuf>,
     /// A folder with RMM's wheels unpacked, as the variable `RMM_WHEELS` names one; installed by
     /// pip if left out
     #[arg(long, value_name = "DIR")]
@@ -125,32 +107,6 @@ pub(crate) struct Args {
     pub(super) pytest: Vec<String>,
 }
 
-impl Default for Args {
-    /// As on a command line without options.
-    fn default() -> Self {
-        Self {
-            cpp: None,
-            runtime: None,
-            python: None,
-            gpu: false,
-            interpreter: None,
-            over: None,
-            place: Vec::new(),
-            program: None,
-            jobs: None,
-            per_thread_default_stream: false,
-            define: Vec::new(),
-            devices: None,
-            limit: LIMIT,
-            expected: None,
-            fixtures: None,
-            wheels: None,
-            junit: None,
-            pytest: Vec::new(),
-        }
-    }
-}
-
 impl Args {
     /// The places of ours in a stack that the user wants.
     pub(super) fn places(&self) -> &[Place] {
@@ -162,9 +118,15 @@ impl Args {
         self.program.as_ref().is_none_or(|pattern| matches(pattern, name))
     }
 
-    /// How many devices Python tests see.
-    pub(super) fn python_devices(&self) -> u32 {
-        self.devices.unwrap_or(PYTHON_DEVICES)
+    /// How many processes work at a time.
+    pub(super) fn jobs(&self) -> usize {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        self.jobs.map_or(cores, NonZero::get)
+    }
+
+    /// How long a process of tests may take.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit.map_or(LIMIT, Duration::from_secs)
     }
 
     /// The checkout of the Python tests, if they are asked for and it is named.

@@ -1,157 +1,128 @@
 //! RMM's own Python tests over the installed wheel of `rmm-rs`, which stands for `rmm`.
 //!
 //! Each file of tests runs in a process of its own under pytest, with two plug-ins: the package's
-//! alias (`-p rmm_rs.as_rmm`), and `xtask/rmm-tests/python`, which writes the results. On the
-//! software driver the latter also replaces the functions of the CUDA runtime that the tests call.
-
-mod checkout;
-mod environment;
-mod results;
-mod test_file;
+//! alias (`-p rmm_rs.as_rmm`), and `xtask/rmm-tests/python`, which finds the checkout's tests. On
+//! the software driver it also replaces the functions of the CUDA runtime that the tests call.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
-use self::checkout::PythonCheckout;
-use self::test_file::TestFile;
 use super::args::Args;
-use super::cache::digest_of;
-use super::libraries::{self, take_reports};
-use super::result::{Over, Row, State};
-use super::run_jobs::in_parallel;
-use super::run_program::{attributes, library_path};
-use super::violations;
-use crate::error::Result;
+use super::libraries;
+use super::report::Row;
+use super::runner::{self, Framework, Job};
+use crate::error::{Context as _, Result};
+use crate::python;
 
-/// The failures of `xtask/rmm-tests/broken/python`.
-pub(super) const BROKEN: [&str; 7] = [
-    "python/test_exit.py/(program)",
-    "python/test_fails.py/test_assertion",
-    "python/test_fails.py/test_crash",
-    "python/test_fails.py/test_teardown[a/b::c]",
-    "python/test_fails.py/test_no_end",
-    "python/test_import.py/(file)",
-    "python/test_order.py/(stream order)",
-];
+/// What pip installs.
+const REQUIREMENTS: &str = include_str!("../../rmm-tests/python/requirements.txt");
 
-/// Variables that change what a test sees, of the package, Numba and pytest.
-const FORGOTTEN: [&str; 9] = [
-    "NUMBA_CUDA_MEMORY_MANAGER",
-    "NUMBA_ENABLE_CUDASIM",
-    "PYTEST_ADDOPTS",
-    "PYTEST_PLUGINS",
-    "PYTHONHOME",
-    "RMM_CUDA_LIBRARY",
-    "RMM_DEBUG_LOG_FILE",
-    "RMM_DRIVER",
-    "RMM_LOG_FILE",
-];
+/// How many devices the tests see, unless the user says so.
+const DEVICES: u32 = 2;
 
 /// Runs the tests of a checkout.
 ///
 /// # Errors
 ///
 /// If something is missing that the tests need, or the checkout has none.
-pub(super) fn run(path: &Path, args: &Args, root: &Path) -> Result<Vec<Row>> {
-    let checkout = PythonCheckout::open(path)?;
-    let mut files = checkout.test_files()?;
+pub(super) fn run(checkout: &Path, args: &Args, root: &Path) -> Result<Vec<Row>> {
+    let package = package_of(checkout)?;
+    let tests = package.join("tests");
+    let mut files = test_files(&tests)?;
     files.retain(|file| args.wants(file));
     if files.is_empty() {
         return Err("the checkout has no such file of Python tests".into());
     }
     let target = root.join("target/rmm-tests");
-    let interpreter = match &args.interpreter {
+    let program = match &args.interpreter {
         Some(given) => given.clone(),
-        None => environment::make(root, &target.join("python"))?,
+        None => make_environment(root, &target.join("python"))?,
     };
-    let library = if args.gpu { None } else { Some(libraries::build_driver(&target.join("lib"))?) };
-    let folder = target.join(format!("python-{:016x}", digest_of(&checkout.package())));
-    let session = Session { checkout, interpreter, library, folder, args };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let jobs = args.jobs.map_or(cores, NonZero::get);
-    Ok(in_parallel(jobs, files.len(), |index| session.run_file(&files[index], index, root)))
+    let mut environment = BTreeMap::new();
+    if !args.gpu {
+        let libraries = target.join("lib");
+        libraries::build_driver(&libraries)?;
+        environment = libraries::environment(&libraries, args.devices.unwrap_or(DEVICES));
+    }
+    let plugin = root.join("xtask/rmm-tests/python").display().to_string();
+    // Nothing else: what is installed is tested, and the checkout stays as it is.
+    environment.extend([("PYTHONPATH", plugin), ("PYTHONDONTWRITEBYTECODE", "1".to_owned())]);
+    let job = |file: &String| Job {
+        name: format!("python/{file}"),
+        framework: Framework::Pytest,
+        program: program.clone(),
+        arguments: arguments(&package, args),
+        file: Some(tests.join(file).display().to_string()),
+        environment: environment.clone(),
+        limit: args.limit(),
+    };
+    let jobs: Vec<Job> = files.iter().map(job).collect();
+    Ok(runner::run(&jobs, args.jobs(), &target.join("python-runs")))
 }
 
-/// One run of the command.
-#[derive(Debug)]
-struct Session<'a> {
-    checkout: PythonCheckout,
-    interpreter: PathBuf,
-    /// Where `libcuda.so.1` of the software device is; `None` for the driver of a GPU.
-    library: Option<PathBuf>,
-    folder: PathBuf,
-    args: &'a Args,
+/// The folder `python/rmm/rmm` of a checkout, given its folder or one of those on the way.
+fn package_of(checkout: &Path) -> Result<PathBuf> {
+    let candidates = ["python/rmm/rmm", "rmm/rmm", "rmm", ""].map(|part| checkout.join(part));
+    let found = candidates.iter().find(|folder| folder.join("tests").is_dir());
+    let found = found.context(format_args!(
+        "{}: no checkout of RMM: there is no `python/rmm/rmm/tests`",
+        checkout.display()
+    ))?;
+    fs::canonicalize(found).context(found.display())
 }
 
-impl Session<'_> {
-    fn run_file(&self, name: &str, index: usize, root: &Path) -> Row {
-        let folder = self.folder.join(format!("runs/{index}"));
-        let reports = folder.join("reports");
-        // Of an earlier run.
-        let _stays = fs::remove_dir_all(&folder);
-        let _shows_later = fs::create_dir_all(&reports);
-        let file = TestFile {
-            interpreter: self.interpreter.clone(),
-            arguments: self.arguments(name),
-            environment: self.environment(&reports, root),
-            forgotten: &FORGOTTEN,
-            folder,
-            limit: Duration::from_secs(self.args.limit),
-        };
-        let mut cases = file.run();
-        let report = take_reports(&reports);
-        cases.extend(violations::cases(&report.violations));
-        let (over, name, state) = (Over::Python, name.to_owned(), State::Ran(cases));
-        Row { over, name, state, leaks: report.leaks }
-    }
+/// The files that pytest takes for tests by their names, in a folder.
+fn test_files(tests: &Path) -> Result<Vec<String>> {
+    let names = fs::read_dir(tests).context(tests.display())?.filter_map(std::result::Result::ok);
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut files: Vec<String> = names.filter(|name| is_test(name)).collect();
+    files.sort();
+    Ok(files)
+}
 
-    /// The arguments of the interpreter.
-    fn arguments(&self, name: &str) -> Vec<String> {
-        let tests = self.checkout.tests();
-        let mut arguments: Vec<String> =
-            ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "rmm_rs.as_rmm"]
-                .map(str::to_owned)
-                .to_vec();
-        let package = self.checkout.package();
-        arguments.extend([
-            "-p".to_owned(),
-            "rmm_tests.plugin".to_owned(),
-            format!("--rmm-package={}", package.display()),
-            // Names of modules begin with `rmm`, however the checkout imports its tests.
-            format!("--rootdir={}", package.parent().unwrap_or(package).display()),
-            // Above the tests are the sources of the package, which must not be imported.
-            format!("--confcutdir={}", tests.display()),
-        ]);
-        if self.library.is_some() {
-            arguments.push("--rmm-software".to_owned());
-        }
-        arguments.extend(self.args.pytest.iter().cloned());
-        arguments.push(tests.join(name).display().to_string());
-        arguments
-    }
+fn is_test(name: &str) -> bool {
+    name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_"))
+}
 
-    fn environment(&self, reports: &Path, root: &Path) -> BTreeMap<&'static str, String> {
-        let plugin = root.join("xtask/rmm-tests/python").display().to_string();
-        let mut environment = BTreeMap::from([
-            // Nothing else: what is installed is tested.
-            ("PYTHONPATH", plugin),
-            // The checkout stays as it is.
-            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
-        ]);
-        if let Some(library) = &self.library {
-            environment.extend([
-                library_path(&[library]),
-                ("RMM_SIM_REPORT", reports.display().to_string()),
-                ("RMM_SIM_DEVICES", self.args.python_devices().to_string()),
-                attributes(),
-            ]);
-        }
-        environment
+/// The arguments of the interpreter, but for the file.
+fn arguments(package: &Path, args: &Args) -> Vec<String> {
+    let mut arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "rmm_rs.as_rmm"]
+        .map(str::to_owned)
+        .to_vec();
+    arguments.extend([
+        "-p".to_owned(),
+        "rmm_tests.plugin".to_owned(),
+        format!("--rmm-package={}", package.display()),
+        // Names of modules begin with `rmm`, however the checkout imports its tests.
+        format!("--rootdir={}", package.parent().unwrap_or(package).display()),
+        // Above the tests are the sources of the package, which must not be imported.
+        format!("--confcutdir={}", package.join("tests").display()),
+    ]);
+    if !args.gpu {
+        arguments.push("--rmm-software".to_owned());
     }
+    arguments.extend(args.pytest.iter().cloned());
+    arguments
+}
+
+/// Makes an environment with the wheel of `rmm-rs` and what RMM's tests need beside it, or brings
+/// it up to date, and returns its interpreter.
+fn make_environment(root: &Path, folder: &Path) -> Result<PathBuf> {
+    let program = Path::new("python3");
+    // With assertions, as the library for C has them that the C++ tests run over.
+    let wheel = python::build_wheel(root, &python::build_environment(root, program)?, python::DEV)?;
+    let interpreter = python::environment(program, folder)?;
+    let marker = folder.join("installed.txt");
+    if !fs::read_to_string(&marker).is_ok_and(|installed| installed == REQUIREMENTS) {
+        let list = folder.join("wanted.txt");
+        fs::write(&list, REQUIREMENTS).context(list.display())?;
+        python::run_step(python::pip(&interpreter).arg("-r").arg(&list))?;
+        fs::rename(&list, &marker).context(marker.display())?;
+    }
+    let mut install = python::pip(&interpreter);
+    python::run_step(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
+    Ok(interpreter)
 }
 
 #[cfg(test)]
@@ -162,28 +133,11 @@ mod tests {
 
     #[test]
     fn only_the_software_driver_needs_functions_of_the_runtime() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("python/rmm/rmm/tests")).unwrap();
-        let args = Args { pytest: vec!["-k".to_owned(), "pool".to_owned()], ..Args::default() };
-        for library in [None, Some(PathBuf::from("/lib"))] {
-            let session = Session {
-                checkout: PythonCheckout::open(folder.path()).unwrap(),
-                interpreter: PathBuf::from("python"),
-                library: library.clone(),
-                folder: folder.path().to_path_buf(),
-                args: &args,
-            };
-            let arguments = session.arguments("test_a.py");
-            let has = |argument: &str| arguments.iter().any(|known| known == argument);
-            assert!(has("rmm_rs.as_rmm") && has("rmm_tests.plugin"), "{arguments:?}");
-            assert_eq!(has("--rmm-software"), library.is_some());
-            assert!(arguments.last().unwrap().ends_with("rmm/rmm/tests/test_a.py"));
-            assert_eq!(arguments[arguments.len() - 3..][..2], ["-k", "pool"]);
-            let environment = session.environment(Path::new("/reports"), Path::new("/root"));
-            assert_eq!(environment["PYTHONPATH"], "/root/xtask/rmm-tests/python");
-            for name in ["LD_LIBRARY_PATH", "RMM_SIM_REPORT", attributes().0] {
-                assert_eq!(environment.contains_key(name), library.is_some(), "{name}");
-            }
+        let args = |gpu| Args { gpu, pytest: vec!["-k".into(), "pool".into()], ..Args::default() };
+        for gpu in [false, true] {
+            let arguments = arguments(Path::new("/rmm/python/rmm/rmm"), &args(gpu));
+            assert_eq!(arguments.iter().any(|argument| argument == "--rmm-software"), !gpu);
+            assert!(arguments.ends_with(&["-k".to_owned(), "pool".to_owned()]), "{arguments:?}");
         }
     }
 }

@@ -1,2 +1,0 @@
-// A source that does not compile: only the program that needs it is lost.
-int missing_in_the_library( { return 1; }

@@ -1,0 +1,2 @@
+// A source that does not compile.
+int main() { return }

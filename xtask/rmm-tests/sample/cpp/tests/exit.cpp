@@ -1,0 +1,2 @@
+// A program without a test framework that passes.
+int main() { return 0; }

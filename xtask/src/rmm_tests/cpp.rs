@@ -1,0 +1,265 @@
+//! RMM's C++ tests: `xtask/rmm-tests/CMakeLists.txt` builds a program for each entry of the list in
+//! the checkout, and one for each place of ours in a stack, which runs once for each of ours.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use self::stacks::{ADAPTORS, RESOURCES, VARIANTS};
+use super::args::{Args, Over, Place};
+use super::case::Case;
+use super::libraries;
+use super::report::Row;
+use super::runner::{Framework, Job, run as run_jobs};
+use super::wheels::{self, CMAKE, NINJA};
+use crate::cargo::{WithCommand as _, describe};
+use crate::error::{Context as _, Result};
+
+#[expect(dead_code, unreachable_pub, reason = "only the list is needed here")]
+#[path = "../../../crates/rmm-spec/src/stacks.rs"]
+mod stacks;
+
+/// The stand-in for the CUDA runtime.
+pub(super) const RUNTIME: &str = "libcudart.so.13";
+
+/// What CMake looks for.
+pub(super) const NEEDS: &str = "a C++ compiler and GoogleTest are needed: on Debian and Ubuntu, \
+                                `apt-get install g++ libgtest-dev libgmock-dev`";
+
+/// What of ours is tested above RMM's resources: the fixture makes each of them.
+const UPPER: [&str; 9] = [
+    "pool",
+    "arena",
+    "fixed-size",
+    "binning",
+    "aligned",
+    "limiting",
+    "statistics",
+    "tracking",
+    "thread-safe",
+];
+
+/// The values of placeholders in the list of stacks.
+const VALUES: [(&str, &str); 2] = [("max", "4GiB"), ("bins", "18..22")];
+
+/// RMM's suites ask for up to 5 MiB, which a resource of small blocks refuses.
+const FIXED_SIZE: (&str, &str) = ("fixed-size", "fixed-size(cuda, block=8MiB, blocks=32)");
+
+/// A build with CMake and Ninja.
+pub(super) struct Build {
+    cmake: PathBuf,
+    folder: PathBuf,
+    /// Where the libraries are that cargo has built.
+    libraries: PathBuf,
+    jobs: usize,
+}
+
+impl Build {
+    /// Builds the libraries that programs run on, and has CMake write its files.
+    ///
+    /// # Errors
+    ///
+    /// If something is missing.
+    pub(super) fn configure(args: &Args, cpp: Option<&Path>, root: &Path) -> Result<Self> {
+        let target = root.join("target");
+        let wheels = wheels::find(args.wheels.as_deref(), &target)?;
+        let libraries = target.join("rmm-tests/lib");
+        libraries::build_driver(&libraries)?;
+        let folder = match cpp {
+            None => target.join("rmm-tests/runtime"),
+            // Each checkout has its own.
+            Some(cpp) => target.join(format!("rmm-tests/cpp{}", cpp.display())),
+        };
+        let build = Self { cmake: wheels.join(CMAKE), folder, libraries, jobs: args.jobs() };
+        let mut command = build.command();
+        command.arg("-S").arg(root.join("xtask/rmm-tests")).arg("-B").arg(&build.folder);
+        let define = |name: &str, value: &Path| format!("-D{name}={}", value.display());
+        command.args(["-G", "Ninja"]).arg(define("CMAKE_MAKE_PROGRAM", &wheels.join(NINJA)));
+        // CMake itself looks at the variable in a new folder only.
+        let flags = env::var("CXXFLAGS").unwrap_or_default();
+        command.arg(format!("-DCMAKE_CXX_FLAGS={flags}"));
+        command.args([define("WHEELS", &wheels), define("LIBRARIES", &build.libraries)]);
+        if let Some(cpp) = cpp {
+            libraries::build_c_interface(&build.libraries)?;
+            command.arg(define("RMM_CPP", cpp));
+            command.arg(define("RMM_RS_INCLUDE", &root.join("crates/rmm-capi/include")));
+            let per_thread = if args.per_thread_default_stream { PER_THREAD } else { "" };
+            command.arg(format!("-DRMM_RS_DEFINITIONS={per_thread}"));
+        }
+        println!("$ {}", describe(&command));
+        let status = command.status().with_command(&command)?;
+        if status.success() { Ok(build) } else { Err(format!("CMake: {status}; {NEEDS}").into()) }
+    }
+
+    fn command(&self) -> Command {
+        Command::new(&self.cmake)
+    }
+
+    /// Builds targets, as many as it can. Returns what was printed for each that does not build.
+    ///
+    /// # Errors
+    ///
+    /// If CMake cannot be started.
+    pub(super) fn make(&self, targets: &[&str]) -> Result<Vec<(String, String)>> {
+        let build = |targets: &[&str]| {
+            let mut command = self.command();
+            command.arg("--build").arg(&self.folder).arg("--parallel").arg(self.jobs.to_string());
+            command.arg("--target").args(targets);
+            command
+        };
+        let mut all = build(targets);
+        all.args(["--", "-k", "0"]);
+        if all.status().with_command(&all)?.success() {
+            return Ok(Vec::new());
+        }
+        let mut broken = Vec::new();
+        for target in targets {
+            let mut one = build(&[target]);
+            let output = one.output().with_command(&one)?;
+            if !output.status.success() {
+                let text = String::from_utf8_lossy(&output.stdout);
+                // Explains most of the others.
+                let is_error = |line: &&str| {
+                    [" error: ", "undefined reference"].iter().any(|word| line.contains(word))
+                };
+                let first = text.lines().find(is_error).unwrap_or("it does not build");
+                broken.push(((*target).to_owned(), format!("{first}\n\n{text}")));
+            }
+        }
+        Ok(broken)
+    }
+
+    /// Where a program or library is.
+    pub(super) fn output(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+/// The macro that programs with a default stream for each thread are compiled with.
+const PER_THREAD: &str = "CUDA_API_PER_THREAD_DEFAULT_STREAM";
+
+/// A program, and its runs.
+struct Program {
+    name: String,
+    target: String,
+    jobs: Vec<Job>,
+}
+
+/// Builds and runs the tests of a checkout.
+///
+/// # Errors
+///
+/// If something is missing that the tests need.
+pub(super) fn run(checkout: &Path, args: &Args, root: &Path) -> Result<Vec<Row>> {
+    let build = Build::configure(args, Some(&cpp_of(checkout)?), root)?;
+    let (mut rows, mut programs) = (Vec::new(), Vec::new());
+    if args.over != Some(Over::Ours) {
+        let list = build.output("programs.txt");
+        let text = fs::read_to_string(&list).context(list.display())?;
+        for (name, about) in text.lines().filter_map(|line| line.split_once(' ')) {
+            if !args.wants(name) || name.contains("_PTDS_") != args.per_thread_default_stream {
+                continue;
+            }
+            if let Ok(gpus) = about.parse() {
+                programs.push(program_of_rmm(&build, name, gpus, args));
+            } else {
+                let case = Case::skipped("(program)", &format!("{about} needs nvcc"));
+                rows.push(Row::of(format!("rmm/{name}"), case));
+            }
+        }
+        if programs.is_empty() {
+            return Err("the checkout has no such test program".into());
+        }
+    }
+    if args.over != Some(Over::Rmm) {
+        programs.extend(args.places().iter().map(|place| program_of_ours(&build, *place, args)));
+    }
+    let targets: Vec<&str> = programs.iter().map(|program| program.target.as_str()).collect();
+    let broken = build.make(&targets)?;
+    for (target, text) in broken {
+        let index = programs.iter().position(|program| program.target == target);
+        let program = programs.remove(index.expect("it was asked for"));
+        rows.push(Row::of(program.name, Case::failed("(build)", &text)));
+    }
+    let jobs: Vec<Job> = programs.into_iter().flat_map(|program| program.jobs).collect();
+    rows.extend(run_jobs(&jobs, args.jobs(), &build.output("runs")));
+    Ok(rows)
+}
+
+/// The folder `cpp` of a checkout, given either.
+fn cpp_of(checkout: &Path) -> Result<PathBuf> {
+    let candidates = [checkout.join("cpp"), checkout.to_path_buf()];
+    let found = candidates.iter().find(|folder| folder.join("tests/CMakeLists.txt").is_file());
+    let found = found.context(format_args!(
+        "{}: no checkout of RMM: there is no `cpp/tests/CMakeLists.txt`",
+        checkout.display()
+    ))?;
+    fs::canonicalize(found).context(found.display())
+}
+
+fn job(build: &Build, name: String, target: &str, gpus: u32, args: &Args) -> Job {
+    Job {
+        name,
+        framework: Framework::GoogleTest,
+        program: build.output("gtests").join(target),
+        arguments: Vec::new(),
+        file: None,
+        environment: libraries::environment(&build.libraries, args.devices.unwrap_or(gpus)),
+        limit: args.limit(),
+    }
+}
+
+fn program_of_rmm(build: &Build, target: &str, gpus: u32, args: &Args) -> Program {
+    let name = format!("rmm/{target}");
+    let jobs = vec![job(build, name.clone(), target, gpus, args)];
+    Program { name, target: target.to_owned(), jobs }
+}
+
+/// A run for each resource of ours.
+fn program_of_ours(build: &Build, place: Place, args: &Args) -> Program {
+    let name = format!("ours/{}", place.name());
+    let target = name.replace(['/', '-'], "_");
+    let run = |(resource, variables): (&str, Vec<(&'static str, String)>)| {
+        let mut job = job(build, format!("{name}/{resource}"), &target, 1, args);
+        job.environment.extend(variables);
+        job
+    };
+    let jobs = tested_in(place).into_iter().map(run).collect();
+    Program { name, target, jobs }
+}
+
+/// The resources that are tested in a place, and the variables that say so to the program.
+fn tested_in(place: Place) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    if place == Place::OverRmm {
+        let variable = |name: &str| ("RMM_RS_TESTED_OVER", name.to_owned());
+        return UPPER.into_iter().map(|name| (name, vec![variable(name)])).collect();
+    }
+    let stacks = [RESOURCES, VARIANTS, ADAPTORS].into_iter().flatten();
+    stacks
+        .map(|stack| {
+            let spec = match stack.name {
+                name if name == FIXED_SIZE.0 => FIXED_SIZE.1.to_owned(),
+                _ => stack.spec_with(&VALUES),
+            };
+            let mut variables = vec![("RMM_RS_TESTED_RESOURCE", spec)];
+            // The stack that lies behind a table of C functions.
+            if stack.name == "callback" {
+                variables.push(("RMM_RS_TESTED_CALLBACK", "1".to_owned()));
+            }
+            (stack.name, variables)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is tested.
+
+    use super::*;
+
+    #[test]
+    fn what_is_above_rmm_is_in_the_list_of_stacks() {
+        let names: Vec<&str> = tested_in(Place::Alone).into_iter().map(|(name, _)| name).collect();
+        assert!(UPPER.iter().all(|name| names.contains(name)));
+    }
+}
