@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::hint::black_box;
 
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef, SyncResource,
 };
 
 /// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so no caller may
@@ -28,8 +28,8 @@ unsafe impl SyncResource for Nothing {
         "nothing"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.properties(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties(self).has::<DeviceAccessible>();
     }
 }
 

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
-    PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
+    LimitId, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure,
+    SyncResource,
 };
 
 use crate::with_properties::{WithProperties, provide_views};
@@ -223,9 +224,23 @@ unsafe impl<S: PropertySet> SyncResource for ArenaMemoryResource<S> {
         self.pool.name()
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        provide_views(self, request.handle(self));
-        self.pool.provide_state(request);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        self.pool.structure()
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        provide_views(self, query);
+        self.pool.provide_state(query);
     }
 }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, Contains, Context, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect,
-    Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Contains, Context, DeviceAccessible, DevicePtr, Error,
+    HasProperty, Introspect, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef,
+    Structure, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -269,18 +270,32 @@ unsafe impl<S: PropertySet> SyncResource for BinningMemoryResource<S> {
         "binning"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
         let Inner { bins, upstream } = &*self.inner;
-        provide_views(self, request.handle(self)).upstream(upstream).value(|| MayBeWaitedFor);
+        let up_to = |bytes: u64| format!("up to {}", rmm_core::format_bytes(bytes));
+        let over = Structure::over(upstream);
+        bins.iter().fold(over, |structure, (bytes, bin)| structure.and(up_to(*bytes), bin))
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        provide_views(self, query).value(|| MayBeWaitedFor);
         let all = std::iter::once(self.upstream()).chain(self.bins().map(|(_, bin)| bin));
-        request.common_properties(all.map(|resource| resource as &dyn SyncResource));
+        query.common_properties(all.map(|resource| resource as &dyn SyncResource));
         // Whose default streams they serve: counters and limits of a bin are not those of all.
-        if let Some(context) = bins.first().and_then(|(_, bin)| bin.request_value::<Context>()) {
-            request.value(|| context);
-        }
-        for (bytes, bin) in bins {
-            let bytes = rmm_core::format_bytes(*bytes);
-            request.other_upstream(format_args!("up to {bytes}"), bin);
+        if let Some(context) =
+            self.inner.bins.first().and_then(|(_, bin)| bin.try_value::<Context>())
+        {
+            query.value(|| context);
         }
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::{
-    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue,
-    MemoryKind, Property, PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
-    fork, is_pointer_aligned, process_is_exiting, wait,
+    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
+    HasPropertyValue, MemoryKind, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef,
+    SyncResource, fork, is_pointer_aligned, process_is_exiting, wait,
 };
 
 const NAME: &str = "callback";
@@ -209,11 +209,18 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
         NAME
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).value(|| MayBeWaitedFor);
-        request.properties(self).has_all::<S>();
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
+        query.properties(self).has_all::<S>();
         if let Some(kind) = self.kind {
-            request.properties(&Known(kind)).has_value::<MemoryKind>();
+            query.properties(&Known(kind)).has_value::<MemoryKind>();
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, Property, PropertySet,
-    Request, Resource, SatisfiedBy, StreamRef, SyncResource, fork,
+    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
+    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource, fork,
 };
 
 use crate::hash::BuildIdHasher;
@@ -259,15 +259,26 @@ unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
         "fallback"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
         let Inner { first, second, .. } = &*self.inner;
-        provide_views(self, request.handle(self))
-            .upstream(first)
-            .other_upstream("fallback", second);
-        request.value(|| MayBeWaitedFor);
+        Structure::over(first).and("fallback", second)
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        provide_views(self, query).value(|| MayBeWaitedFor);
         let both = [self.upstream() as &dyn SyncResource, self.fallback()];
-        request.common_properties(both);
-        request.describe(|description| {
+        query.common_properties(both);
+        query.describe(|description| {
             description
                 .bytes("from the fallback", self.fallback_bytes())
                 .count("fallbacks", self.fallbacks());

@@ -3,8 +3,9 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
-    PropertySet, Request, Resource, SatisfiedBy, StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
+    LimitId, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure,
+    SyncResource,
 };
 
 use crate::pool::{CachePolicy, padded_size};
@@ -224,11 +225,25 @@ unsafe impl<S: PropertySet> SyncResource for FixedSizeMemoryResource<S> {
         self.pool.name()
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        provide_views(self, request.handle(self)).describe(|description| {
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        self.pool.structure()
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        provide_views(self, query).describe(|description| {
             description.bytes("block size", self.block_size);
         });
-        self.pool.provide_state(request);
+        self.pool.provide_state(query);
     }
 }
 

@@ -208,14 +208,27 @@ macro_rules! adaptor {
                 <$layer as $crate::layer::Layer>::NAME
             }
 
-            fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
-                let upstream = &self.inner.upstream;
-                request.value(|| rmm_core::siblings::MayBeWaitedFor);
-                request.handle(self).upstream(upstream).properties_from(upstream).describe(
-                    |description| $crate::layer::Layer::describe(&self.inner.layer, description),
-                );
+            fn structure(&self) -> rmm_core::Structure<'_>
+            where
+                Self: 'static,
+            {
+                rmm_core::Structure::over(&self.inner.upstream)
+            }
+
+            fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
+            where
+                Self: 'static,
+            {
+                Some(rmm_core::AnySyncResource::of(self))
+            }
+
+            fn provide<'a>(&'a self, query: &mut rmm_core::Query<'a>) {
+                query.value(|| rmm_core::siblings::MayBeWaitedFor);
+                query.properties_from(&self.inner.upstream).describe(|description| {
+                    $crate::layer::Layer::describe(&self.inner.layer, description);
+                });
                 if let Some(limit) = $crate::layer::Layer::limit_id(&self.inner.layer) {
-                    request.value(|| limit);
+                    query.value(|| limit);
                 }
             }
         }

@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use rmm_core::{
     AnyResource, Context, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, PendingBytes,
-    PropertySet, Resource, SatisfiedBy, StreamRef, SyncResource, TrimmableResource,
+    PropertySet, Resource, SatisfiedBy, StreamRef, TrimmableResource,
 };
 use rmm_resources::Backing;
 
@@ -250,7 +250,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// From now on other suballocators of the device may ask the pool for idle memory.
     pub(crate) fn announce(&self) {
         let pool: Arc<dyn TrimmableResource> = Arc::clone(&self.inner) as _;
-        let upstream: &dyn SyncResource = &self.inner.upstream;
+        let upstream: &AnyResource<()> = &self.inner.upstream;
         self.inner.core.siblings.announce(Arc::downgrade(&pool), Some(upstream));
     }
 

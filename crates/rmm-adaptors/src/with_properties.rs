@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use rmm_core::{
-    DeviceAccessible, HostAccessible, HostDeviceAccessible, Introspect, PropertySet, Request,
+    DeviceAccessible, HostAccessible, HostDeviceAccessible, Introspect, PropertySet, Query,
     SyncResource,
 };
 
@@ -28,9 +28,9 @@ pub(crate) unsafe trait WithProperties: SyncResource + 'static {
 /// that looks for `PoolMemoryResource` finds a pool of pinned memory too.
 pub(crate) fn provide_views<'a, 'r, R: WithProperties>(
     resource: &'a R,
-    request: &'r mut Request<'a>,
-) -> &'r mut Request<'a> {
-    request
+    query: &'r mut Query<'a>,
+) -> &'r mut Query<'a> {
+    query
         .view(|| view::<R, DeviceAccessible>(resource))
         .view(|| view::<R, HostAccessible>(resource))
         .view(|| view::<R, HostDeviceAccessible>(resource))

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::sys::CuResult;
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Request,
-    Resource as StreamOrdered, StreamRef, SyncResource, Synchronized, is_pointer_aligned,
+    AnyResource, AnySyncResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible,
+    Query, Resource as StreamOrdered, StreamRef, SyncResource, Synchronized, is_pointer_aligned,
     process_is_exiting, wait,
 };
 
@@ -296,13 +296,20 @@ unsafe impl SyncResource for Foreign {
         NAME
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).value(|| MayBeWaitedFor);
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
         if self.0.callbacks.properties & RMM_RS_DEVICE_ACCESSIBLE != 0 {
-            request.properties(&Marked).has::<DeviceAccessible>();
+            query.properties(&Marked).has::<DeviceAccessible>();
         }
         if self.0.callbacks.properties & RMM_RS_HOST_ACCESSIBLE != 0 {
-            request.properties(&Marked).has::<HostAccessible>();
+            query.properties(&Marked).has::<HostAccessible>();
         }
     }
 }

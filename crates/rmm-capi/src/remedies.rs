@@ -83,7 +83,7 @@ pub unsafe extern "C" fn rmm_rs_resource_limit_id(
     guard::status(|| {
         // SAFETY: the crate's contract.
         let resource = unsafe { borrow(resource) }?;
-        let id = resource.any.stack().find_map(Introspect::request_value::<LimitId>);
+        let id = resource.any.stack().find_map(Introspect::try_value::<LimitId>);
         let id = id.ok_or_else(|| find::none(resource, "has a limit"))?;
         // SAFETY: the crate's contract.
         unsafe { store(out, id.get()) }

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 
 use rmm_adaptors::CallbackMemoryResource;
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
-    SyncResource,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
+    Structure, SyncResource,
 };
 use rmm_spec::{ResourceSpec, stacks::Stack};
 
@@ -60,8 +60,15 @@ unsafe impl SyncResource for Erased {
         self.0.name()
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        self.0.provide(request);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        self.0.structure()
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        self.0.provide(query);
     }
 }
 

@@ -161,7 +161,7 @@ pub(crate) fn check_serves(
     }
     let mut next: Option<&(dyn SyncResource + 'static)> = Some(resource);
     while let Some(resource) = next {
-        if let Some(its) = resource.request_value::<Context>() {
+        if let Some(its) = resource.try_value::<Context>() {
             let other = "the default stream of this device does not order memory of another's";
             return if its == context {
                 Ok(())

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty,
-    Request, Resource, StreamRef, SyncResource, fork, process_is_exiting,
+    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error,
+    HasProperty, Query, Resource, StreamRef, SyncResource, fork, process_is_exiting,
 };
 
 const NAME: &str = "foreign";
@@ -110,9 +110,15 @@ unsafe impl SyncResource for ForeignMemory {
         NAME
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self);
-        request.properties(self).has::<DeviceAccessible>();
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties(self).has::<DeviceAccessible>();
     }
 }
 

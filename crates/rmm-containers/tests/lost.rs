@@ -10,7 +10,7 @@ use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
 use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult};
 use rmm_core::{
     CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HostDeviceAccessible,
-    Property, PropertySet, Request, Resource, StreamFlags, StreamRef, SyncResource, current_driver,
+    Property, PropertySet, Query, Resource, StreamFlags, StreamRef, SyncResource, current_driver,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, Machine, Schedule};
@@ -98,8 +98,8 @@ unsafe impl<U: SyncResource> SyncResource for CountedDrop<U> {
         self.0.name()
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.properties_from(&self.0);
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties_from(&self.0);
     }
 }
 

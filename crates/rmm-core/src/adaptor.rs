@@ -153,9 +153,16 @@ macro_rules! adaptor {
                 Self::__NAME
             }
 
-            fn provide<'a>(&'a self, request: &mut $crate::Request<'a>) {
-                request.upstream(self.__upstream()).properties_from(self.__upstream());
-                request.value(|| $crate::siblings::MayBeWaitedFor);
+            fn structure(&self) -> $crate::Structure<'_>
+            where
+                Self: 'static,
+            {
+                $crate::Structure::over(self.__upstream())
+            }
+
+            fn provide<'a>(&'a self, query: &mut $crate::Query<'a>) {
+                query.properties_from(self.__upstream());
+                query.value(|| $crate::siblings::MayBeWaitedFor);
             }
         }
 

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult, watch};
+use rmm_sys::epoch::{self, Epoch};
+use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
 
 use crate::driver::{check, driver_for_drop, loaded_driver};
 use crate::{Error, StreamRef};
@@ -48,7 +49,7 @@ impl CaptureScope {
     /// Announces captures until the scope is dropped. Scopes may overlap, and may be dropped on
     /// another thread.
     pub fn announce() -> Self {
-        watch::announce();
+        epoch::announce();
         Self(())
     }
 
@@ -66,13 +67,13 @@ impl CaptureScope {
     pub fn is_announced() -> bool {
         // Relaxed suffices: a thread that uses a stream which another thread has begun to capture
         // learned of the capture from that thread, so the increment happens before this load.
-        watch::announcements(watch::word()) > 0
+        Epoch::now().announcements() > 0
     }
 }
 
 impl Drop for CaptureScope {
     fn drop(&mut self) {
-        watch::withdraw();
+        epoch::withdraw();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use rmm_sys::{CuContext, CuResult, CuStream, Driver, watch};
+use rmm_sys::{CuContext, CuResult, CuStream, Driver, epoch};
 
 use crate::driver::{
     ask_again, check, context_of_thread, driver_for_drop, driver_in_context, loaded_driver, refused,
@@ -206,7 +206,7 @@ fn id_of(driver: &Driver, handle: CuContext) -> Result<u64, Error> {
 
 #[cold]
 fn ended() -> Error {
-    watch::note_end_of_context();
+    epoch::note_end_of_context();
     Error::driver("context", CuResult::CONTEXT_IS_DESTROYED).with_message(
         "its device was reset, and all memory, streams and events made before are gone; make the device current again, then new streams, \
          resources and containers",

@@ -1,6 +1,6 @@
 //! Access to the driver, and conversion of its status codes to errors.
 
-use rmm_sys::{CuContext, CuDevice, CuResult, Driver, watch};
+use rmm_sys::{CuContext, CuDevice, CuResult, Driver, epoch};
 
 use crate::{Error, exit, wait};
 
@@ -75,7 +75,7 @@ pub fn check(function: &'static str, code: CuResult) -> Result<(), Error> {
 pub(crate) fn refused(function: &'static str, code: CuResult) -> Error {
     if code.is_sticky() {
         // Allocators that serve requests without a driver call check their context from now on.
-        watch::note_end_of_context();
+        epoch::note_end_of_context();
     }
     Error::driver(function, code)
 }

@@ -2,23 +2,23 @@
 //!
 //! | | owned | borrowed |
 //! |---|---|---|
-//! | stream-ordered | [`AnyResource`] | [`ResourceRef`] |
+//! | stream-ordered | [`AnyResource`](crate::AnyResource) | [`ResourceRef`] |
 //! | synchronous | [`AnySyncResource`] | [`SyncResourceRef`] |
+//!
+//! Each column is one type, with the [order](crate::Order) of the calls as a parameter.
 
 mod aliases;
 mod any;
-mod any_sync;
 mod compare;
 mod delegate;
 mod held;
+mod order;
 mod reference;
 mod shared;
-mod sync_reference;
 
 pub use aliases::{
-    DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef, HostDeviceAsyncResourceRef,
-    HostDeviceResourceRef, HostResourceRef,
+    AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
+    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, SyncResourceRef,
 };
-pub use any_sync::AnySyncResource;
+pub use order::InOrder;
 pub use reference::ResourceRef;
-pub use sync_reference::SyncResourceRef;

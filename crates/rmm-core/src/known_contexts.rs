@@ -50,7 +50,7 @@ pub fn context_of_memory(resource: &(impl SyncResource + ?Sized)) -> Option<Cont
     if resource.try_property::<MemoryKind>() == Some(MemoryKind::Host) {
         return None;
     }
-    resource.request_value::<Context>().or_else(Context::of_thread)
+    resource.try_value::<Context>().or_else(Context::of_thread)
 }
 
 /// Waits on this thread for all work of all contexts that exist. The work of those that have ended

@@ -109,7 +109,7 @@ pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{
     AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
-    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
+    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, InOrder, ResourceRef,
     SyncResourceRef,
 };
 pub use error::{Error, ErrorKind};
@@ -127,7 +127,8 @@ pub use property::{
 pub use remedy::{Remedy, RemedyAction};
 pub use resource::{
     AnyResource, Description, DeviceResource, Erasable, ExtendableResource, HasResource,
-    Introspect, Metric, PropertySink, Request, Resource, Stack, SyncResource, TrimmableResource,
+    Introspect, Metric, Order, PropertySink, Query, Resource, Stack, StreamOrdered, Structure,
+    SyncResource, Synchronous, TrimmableResource,
 };
 pub use resource_view::ResourceView;
 /// The driver's functions, handles and codes, as they appear in this crate's interface.

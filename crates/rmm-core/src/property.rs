@@ -17,7 +17,7 @@ pub use set::{Contains, HostDeviceAccessible, PropertySet, SatisfiedBy};
 /// page, is not.
 ///
 /// ```
-/// use rmm_core::{DevicePtr, Error, HasProperty, Introspect, Property, Request, SyncResource};
+/// use rmm_core::{DevicePtr, Error, HasProperty, Introspect, Property, Query, SyncResource};
 /// # use std::alloc::Layout;
 ///
 /// /// The memory keeps its contents when the machine is switched off.
@@ -40,11 +40,11 @@ pub use set::{Contains, HostDeviceAccessible, PropertySet, SatisfiedBy};
 /// #     fn name(&self) -> &'static str {
 /// #         "flash"
 /// #     }
-/// #     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-/// #         request.properties(self).has::<Persistent>();
+/// #     fn provide<'a>(&'a self, query: &mut Query<'a>) {
+/// #         query.properties(self).has::<Persistent>();
 /// #     }
 /// # }
-/// // ... and its `SyncResource::provide` says `request.properties(self).has::<Persistent>()`.
+/// // ... and its `SyncResource::provide` says `query.properties(self).has::<Persistent>()`.
 /// assert!(Flash.has_property::<Persistent>());
 /// ```
 pub trait Property: Debug + Copy + Send + Sync + 'static {

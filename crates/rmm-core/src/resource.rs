@@ -1,4 +1,4 @@
-//! The two concepts of a memory resource, requests to it and introspection.
+//! The two concepts of a memory resource, its structure and introspection.
 
 mod ask;
 mod concept;
@@ -8,17 +8,23 @@ mod extendable;
 mod has_resource;
 mod introspect;
 mod pointers;
-mod request;
+mod properties;
+mod query;
+mod structure;
 mod trim;
 mod trim_stack;
 
-pub(crate) use ask::{handle, itself, pointee};
-pub use concept::{AnyResource, Erasable, Request, Resource, SyncResource};
-pub(crate) use concept::{Erased, ErasedSync, Shared};
+pub(crate) use ask::itself;
+pub use concept::{
+    AnyResource, Erasable, Order, Resource, StreamOrdered, Structure, SyncResource, Synchronous,
+};
+pub(crate) use concept::{Erased, ErasedSync, Erasure, Shared};
 pub use describe::{Description, Metric};
 pub use device_resource::DeviceResource;
 pub use extendable::ExtendableResource;
 pub use has_resource::HasResource;
 pub use introspect::{Introspect, Stack};
-pub use request::PropertySink;
+pub use properties::PropertySink;
+pub use query::Query;
+pub(crate) use structure::{behind_pointers, pointee};
 pub use trim::TrimmableResource;

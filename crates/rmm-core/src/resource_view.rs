@@ -4,7 +4,8 @@ use std::alloc::Layout;
 use std::fmt;
 
 use crate::{
-    DevicePtr, Error, HasMemoryKind, Introspect, MemoryCaps, MemoryKind, Request, SyncResource,
+    DevicePtr, Error, HasMemoryKind, Introspect, MemoryCaps, MemoryKind, Query, Structure,
+    SyncResource,
 };
 
 /// A borrowed resource whose memory has the capabilities `CAPS`, which are bits of [`MemoryCaps`]:
@@ -120,8 +121,14 @@ unsafe impl<const CAPS: u32> SyncResource for ResourceView<'_, CAPS> {
         self.resource.name()
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.pointee(self.resource);
-        self.resource.provide(request);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::pointer_to(self.resource)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        self.resource.provide(query);
     }
 }

@@ -43,7 +43,8 @@ pub use self::turn::{Effort, Turn};
 use crate::driver_pools::DriverPools;
 pub use crate::limit_id::LimitId;
 use crate::{
-    Device, Error, Introspect, MemoryKind, PoolUsage, SyncResource, TrimmableResource, fork,
+    Device, Error, Introspect, MemoryKind, PoolUsage, Structure, SyncResource, TrimmableResource,
+    fork,
 };
 
 /// What a group's members draw on: the memory of a device, of one kind.
@@ -187,20 +188,20 @@ fn all_groups() -> Vec<Arc<Group>> {
 
 /// Adds the limits of all resources in the stack that starts here.
 fn note_limits(resource: &(dyn SyncResource + 'static), limits: &mut Vec<LimitId>) {
-    if let Some(limit) = resource.request_value::<LimitId>()
+    if let Some(limit) = resource.try_value::<LimitId>()
         && !limits.contains(&limit)
     {
         limits.push(limit);
     }
-    for upstream in resource.upstream_resource().into_iter().chain(resource.other_upstreams()) {
+    for upstream in Structure::of(resource).upstreams() {
         note_limits(upstream, limits);
     }
 }
 
 /// Whether all resources in the stack that starts here [may be waited for](MayBeWaitedFor).
 pub fn may_be_waited_for(resource: &(dyn SyncResource + 'static)) -> bool {
-    let mut below = resource.upstream_resource().into_iter().chain(resource.other_upstreams());
-    resource.request_value::<MayBeWaitedFor>().is_some() && below.all(may_be_waited_for)
+    resource.try_value::<MayBeWaitedFor>().is_some()
+        && Structure::of(resource).upstreams().all(may_be_waited_for)
 }
 
 /// Resources that may return memory.

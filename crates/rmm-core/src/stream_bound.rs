@@ -5,8 +5,8 @@ use std::alloc::Layout;
 use crate::siblings::MayBeWaitedFor;
 use crate::{
     CudaStream, DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps,
-    MemoryKind, MemoryResource, Property, PropertyWithValue, Request, Resource, StreamContext,
-    StreamRef, SyncResource,
+    MemoryKind, MemoryResource, Property, PropertyWithValue, Query, Resource, StreamContext,
+    StreamRef, Structure, SyncResource,
 };
 
 /// A resource that allocates on one stream, for code that does not use streams.
@@ -97,9 +97,15 @@ unsafe impl<R: Resource> SyncResource for StreamBound<R> {
         "stream-bound"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.upstream(&self.resource).properties_from(&self.resource);
-        request.value(|| MayBeWaitedFor);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.resource)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties_from(&self.resource).value(|| MayBeWaitedFor);
     }
 }
 

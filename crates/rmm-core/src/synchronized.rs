@@ -5,7 +5,8 @@ use std::alloc::Layout;
 use crate::siblings::MayBeWaitedFor;
 use crate::{
     DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Request, Resource, StreamRef, SyncResource, process_is_exiting,
+    Property, PropertyWithValue, Query, Resource, StreamRef, Structure, SyncResource,
+    process_is_exiting,
 };
 
 /// Makes a [`Resource`] of any [`SyncResource`]: it synchronizes with the stream before it frees.
@@ -66,9 +67,15 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
         "synchronized"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.upstream(&self.resource).properties_from(&self.resource);
-        request.value(|| MayBeWaitedFor);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.resource)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties_from(&self.resource).value(|| MayBeWaitedFor);
     }
 }
 

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect as _, PoolUsage,
-    Request, Resource, StreamRef, SyncResource, TrimmableResource,
+    AnyResource, AnySyncResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect as _,
+    PoolUsage, Query, Resource, StreamRef, Structure, SyncResource, TrimmableResource,
 };
 
 /// The requests of up to this size, or all larger ones.
@@ -172,10 +172,23 @@ unsafe impl SyncResource for Bins {
         "binning"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).upstream(&self.upstream).trimmable(self);
-        request.value(|| MayBeWaitedFor);
-        request.properties(self).has::<DeviceAccessible>();
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.upstream).with_trimmable(self)
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
+        query.properties(self).has::<DeviceAccessible>();
     }
 }
 

@@ -24,7 +24,7 @@ struct Suballocator<'a> {
 impl Suballocator<'_> {
     /// Waits of one stream for another; `None` if it is a pool of the driver, which counts none.
     fn stream_waits(&self) -> Option<u64> {
-        Some(self.resource.request_value::<PoolStatistics>()?.stream_waits)
+        Some(self.resource.try_value::<PoolStatistics>()?.stream_waits)
     }
 }
 
@@ -87,7 +87,7 @@ impl<'a> Suballocators<'a> {
     /// The counters of the pool that holds all memory of the stack, if one does.
     pub(crate) fn pool_statistics(&self) -> Option<PoolStatistics> {
         match self.lowest()?.as_slice() {
-            [pool] => pool.resource.request_value(),
+            [pool] => pool.resource.try_value(),
             _ => None,
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Suballocators<'a> {
     pub(crate) fn peak_reserved_bytes(&self) -> Option<u64> {
         let lowest = self.lowest()?;
         let [one] = lowest.as_slice() else { return None };
-        Some(one.resource.request_value::<PoolStatistics>()?.peak_reserved_bytes)
+        Some(one.resource.try_value::<PoolStatistics>()?.peak_reserved_bytes)
     }
 
     /// How often a stream was made to wait for another, by any of them.
@@ -106,7 +106,7 @@ impl<'a> Suballocators<'a> {
 
     /// A map of the memory of each pool of the stack.
     pub(crate) fn maps(&self) -> Vec<Vec<PoolBlock>> {
-        self.all.iter().filter_map(|pool| pool.resource.request_value()).collect()
+        self.all.iter().filter_map(|pool| pool.resource.try_value()).collect()
     }
 
     /// A map of the memory that the pools at the bottom hold; of all pools, if other memory is
@@ -116,7 +116,7 @@ impl<'a> Suballocators<'a> {
         let mut map: Vec<PoolBlock> = Vec::new();
         for pool in pools {
             let first = map.iter().map(|block| block.segment + 1).max().unwrap_or(0);
-            let blocks = pool.resource.request_value::<Vec<PoolBlock>>().unwrap_or_default();
+            let blocks = pool.resource.try_value::<Vec<PoolBlock>>().unwrap_or_default();
             map.extend(blocks.into_iter().map(|block| {
                 let segment = first + block.segment;
                 PoolBlock { segment, ..block }

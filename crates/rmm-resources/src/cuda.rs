@@ -5,8 +5,8 @@ use std::alloc::Layout;
 use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_current_device};
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Request, Resource, StreamRef,
-    SyncResource, check, driver_for_drop,
+    AnySyncResource, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Query, Resource,
+    StreamRef, SyncResource, check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
@@ -98,9 +98,16 @@ unsafe impl SyncResource for CudaMemoryResource {
         NAME
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).value(|| MayBeWaitedFor).describe(describe_driver_pools);
-        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor).describe(describe_driver_pools);
+        query.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }
 }
 

@@ -1,7 +1,7 @@
 //! What most resources write alike in their implementations of the resource traits.
 
-/// In `impl SyncResource`: the name of the resource, and what it answers to a request: a handle to
-/// itself, and these properties, those after the semicolon with their values; and the field that
+/// In `impl SyncResource`: the name of the resource, a handle to itself, and what it answers to a
+/// query: these properties, those after the semicolon with their values; and the field that
 /// can be trimmed and described, if there is one.
 macro_rules! name_and_properties {
     ($name:expr; $($property:ty),+ $(; $value:ty)? $(=> $trimmable:ident)?) => {
@@ -9,13 +9,26 @@ macro_rules! name_and_properties {
             $name
         }
 
-        fn provide<'a>(&'a self, request: &mut rmm_core::Request<'a>) {
-            request.handle(self).value(|| rmm_core::siblings::MayBeWaitedFor);
-            $(
-                request.trimmable(&*self.$trimmable);
-                request.describe(|description| self.$trimmable.describe(description));
-            )?
-            request.properties(self)$(.has::<$property>())+$(.has_value::<$value>())?;
+        $(
+            fn structure(&self) -> rmm_core::Structure<'_>
+            where
+                Self: 'static,
+            {
+                rmm_core::Structure::default().with_trimmable(&*self.$trimmable)
+            }
+        )?
+
+        fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
+        where
+            Self: 'static,
+        {
+            Some(rmm_core::AnySyncResource::of(self))
+        }
+
+        fn provide<'a>(&'a self, query: &mut rmm_core::Query<'a>) {
+            query.value(|| rmm_core::siblings::MayBeWaitedFor);
+            $(query.describe(|description| self.$trimmable.describe(description));)?
+            query.properties(self)$(.has::<$property>())+$(.has_value::<$value>())?;
         }
     };
 }

@@ -12,8 +12,8 @@ use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Request,
-    Resource, StreamRef, SyncResource, process_is_exiting,
+    AnySyncResource, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty,
+    MemoryKind, Query, Resource, StreamRef, Structure, SyncResource, process_is_exiting,
 };
 use rmm_sys::CuResult;
 
@@ -146,10 +146,23 @@ unsafe impl SyncResource for VirtualMemoryResource {
         NAME
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.handle(self).value(|| MayBeWaitedFor).describe(describe_driver_pools);
-        request.extendable(self);
-        request.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::default().with_extendable(self)
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor).describe(describe_driver_pools);
+        query.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
     }
 }
 

@@ -20,6 +20,8 @@
 mod annotations;
 mod constants;
 mod device_ptr;
+#[doc(hidden)]
+pub mod epoch;
 mod handles;
 mod load;
 mod load_error;
@@ -29,8 +31,6 @@ mod results;
 mod symbols;
 mod table;
 mod types;
-#[doc(hidden)]
-pub mod watch;
 
 pub use annotations::{AllocationEvent, Annotations, Checker};
 pub use constants::*;

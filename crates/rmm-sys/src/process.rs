@@ -5,7 +5,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::watch;
+use crate::epoch;
 
 /// Bit of [`STATE`]: exit handlers run.
 const EXITING: u8 = 1;
@@ -69,7 +69,7 @@ fn register() {
         if USES_DRIVER.load(Ordering::Relaxed) {
             STATE.fetch_or(CHILD, Ordering::Relaxed);
             // What allocators serve without a driver call they serve no more.
-            watch::note_end_of_context();
+            epoch::note_end_of_context();
         }
     }
 

@@ -136,8 +136,8 @@ macro_rules! table {
                 #[expect(non_snake_case, reason = "the driver's own name")]
                 pub unsafe fn $name(&self $(, $argument: $type)*) -> CuResult {
                     let code = call!($kind (self.$name), $($argument),*);
-                    if crate::watch::ends_context!($name) {
-                        crate::watch::note_end_of_context();
+                    if crate::epoch::ends_context!($name) {
+                        crate::epoch::note_end_of_context();
                     }
                     code
                 }

@@ -14,7 +14,7 @@ use std::alloc::Layout;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rmm::custom::Request;
+use rmm::custom::{Query, Structure};
 use rmm::prelude::*;
 use rmm::property::{DeviceAccessible, HasProperty};
 use rmm::stream::{StreamId, StreamKind};
@@ -68,9 +68,15 @@ unsafe impl SyncResource for Slabs {
         "slabs"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.properties(self).has::<DeviceAccessible>();
-        request.upstream(&self.0.upstream);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.0.upstream)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties(self).has::<DeviceAccessible>();
     }
 }
 

@@ -182,7 +182,7 @@
 //! use std::collections::HashMap;
 //! use std::sync::{Arc, Mutex};
 //!
-//! use rmm::custom::Request;
+//! use rmm::custom::{Query, Structure};
 //! use rmm::prelude::*;
 //! use rmm::property::{DeviceAccessible, HasProperty};
 //! use rmm::stream::{StreamId, StreamKind};
@@ -223,9 +223,15 @@
 //!         "slabs" // in errors and logs
 //!     }
 //!
-//!     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-//!         request.properties(self).has::<DeviceAccessible>(); // for type-erased handles
-//!         request.upstream(&self.upstream);
+//!     fn structure(&self) -> Structure<'_>
+//!     where
+//!         Self: 'static,
+//!     {
+//!         Structure::over(&self.upstream)
+//!     }
+//!
+//!     fn provide<'a>(&'a self, query: &mut Query<'a>) {
+//!         query.properties(self).has::<DeviceAccessible>(); // for type-erased handles
 //!     }
 //! }
 //!

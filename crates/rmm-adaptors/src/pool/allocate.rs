@@ -6,7 +6,7 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, RelaxedCapture, StreamRef, SyncResource, fork,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, RelaxedCapture, StreamRef, fork,
 };
 
 use super::caches::{Class, Take};
@@ -40,14 +40,14 @@ impl PoolCore {
     #[inline]
     pub(super) fn allocate(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         stream: Option<StreamRef<'_>>,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
         let mut taken = Take::NotHere;
         if let Some(stream) = stream
             && self.is_identified(stream)
-            && self.is_calm()
+            && self.in_checked_epoch()
             && let Some(class) = self.small_class(layout)
         {
             taken = self.caches.take_own(stream.id(), class);
@@ -65,7 +65,7 @@ impl PoolCore {
     #[inline(never)]
     fn allocate_missed(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         stream: Option<StreamRef<'_>>,
         layout: Layout,
         mut missed: Take,
@@ -76,7 +76,7 @@ impl PoolCore {
         let class = self.class(layout);
         if missed == Take::NotHere
             && let (Some(class), Some(stream)) = (class, stream)
-            && self.is_calm()
+            && self.in_checked_epoch()
         {
             let is_kept = self.caches.keeps(stream.id(), class);
             missed = if is_kept { self.caches.take(stream.id(), class) } else { Take::Missed };
@@ -94,12 +94,12 @@ impl PoolCore {
     #[inline]
     fn allocate_from_heap(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         stream: Option<StreamRef<'_>>,
         layout: Layout,
         missed: Option<(Class, Take)>,
     ) -> Result<DevicePtr, Error> {
-        if !self.is_calm() {
+        if !self.in_checked_epoch() {
             self.check_memory()?;
         }
         let needed = self.block_size(layout)?;
@@ -116,7 +116,7 @@ impl PoolCore {
     #[cold]
     fn allocate_undersized(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         stream: Option<StreamRef<'_>>,
         layout: Layout,
         needed: u64,
@@ -186,7 +186,7 @@ impl PoolCore {
     /// Allocates a block of `size` bytes from the heap.
     fn allocate_block(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         stream: Option<StreamRef<'_>>,
         layout: Layout,
         size: u64,

@@ -502,9 +502,9 @@ fn kept(name: &str) -> &'static str {
 }
 
 /// The contexts of the resources in a stack, apart from `own`.
-fn contexts_of(upstream: &(dyn SyncResource + 'static), own: Context) -> Box<[Context]> {
+fn contexts_of(upstream: &AnyResource<()>, own: Context) -> Box<[Context]> {
     fn note(resource: &(dyn SyncResource + 'static), contexts: &mut Vec<Context>) {
-        if let Some(context) = resource.request_value::<Context>()
+        if let Some(context) = resource.try_value::<Context>()
             && !contexts.contains(&context)
         {
             contexts.push(context);

@@ -21,7 +21,7 @@
 use std::collections::HashSet;
 
 use rmm_core::known_contexts::wait_for_known_contexts;
-use rmm_core::{Device, Error, RelaxedCapture, SyncResource, ask_again, process_is_exiting};
+use rmm_core::{AnyResource, Device, Error, RelaxedCapture, ask_again, process_is_exiting};
 use rmm_sys::CuResult;
 
 use super::core::PoolCore;
@@ -30,7 +30,7 @@ use super::state::{PoolState, UpstreamBlock, give_back_all};
 
 impl PoolCore {
     /// Returns all memory that no work uses to upstream: the pool's last call.
-    pub(super) fn close(&self, upstream: &dyn SyncResource) {
+    pub(super) fn close(&self, upstream: &AnyResource<()>) {
         // At the end of the process the system reclaims everything, and the driver may be gone.
         if process_is_exiting() {
             return;

@@ -12,10 +12,10 @@ use std::thread;
 
 use rmm_core::siblings::{Awaited, LimitId, Siblings, may_be_waited_for};
 use rmm_core::{
-    Annotator, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource, Introspect, StreamId,
-    StreamRef, SyncResource, fork,
+    Annotator, AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource,
+    Introspect, StreamId, StreamRef, fork,
 };
-use rmm_sys::watch;
+use rmm_sys::epoch::{self, AtomicEpoch, Epoch};
 
 use super::caches::{CachePolicy, Caches, Class};
 use super::growth::Growth;
@@ -38,7 +38,7 @@ pub(super) enum UpstreamCode {
 }
 
 impl UpstreamCode {
-    pub(super) fn of(upstream: &(dyn SyncResource + 'static)) -> Self {
+    pub(super) fn of(upstream: &AnyResource<()>) -> Self {
         if may_be_waited_for(upstream) { Self::Library } else { Self::Program }
     }
 }
@@ -85,10 +85,9 @@ pub(super) struct PoolCore {
     pub(super) context: Context,
     /// The contexts of the pools below, whose memory this one divides.
     contexts_below: Box<[Context]>,
-    /// The process's [watch word](rmm_sys::watch) as it is while nothing concerns this pool: as
-    /// many contexts have ended, and as much memory has fallen asleep, as when its own was last
-    /// seen to be there, and no capture is announced.
-    calm: AtomicU64,
+    /// The process's epoch when the pool's memory was last seen to be there and awake, without
+    /// captures.
+    epoch: AtomicEpoch,
     /// How many contexts had ended when those of this pool were last seen to work.
     ends: AtomicU64,
     /// The callbacks for when a request is about to fail.
@@ -152,8 +151,8 @@ impl PoolCore {
             release_is_due: AtomicBool::new(false),
             context,
             contexts_below,
-            calm: AtomicU64::new(watch::ends(watch::word())),
-            ends: AtomicU64::new(watch::ends_of_contexts()),
+            epoch: AtomicEpoch::new(Epoch::now().without_captures()),
+            ends: AtomicU64::new(epoch::ends_of_contexts()),
             pressure: Arc::default(),
             siblings,
             upstream_code,
@@ -248,16 +247,17 @@ impl PoolCore {
         self.class(layout).is_some_and(|class| class.block_size() > bytes)
     }
 
-    /// Whether no context has ended, no memory has fallen asleep, and no capture is announced: one
-    /// load and a comparison.
+    /// Whether the process is in the epoch in which this pool was last checked: no context has
+    /// ended since, no memory has fallen asleep, and no capture is announced. Two loads and a
+    /// comparison.
     #[inline]
-    pub(super) fn is_calm(&self) -> bool {
-        watch::word() == self.calm.load(Ordering::Relaxed)
+    pub(super) fn in_checked_epoch(&self) -> bool {
+        Epoch::now() == self.epoch.load()
     }
 
     /// Checks that the pool's memory is there and awake, if a context has ended or memory has
-    /// fallen asleep since the last check. Every way to a block begins with it, unless the pool
-    /// [is calm](Self::is_calm). The pool's lock must not be held.
+    /// fallen asleep since the last check. Every way to a block begins with it, unless the pool is
+    /// [in the epoch](Self::in_checked_epoch) of that check. The pool's lock must not be held.
     ///
     /// # Errors
     /// If a context has ended or failed: then the pool allocates nothing any more. Not ready while
@@ -283,11 +283,11 @@ impl PoolCore {
 
     /// Whether the memory is awake, if its contexts work.
     fn is_awake(&self) -> Result<bool, Error> {
-        let ends = watch::ends(watch::word());
-        if ends == self.calm.load(Ordering::Relaxed) {
+        let epoch = Epoch::now().without_captures();
+        if epoch == self.epoch.load() {
             return Ok(true);
         }
-        let ends_of_contexts = watch::ends_of_contexts();
+        let ends_of_contexts = epoch::ends_of_contexts();
         if ends_of_contexts != self.ends.load(Ordering::Relaxed) {
             self.context.check_works()?;
             for context in &self.contexts_below {
@@ -297,7 +297,7 @@ impl PoolCore {
         }
         let is_awake = !sleeping_memory::sleeps(self.lock().upstream_ranges());
         if is_awake {
-            self.calm.store(ends, Ordering::Relaxed);
+            self.epoch.store(epoch);
         }
         Ok(is_awake)
     }
@@ -305,7 +305,7 @@ impl PoolCore {
     /// Whether the memory sleeps: this pool's, or that of one below. Calls no driver.
     pub(super) fn is_asleep(&self, state: &PoolState) -> bool {
         !state.phase.is_awake()
-            || watch::ends(watch::word()) != self.calm.load(Ordering::Relaxed)
+            || Epoch::now().without_captures() != self.epoch.load()
                 && sleeping_memory::sleeps(state.upstream_ranges())
     }
 
@@ -313,7 +313,7 @@ impl PoolCore {
     /// upstream blocks.
     pub(super) fn extendable<'u>(
         &self,
-        upstream: &'u dyn SyncResource,
+        upstream: &'u AnyResource<()>,
     ) -> Option<&'u dyn ExtendableResource> {
         upstream.as_extendable().filter(|_| self.growth.block.is_none())
     }

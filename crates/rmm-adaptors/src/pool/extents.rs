@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource, Introspect,
-    SyncResource,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource,
+    Introspect, SyncResource,
 };
 
 use super::core::PoolCore;
@@ -21,7 +21,7 @@ impl PoolCore {
     /// Upstream's.
     pub(super) fn allocate_extent(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         layout: Layout,
     ) -> Result<Extent, Error> {
         let bytes = layout.size() as u64;
@@ -44,7 +44,7 @@ impl PoolCore {
     pub(super) fn add_extent(
         &self,
         state: &mut PoolState,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         extent: &Extent,
     ) {
         let segment = state.add_extent(extent);

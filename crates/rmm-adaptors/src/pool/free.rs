@@ -25,7 +25,7 @@ impl PoolCore {
     ) {
         if let Some(stream) = stream
             && self.is_identified(stream)
-            && self.is_calm()
+            && self.in_checked_epoch()
             && self.checks.is_none()
             && let Some(class) = self.small_class(layout)
         {
@@ -66,7 +66,7 @@ impl PoolCore {
             _ => {}
         }
         let stream = identified.unwrap_or(stream);
-        if !self.is_calm() && self.withholds(stream, pointer, layout) {
+        if !self.in_checked_epoch() && self.withholds(stream, pointer, layout) {
             return;
         }
         self.annotator.freed(pointer, layout, stream);
@@ -97,7 +97,7 @@ impl PoolCore {
     /// shows that its uses are complete.
     #[cold]
     fn deallocate_unidentified(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if !self.is_calm() && self.withholds(Some(stream), pointer, layout) {
+        if !self.in_checked_epoch() && self.withholds(Some(stream), pointer, layout) {
             return;
         }
         self.annotator.freed(pointer, layout, Some(stream));
@@ -109,7 +109,7 @@ impl PoolCore {
     /// Takes memory back on a default stream of another context.
     #[cold]
     fn deallocate_elsewhere(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if !self.is_calm() && self.withholds(Some(stream), pointer, layout) {
+        if !self.in_checked_epoch() && self.withholds(Some(stream), pointer, layout) {
             return;
         }
         self.annotator.freed(pointer, layout, Some(stream));

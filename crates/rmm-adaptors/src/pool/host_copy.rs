@@ -77,7 +77,7 @@ impl HostCopy {
         }
         // Of adaptors over a pool, the pool's.
         let mut stack = this.memory.stack();
-        let its_own = stack.find_map(Introspect::request_value::<Context>);
+        let its_own = stack.find_map(Introspect::try_value::<Context>);
         this.context = its_own.or_else(|| context_of_memory(&this.memory));
         Ok(this)
     }

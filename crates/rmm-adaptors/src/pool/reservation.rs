@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::siblings::{LimitId, MayBeWaitedFor};
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, Contains, DeviceAccessible, DevicePtr, Error,
-    HasProperty, OomReason, PoolUsage, Property, PropertySet, Request, Resource, StreamRef,
-    SyncResource, fork,
+    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Contains, DeviceAccessible, DevicePtr,
+    Error, HasProperty, OomReason, PoolUsage, Property, PropertySet, Query, Resource, StreamRef,
+    Structure, SyncResource, fork,
 };
 
 use super::PoolMemoryResource;
@@ -178,7 +178,7 @@ impl<S: PropertySet> Reservation<S> {
     fn take(&self, stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, Error> {
         fork::check()?;
         let core = &self.inner.pool.inner.core;
-        if !core.is_calm() {
+        if !core.in_checked_epoch() {
             core.check_memory()?;
         }
         // A stream of another device cannot use the memory.
@@ -265,11 +265,24 @@ unsafe impl<S: PropertySet> SyncResource for Reservation<S> {
         NAME
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.inner.pool)
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
         let pool = &self.inner.pool;
-        provide_views(self, request.handle(self));
-        request.upstream(pool).properties_from(self.pool());
-        request.value(|| pool.context()).value(|| MayBeWaitedFor).describe(|description| {
+        provide_views(self, query).properties_from(self.pool());
+        query.value(|| pool.context()).value(|| MayBeWaitedFor).describe(|description| {
             description.bytes("remaining", self.remaining());
         });
     }

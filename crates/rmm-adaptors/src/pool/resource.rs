@@ -4,8 +4,8 @@ use std::alloc::Layout;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, Contains, DevicePtr, Error, HasProperty, Property, PropertySet, Request, Resource,
-    StreamRef, SyncResource,
+    AnyResource, AnySyncResource, Contains, DevicePtr, Error, HasProperty, Property, PropertySet,
+    Query, Resource, StreamRef, Structure, SyncResource,
 };
 
 use super::PoolMemoryResource;
@@ -28,27 +28,40 @@ unsafe impl<S: PropertySet> SyncResource for PoolMemoryResource<S> {
         self.inner.core.name
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        provide_views(self, request.handle(self));
-        self.provide_state(request);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.inner.upstream).with_trimmable(&*self.inner)
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        provide_views(self, query);
+        self.provide_state(query);
     }
 }
 
 impl<S: PropertySet> PoolMemoryResource<S> {
     /// What a suballocator that is built on the pool provides as its own.
-    pub(crate) fn provide_state<'a>(&'a self, request: &mut Request<'a>) {
-        request.upstream(&self.inner.upstream).properties_from(self.upstream());
-        request.describe(|description| {
+    pub(crate) fn provide_state<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties_from(self.upstream());
+        query.describe(|description| {
             self.statistics().describe(self.maximum_size(), description);
         });
         // Whose default streams it serves, and what has refused if the pool is full.
-        request
+        query
             .value(|| self.context())
             .value(|| self.limit_id())
             .value(|| MayBeWaitedFor)
             .value(|| self.statistics())
-            .value(|| self.blocks())
-            .trimmable(&*self.inner);
+            .value(|| self.blocks());
     }
 }
 

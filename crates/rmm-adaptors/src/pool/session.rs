@@ -16,7 +16,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmm_core::siblings::{Awaited, awaited, in_program, is_in_program};
-use rmm_core::{Device, Error, StreamRef, SyncResource, fork, wait};
+use rmm_core::{AnyResource, Device, Error, StreamRef, fork, wait};
 
 use super::core::{PoolCore, UpstreamCode};
 use super::heap::ListId;
@@ -35,7 +35,7 @@ const SHORT_CALL: Duration = Duration::from_millis(100);
 /// A request that no free block has served yet.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
-    pub(super) upstream: &'a dyn SyncResource,
+    pub(super) upstream: &'a AnyResource<()>,
     /// The stream whose work will use the memory; `None` if any stream may, at once.
     pub(super) stream: Option<StreamRef<'a>>,
     /// The stream's list, or [`ListId::ANY_STREAM`].

@@ -7,7 +7,7 @@
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 
-use rmm_core::{RelaxedCapture, SyncResource, fork};
+use rmm_core::{AnyResource, RelaxedCapture, fork};
 
 use super::core::PoolCore;
 use super::heap::ListId;
@@ -85,7 +85,7 @@ impl Session<'_> {
 
     /// Returns idle upstream blocks, the largest first, while at least `keep` bytes stay reserved.
     /// Returns the bytes.
-    fn return_beyond(&mut self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+    fn return_beyond(&mut self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         let mut reserved = self.heap.reserved();
         let mut pieces = self.heap.unused_pieces();
         pieces.retain(|piece| {
@@ -100,7 +100,7 @@ impl Session<'_> {
     }
 
     /// Returns blocks to upstream that are in the heap no more.
-    pub(super) fn return_blocks(&mut self, upstream: &dyn SyncResource, blocks: &[UpstreamBlock]) {
+    pub(super) fn return_blocks(&mut self, upstream: &AnyResource<()>, blocks: &[UpstreamBlock]) {
         if blocks.is_empty() {
             return;
         }
@@ -114,7 +114,7 @@ impl Session<'_> {
 impl PoolCore {
     /// Returns idle upstream blocks until no more than `keep` bytes are reserved. Returns the
     /// bytes.
-    pub(super) fn trim(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+    pub(super) fn trim(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         if self.lock().is_trimmed(&self.caches) {
             return 0;
         }
@@ -151,14 +151,14 @@ impl PoolCore {
 
     /// Returns memory if the release policy says that it is time.
     #[inline]
-    pub(super) fn release_if_due(&self, upstream: &dyn SyncResource) {
+    pub(super) fn release_if_due(&self, upstream: &AnyResource<()>) {
         if self.release_is_due.load(Ordering::Relaxed) {
             self.release(upstream);
         }
     }
 
     /// Flushes all caches and returns what the policy does not keep. Returns the bytes.
-    pub(super) fn release_all(&self, upstream: &dyn SyncResource) -> u64 {
+    pub(super) fn release_all(&self, upstream: &AnyResource<()>) -> u64 {
         if fork::is_child() {
             return 0;
         }
@@ -172,7 +172,7 @@ impl PoolCore {
     /// Returns what the policy does not keep, as far as it is known to be unused. Returns the
     /// bytes.
     #[cold]
-    fn release(&self, upstream: &dyn SyncResource) -> u64 {
+    fn release(&self, upstream: &AnyResource<()>) -> u64 {
         self.release_is_due.store(false, Ordering::Relaxed);
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();

@@ -23,8 +23,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rmm_core::siblings::allocate_with;
 use rmm_core::{
-    CudaStream, Device, Error, ErrorKind, ExtendableResource, PropertySet, RelaxedCapture,
-    StreamRef, SyncResource, fork,
+    AnyResource, CudaStream, Device, Error, ErrorKind, ExtendableResource, PropertySet,
+    RelaxedCapture, StreamRef, fork,
 };
 
 use super::PoolMemoryResource;
@@ -220,7 +220,7 @@ impl PoolCore {
     /// What suspends and resumes this pool's blocks.
     fn sleeper<'u>(
         &self,
-        upstream: &'u dyn SyncResource,
+        upstream: &'u AnyResource<()>,
     ) -> Result<&'u dyn ExtendableResource, Error> {
         let why = "only a pool over `VirtualMemoryResource` can return memory and keep addresses";
         let unsupported = || Error::unsupported(self.name, why);
@@ -245,7 +245,7 @@ impl PoolCore {
     /// As [`PoolMemoryResource::sleep`].
     unsafe fn sleep(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         mut options: SleepOptions<'_>,
     ) -> Result<u64, Error> {
         let extendable = self.sleeper(upstream)?;
@@ -322,7 +322,7 @@ impl PoolCore {
 
     fn wake(
         &self,
-        upstream: &dyn SyncResource,
+        upstream: &AnyResource<()>,
         report: &mut dyn FnMut(CopyProgress),
     ) -> Result<u64, Error> {
         fork::check()?;
@@ -411,7 +411,7 @@ impl PoolCore {
 
     /// Returns memory that the driver has refused to return when the pool could not wake up, while
     /// more than `keep` bytes of it are left. Returns the bytes.
-    pub(super) fn return_left(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+    pub(super) fn return_left(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         let Ok(extendable) = self.sleeper(upstream) else { return 0 };
         let mut session = Session::new(self);
         if session.phase.left_bytes() <= keep {

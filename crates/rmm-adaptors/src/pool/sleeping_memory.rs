@@ -2,7 +2,7 @@
 //!
 //! A pool that falls asleep does not know what stands above it: between the two there may be
 //! adaptors, or functions of the program. So it publishes its addresses here and changes the
-//! [watch word](rmm_sys::watch), which every hit of a cache compares anyway. Every other
+//! [epoch](rmm_sys::epoch), which every hit of a cache compares anyway. Every other
 //! suballocator then looks once whether memory of its own is among them. One that finds some
 //! refuses all requests, and looks again at each, until that memory is awake.
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use rmm_core::fork;
-use rmm_sys::watch;
+use rmm_sys::epoch;
 
 /// Addresses from the first to before the second.
 type Range = (u64, u64);
@@ -46,7 +46,7 @@ impl SleepingMemory {
     pub(super) fn set(&self, blocks: impl Iterator<Item = (u64, u64)>) {
         ranges().insert(self.number, merged(blocks));
         // After the ranges are there: who sees the word change finds them.
-        watch::note_sleep();
+        epoch::note_sleep();
     }
 }
 

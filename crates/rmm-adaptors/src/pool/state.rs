@@ -6,7 +6,9 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncResource};
+use rmm_core::{
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncResource,
+};
 
 use super::asleep::Phase;
 use super::caches::{Caches, LargeDemand};
@@ -39,7 +41,7 @@ pub(super) struct Extent {
 
 impl UpstreamBlock {
     /// Returns the memory to the upstream that it came from.
-    pub(super) fn give_back(self, upstream: &dyn SyncResource) {
+    pub(super) fn give_back(self, upstream: &AnyResource<()>) {
         // SAFETY: (1) the memory came from this upstream with this layout, and is in no heap any
         // more. (2) All use of it has completed: it was part of an idle block, or at the pool's end
         // `blocks_to_return` found nothing in it that may be in use.
@@ -53,7 +55,7 @@ impl UpstreamBlock {
 /// The payload of the first panic.
 pub(super) fn give_back_all(
     chunks: impl IntoIterator<Item = UpstreamBlock>,
-    upstream: &dyn SyncResource,
+    upstream: &AnyResource<()>,
 ) -> Result<(), Panic> {
     let mut outcome = Ok(());
     for chunk in chunks {

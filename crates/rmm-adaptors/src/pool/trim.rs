@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{PoolUsage, RelaxedCapture, SyncResource, TrimmableResource};
+use rmm_core::{AnyResource, PoolUsage, RelaxedCapture, TrimmableResource};
 
 use super::Inner;
 use super::core::PoolCore;
@@ -13,7 +13,7 @@ use super::state::PoolState;
 
 impl PoolCore {
     /// As [`trim`](Self::trim), after a wait for pending frees.
-    pub(super) fn trim_blocking(&self, upstream: &dyn SyncResource, keep: u64) -> u64 {
+    pub(super) fn trim_blocking(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         if self.lock().is_trimmed(&self.caches) {
             return 0;
         }

@@ -65,7 +65,7 @@ struct Segment {
 fn segments(pool: &impl SyncResource, known: &[(u64, u64)]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let mut number = None;
-    for block in pool.request_value::<Vec<PoolBlock>>().expect("a map") {
+    for block in pool.try_value::<Vec<PoolBlock>>().expect("a map") {
         let base = block.segment_base.0;
         if number.replace(block.segment) != Some(block.segment) {
             segments.push(Segment { base, bytes: 0, live: Vec::new() });

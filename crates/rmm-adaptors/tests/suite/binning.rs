@@ -117,10 +117,10 @@ fn its_properties_are_common_to_all_bins_and_upstream() {
 fn the_limit_of_a_stack_is_not_that_of_its_smallest_bin() {
     let (_machine, _entered, pool, []) = pool(|builder| builder.maximum_size(mib(32)));
     let binning = BinningMemoryResource::builder(pool.clone()).bin(4096).unwrap().build();
-    assert_eq!(binning.request_value::<LimitId>(), None);
-    let found = binning.stack().find_map(Introspect::request_value::<LimitId>);
+    assert_eq!(binning.try_value::<LimitId>(), None);
+    let found = binning.stack().find_map(Introspect::try_value::<LimitId>);
     assert_eq!(found, Some(pool.limit_id()));
-    assert!(binning.request_value::<Context>().is_some());
+    assert!(binning.try_value::<Context>().is_some());
 }
 
 #[test]

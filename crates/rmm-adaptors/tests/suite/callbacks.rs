@@ -13,7 +13,8 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, CudaStream, Device, DeviceAccessible, DevicePtr, Error, ErrorKind,
-    ExtendableResource, HasProperty, Introspect, Request, Resource, StreamRef, SyncResource,
+    ExtendableResource, HasProperty, Introspect, Query, Resource, StreamRef, Structure,
+    SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -134,8 +135,15 @@ unsafe impl SyncResource for ByHand {
         "by hand"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.extendable(self).properties_from(&self.upstream);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::default().with_extendable(self)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties_from(&self.upstream);
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource};
 use rmm_core::{
-    Device, DevicePtr, Error, ExtendableResource, Request, Resource, StreamRef, SyncResource,
+    Device, DevicePtr, Error, ExtendableResource, Resource, StreamRef, Structure, SyncResource,
 };
 use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
@@ -152,8 +152,11 @@ unsafe impl SyncResource for Panicking {
         "panicking"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.extendable(self);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::default().with_extendable(self)
     }
 }
 

@@ -8,7 +8,9 @@ use std::thread;
 
 use rmm_adaptors::{Contents, PoolMemoryResource};
 use rmm_core::siblings::MayBeWaitedFor;
-use rmm_core::{Device, DevicePtr, Error, ExtendableResource, Request, Resource, SyncResource};
+use rmm_core::{
+    Device, DevicePtr, Error, ExtendableResource, Query, Resource, Structure, SyncResource,
+};
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::Schedule;
 
@@ -104,8 +106,15 @@ unsafe impl SyncResource for Gate {
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.value(|| MayBeWaitedFor).extendable(self);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::default().with_extendable(self)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
     }
 }
 

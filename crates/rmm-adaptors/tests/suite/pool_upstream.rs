@@ -9,7 +9,7 @@ use std::thread;
 
 use rmm_adaptors::{GrowthPolicy, LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::siblings::MayBeWaitedFor;
-use rmm_core::{CudaStream, DevicePtr, Error, Request, Resource, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Error, Query, Resource, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::fixtures::{pool, pool_on};
@@ -171,8 +171,8 @@ unsafe impl SyncResource for FullForTwo {
         "full for two"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.value(|| MayBeWaitedFor);
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
     }
 }
 

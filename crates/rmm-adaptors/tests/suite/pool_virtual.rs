@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    CudaStream, Device, DevicePtr, Error, ExtendableResource, Request, Resource, SyncResource,
+    CudaStream, Device, DevicePtr, Error, ExtendableResource, Query, Resource, Structure,
+    SyncResource,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Machine, MachineBuilder, Schedule};
@@ -312,8 +313,15 @@ unsafe impl SyncResource for SlowToLeave {
         unsafe { self.upstream.deallocate_sync(pointer, layout) };
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.value(|| MayBeWaitedFor).extendable(self);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::default().with_extendable(self)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
     }
 }
 
@@ -389,8 +397,11 @@ unsafe impl SyncResource for PanicsOnce {
         assert!(self.has_panicked.swap(true, Ordering::Relaxed), "on purpose");
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.extendable(self);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::default().with_extendable(self)
     }
 }
 

@@ -12,8 +12,8 @@ use rmm_adaptors::{
     TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{
-    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Request, Resource,
-    StreamRef, SyncResource, Synchronized,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Query, Resource,
+    StreamRef, Structure, SyncResource, Synchronized,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
@@ -68,8 +68,15 @@ unsafe impl<R: SyncResource> SyncResource for ByHand<R> {
         "by hand"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.upstream(&self.upstream).properties_from(&self.upstream);
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.upstream)
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties_from(&self.upstream);
     }
 }
 

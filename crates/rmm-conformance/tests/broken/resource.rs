@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamFlags,
+    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamFlags,
     StreamRef, SyncResource, copy,
 };
 use rmm_resources::CudaMemoryResource;
@@ -231,9 +231,9 @@ unsafe impl SyncResource for Broken {
         "broken"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
         if self.fault != Fault::TellsNothing {
-            request.properties(self).has::<DeviceAccessible>();
+            query.properties(self).has::<DeviceAccessible>();
         }
     }
 }

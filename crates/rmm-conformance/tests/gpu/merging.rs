@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource,
+    CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource,
     StreamRef, SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -93,8 +93,8 @@ unsafe impl SyncResource for Merging {
         NAME
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.properties(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties(self).has::<DeviceAccessible>();
     }
 }
 

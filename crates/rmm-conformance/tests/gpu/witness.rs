@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    Device, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
+    Device, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
     SyncResource,
 };
 use rmm_resources::CudaMemoryResource;
@@ -50,8 +50,8 @@ unsafe impl SyncResource for Witness {
         "witness"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.properties(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties(self).has::<DeviceAccessible>();
     }
 }
 

@@ -1,18 +1,19 @@
-//! Owned resources in stream order.
+//! Owned type-erased resources.
 
 use std::fmt;
 
+use super::aliases::{AnySyncResource, SyncResourceRef};
 use super::compare::{downcast, is_same};
 use super::delegate::{delegate_resource, delegate_sync};
-use super::held::Held;
-use crate::resource::{Shared, pointee};
+use super::order::InOrder;
+use super::reference::ResourceRef;
+use crate::resource::{Order, Shared};
 use crate::{
     AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
-    HostDeviceAccessible, Introspect, Property, PropertySet, Resource, ResourceRef, SatisfiedBy,
-    SyncResourceRef,
+    HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy,
 };
 
-impl<S: PropertySet> AnyResource<S> {
+impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// Erases the resource's type. Allocates once on the host's heap, or not at all if the resource
     /// is an `AnyResource` itself.
     ///
@@ -34,15 +35,10 @@ impl<S: PropertySet> AnyResource<S> {
     /// ```
     pub fn new<R>(resource: R) -> Self
     where
-        R: Resource + PartialEq + 'static,
+        R: InOrder<O>,
         S: SatisfiedBy<R>,
     {
-        // A resource that is not a pointer is moved, not cloned.
-        let behind = if pointee(resource.as_dyn()).is_some() { resource.to_any() } else { None };
-        match behind {
-            Some(known) => Self::from_shared(known.shared),
-            None => Self::from_shared(Shared(Held::new(resource))),
-        }
+        Self::from_shared(resource.into_shared())
     }
 
     /// A type-erased handle to the same resource: a clone of it.
@@ -61,7 +57,7 @@ impl<S: PropertySet> AnyResource<S> {
     /// ```
     pub fn of<R>(resource: &R) -> Self
     where
-        R: Resource + Clone + PartialEq + 'static,
+        R: InOrder<O> + Clone,
         S: SatisfiedBy<R>,
     {
         Self::new(resource.clone())
@@ -74,7 +70,7 @@ impl<S: PropertySet> AnyResource<S> {
     }
 
     /// The resource, borrowed.
-    pub fn as_resource_ref(&self) -> ResourceRef<'_, S> {
+    pub fn as_resource_ref(&self) -> ResourceRef<'_, S, O> {
         ResourceRef::from_erased(&*self.shared.0)
     }
 
@@ -109,7 +105,7 @@ impl<S: PropertySet> AnyResource<S> {
 
     /// Narrows the property set.
     #[must_use]
-    pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnyResource<T> {
+    pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnyResource<T, O> {
         AnyResource::from_shared(self.shared)
     }
 
@@ -118,7 +114,7 @@ impl<S: PropertySet> AnyResource<S> {
     /// # Errors
     /// The resource as it was, if one is missing.
     #[doc(alias = "cuda::mr::dynamic_resource_cast")]
-    pub fn try_widen<T: PropertySet>(self) -> Result<AnyResource<T>, Self> {
+    pub fn try_widen<T: PropertySet>(self) -> Result<AnyResource<T, O>, Self> {
         if self.has_all::<T>() { Ok(AnyResource::from_shared(self.shared)) } else { Err(self) }
     }
 
@@ -128,7 +124,7 @@ impl<S: PropertySet> AnyResource<S> {
     /// # Safety
     /// Its memory has every property in `T`.
     #[must_use]
-    pub unsafe fn assume<T: PropertySet>(&self) -> &AnyResource<T> {
+    pub unsafe fn assume<T: PropertySet>(&self) -> &AnyResource<T, O> {
         // SAFETY: the type is transparent over `shared`, whose type does not depend on the set;
         // the marker of the set is of size zero. The caller's contract is the invariant of
         // `shared`.
@@ -147,45 +143,54 @@ impl<S: PropertySet> AnyResource<S> {
     /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        is_same(&*self.shared.0, other.into().as_erased())
+        is_same(O::synchronous(&self.shared.0), other.into().as_erased())
     }
 }
 
-impl<S: PropertySet> Clone for AnyResource<S> {
+impl<S: PropertySet, O: Order> Clone for AnyResource<S, O> {
     fn clone(&self) -> Self {
         Self::from_shared(self.shared.clone())
     }
 }
 
-impl<S: PropertySet> PartialEq for AnyResource<S> {
+impl<S: PropertySet, O: Order> PartialEq for AnyResource<S, O> {
     /// Whether memory from one may be freed by the other.
     fn eq(&self, other: &Self) -> bool {
-        is_same(&*self.shared.0, &*other.shared.0)
+        is_same(O::synchronous(&self.shared.0), O::synchronous(&other.shared.0))
     }
 }
 
-impl<S: PropertySet> Eq for AnyResource<S> {}
+impl<S: PropertySet, O: Order> Eq for AnyResource<S, O> {}
 
-impl<S: PropertySet> fmt::Debug for AnyResource<S> {
+impl<S: PropertySet, O: Order> fmt::Debug for AnyResource<S, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("AnyResource").field(&self.shared.0).finish()
     }
 }
 
-impl From<AnyResource<HostDeviceAccessible>> for AnyResource<DeviceAccessible> {
-    fn from(both: AnyResource<HostDeviceAccessible>) -> Self {
+impl<S: PropertySet, T: SatisfiedBy<AnyResource<S>>> From<AnyResource<S>> for AnySyncResource<T> {
+    fn from(ordered: AnyResource<S>) -> Self {
+        Self::from_shared(Shared(ordered.shared.0))
+    }
+}
+
+impl<O: Order> From<AnyResource<HostDeviceAccessible, O>> for AnyResource<DeviceAccessible, O> {
+    fn from(both: AnyResource<HostDeviceAccessible, O>) -> Self {
         both.narrow()
     }
 }
 
-impl From<AnyResource<HostDeviceAccessible>> for AnyResource<HostAccessible> {
-    fn from(both: AnyResource<HostDeviceAccessible>) -> Self {
+impl<O: Order> From<AnyResource<HostDeviceAccessible, O>> for AnyResource<HostAccessible, O> {
+    fn from(both: AnyResource<HostDeviceAccessible, O>) -> Self {
         both.narrow()
     }
 }
 
-delegate_sync!([S: PropertySet] AnyResource<S>, |this| this.shared, of S);
+delegate_sync!([S: PropertySet, O: Order] AnyResource<S, O>, |this| this.shared, of S);
 delegate_resource!([S: PropertySet] AnyResource<S>, |this| *this.shared.0);
 
 // SAFETY: the type's invariant: the memory has every property in the set.
-unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for AnyResource<S> {}
+unsafe impl<S: PropertySet + Contains<P>, P: Property, O: Order> HasProperty<P>
+    for AnyResource<S, O>
+{
+}

@@ -1,15 +1,7 @@
-//! Equality of type-erased resources, and the resource behind pointers.
+//! Equality and casts of type-erased resources.
 
-use super::shared::SharedSync;
-use crate::resource::{Erased, ErasedSync, Shared, itself, pointee};
-use crate::{Error, Resource, SyncResource};
-
-/// The owned erased resource of type `T` that `resource` points to, if any.
-pub(super) fn behind_pointers<'a, T: 'static>(
-    resource: &'a (dyn SyncResource + 'static),
-) -> Option<&'a T> {
-    pointee(resource).and_then(downcast)
-}
+use crate::resource::{ErasedSync, behind_pointers, itself, pointee};
+use crate::{Error, SyncResource};
 
 /// The value of type `T` that `resource` is, or is a pointer to.
 pub(super) fn downcast<'a, T: 'static>(
@@ -25,34 +17,6 @@ pub(super) fn downcast<'a, T: 'static>(
     None
 }
 
-/// The innermost resource: if `resource` points to a type-erased one, what that holds.
-pub(super) fn innermost<R: Resource + PartialEq + 'static>(
-    resource: &R,
-) -> &(dyn Erased + 'static) {
-    behind_pointers::<Shared>(resource.as_dyn()).map_or(resource, |shared| &*shared.0)
-}
-
-/// As [`innermost`], for the synchronous concept.
-pub(super) fn innermost_sync<R: SyncResource + PartialEq + 'static>(
-    resource: &R,
-) -> &(dyn ErasedSync + 'static) {
-    if let Some(shared) = behind_pointers::<Shared>(resource.as_dyn()) {
-        return &*shared.0;
-    }
-    behind_pointers::<SharedSync>(resource.as_dyn()).map_or(resource, |shared| &*shared.0)
-}
-
-/// The resource behind all pointers.
-pub(super) fn behind_all_pointers<'a>(
-    resource: &'a (dyn SyncResource + 'static),
-) -> &'a (dyn SyncResource + 'static) {
-    let mut resource = resource;
-    while let Some(inner) = pointee(resource) {
-        resource = inner;
-    }
-    resource
-}
-
 /// Whether memory from one may be freed by the other: they are one object, or of one type and
 /// equal. Pointers are seen through.
 ///
@@ -63,7 +27,7 @@ pub(super) fn is_same(
     one: &(dyn ErasedSync + 'static),
     other: &(dyn ErasedSync + 'static),
 ) -> bool {
-    let (first, second) = (behind_all_pointers(one.as_dyn()), behind_all_pointers(other.as_dyn()));
+    let (first, second) = (behind_pointers(one.as_dyn()), behind_pointers(other.as_dyn()));
     is_one_object(first, second)
         || one.equals(second.as_any())
         || other.equals(first.as_any())

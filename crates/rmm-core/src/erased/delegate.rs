@@ -4,11 +4,16 @@
 /// `$this`.
 ///
 /// The tail adds to what `$target` provides: `of S`, the properties in the set `S`; `handle`, an
-/// expression of an owned handle.
+/// expression of an owned handle, if it is not that of `$target`.
 macro_rules! delegate_sync {
+    ([$($generics:tt)*] $type:ty, |$this:ident| $target:expr $(, of $set:ident)?) => {
+        delegate_sync!(
+            [$($generics)*] $type, |$this| $target $(, of $set)?, handle $target.to_any_sync()
+        );
+    };
     (
         [$($generics:tt)*] $type:ty, |$this:ident| $target:expr
-        $(, of $set:ident)? $(, handle $handle:expr)?
+        $(, of $set:ident)?, handle $handle:expr
     ) => {
         // SAFETY: every call goes to the one resource inside, which keeps the contract; the
         // properties in the set were checked when the value was made.
@@ -36,12 +41,26 @@ macro_rules! delegate_sync {
                 $target.name()
             }
 
-            fn provide<'provided>(&'provided self, request: &mut $crate::Request<'provided>) {
+            fn structure(&self) -> $crate::Structure<'_>
+            where
+                Self: 'static,
+            {
                 let $this = self;
-                request.pointee($target.as_dyn());
-                $(request.shared_handle(|| $handle);)?
-                $target.provide(request);
-                $(request.members_of::<$set>();)?
+                $crate::Structure::pointer_to(&$target)
+            }
+
+            fn provide<'provided>(&'provided self, query: &mut $crate::Query<'provided>) {
+                let $this = self;
+                $target.provide(query);
+                $(query.members_of::<$set>();)?
+            }
+
+            fn to_any_sync(&self) -> Option<$crate::AnyResource<(), $crate::Synchronous>>
+            where
+                Self: 'static,
+            {
+                let $this = self;
+                $handle
             }
         }
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::delegate::{delegate_resource, delegate_sync};
 use crate::resource::{Erased, ErasedSync, Shared};
-use crate::{AnyResource, Request, Resource, SyncResource};
+use crate::{AnyResource, Resource, SyncResource};
 
 /// A resource and a weak pointer to its own allocation, from which a
 /// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] gets an owned resource again, whatever
@@ -54,18 +54,10 @@ impl<R: SyncResource + PartialEq> ErasedSync for Held<R> {
 impl<R: Resource + PartialEq> Erased for Held<R> {}
 
 delegate_sync!(
-    [R: SyncResource + PartialEq] Held<R>, |this| this.resource, handle this.this.upgrade()
+    [R: SyncResource + PartialEq] Held<R>, |this| this.resource,
+    handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held as _)))
 );
 delegate_resource!(
     [R: Resource + PartialEq] Held<R>, |this| this.resource,
-    handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held)))
+    handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held as _)))
 );
-
-impl<'a> Request<'a> {
-    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
-    /// equal to it. A reference to such a resource can be made an owned resource again. If it has
-    /// stream order, implement [`Resource::to_any`](crate::Resource::to_any) too.
-    pub fn handle<R: SyncResource + Clone + PartialEq>(&mut self, resource: &'a R) -> &mut Self {
-        self.shared_handle(|| Some(Held::new(resource.clone())))
-    }
-}

@@ -1,16 +1,18 @@
-//! Borrowed resources in stream order.
+//! Borrowed type-erased resources.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::compare::{downcast, innermost, is_same, not_a_handle};
+use super::aliases::SyncResourceRef;
+use super::compare::{downcast, is_same, not_a_handle};
 use super::delegate::{delegate_resource, delegate_sync};
+use super::order::InOrder;
 use crate::property::Exactly;
-use crate::resource::Erased;
+use crate::resource::Order;
 use crate::{
-    AnyResource, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
-    HostDeviceAccessible, Introspect, Property, PropertySet, Resource, SatisfiedBy, SyncResource,
-    SyncResourceRef,
+    AnyResource, Contains, DeviceAccessible, Erasable, Error, HasProperty, HostAccessible,
+    HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, StreamOrdered,
+    SyncResource,
 };
 
 /// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it
@@ -37,23 +39,25 @@ use crate::{
 /// let resource = CudaMemoryResource::new();
 /// let borrowed = HostAsyncResourceRef::new(&resource);
 /// ```
+///
+/// Its calls are in the order `O`: with a stream, unless it is a
+/// [`SyncResourceRef`](crate::SyncResourceRef).
 #[doc(alias = "cuda::mr::resource_ref")]
-#[derive(Clone, Copy)]
-pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible> {
+pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible, O: Order = StreamOrdered> {
     /// # Invariant
     /// Its memory has every property in `S`.
-    resource: &'a (dyn Erased + 'static),
+    resource: &'a O::Erased,
     set: Exactly<S>,
 }
 
-impl<'a, S: PropertySet> ResourceRef<'a, S> {
+impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// Borrows the resource; if it is an [`AnyResource`], the one that it holds.
     pub fn new<R>(resource: &'a R) -> Self
     where
-        R: Resource + PartialEq + 'static,
+        R: InOrder<O>,
         S: SatisfiedBy<R>,
     {
-        Self::from_erased(innermost(resource))
+        Self::from_erased(resource.innermost())
     }
 
     /// Borrows the resource in an `Option`.
@@ -71,7 +75,7 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     #[doc(alias = "rmm::to_device_async_resource_ref_checked")]
     pub fn new_checked<R>(resource: Option<&'a R>) -> Result<Self, Error>
     where
-        R: Resource + PartialEq + 'static,
+        R: InOrder<O>,
         S: SatisfiedBy<R>,
     {
         resource
@@ -79,11 +83,11 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
             .ok_or_else(|| Error::invalid_argument("resource reference", "there is no resource"))
     }
 
-    pub(super) fn from_erased(resource: &'a (dyn Erased + 'static)) -> Self {
+    pub(super) fn from_erased(resource: &'a O::Erased) -> Self {
         Self { resource, set: PhantomData }
     }
 
-    pub(super) fn as_erased(self) -> &'a (dyn Erased + 'static) {
+    pub(super) fn as_erased(self) -> &'a O::Erased {
         self.resource
     }
 
@@ -97,7 +101,8 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// returns a container, or builds a pool over the resource.
     ///
     /// Every [`AnyResource`] has one, and so does every resource whose type is a handle
-    /// ([`to_any`](Resource::to_any)): all of this library, except adapters that only wrap another.
+    /// ([`to_any`](crate::Resource::to_any), [`to_any_sync`](SyncResource::to_any_sync)): all of this
+    /// library, except adapters that only wrap another.
     ///
     /// ```
     /// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
@@ -115,9 +120,10 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the resource is not a
     /// handle: then only its owner can give it away.
     #[doc(alias = "cuda::mr::any_resource")]
-    pub fn try_to_owned(self) -> Result<AnyResource<S>, Error> {
-        let owned = self.resource.to_any().ok_or_else(|| not_a_handle(self.resource))?;
-        Ok(AnyResource::from_shared(owned.into_shared()))
+    pub fn try_to_owned(self) -> Result<AnyResource<S, O>, Error> {
+        let owned = O::owned(self.resource);
+        let owned = owned.ok_or_else(|| not_a_handle(self.resource.as_dyn()))?;
+        Ok(AnyResource::from_shared(owned))
     }
 
     /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
@@ -158,7 +164,7 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// assert_eq!(nothing_known.try_widen::<HostAccessible>(), Err(nothing_known));
     /// ```
     #[must_use]
-    pub fn narrow<T: SatisfiedBy<Self>>(self) -> ResourceRef<'a, T> {
+    pub fn narrow<T: SatisfiedBy<Self>>(self) -> ResourceRef<'a, T, O> {
         ResourceRef::from_erased(self.resource)
     }
 
@@ -167,7 +173,7 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// # Errors
     /// The reference as it was, if one is missing.
     #[doc(alias = "cuda::mr::dynamic_resource_cast")]
-    pub fn try_widen<T: PropertySet>(self) -> Result<ResourceRef<'a, T>, Self> {
+    pub fn try_widen<T: PropertySet>(self) -> Result<ResourceRef<'a, T, O>, Self> {
         if self.has_all::<T>() { Ok(ResourceRef::from_erased(self.resource)) } else { Err(self) }
     }
 
@@ -175,23 +181,33 @@ impl<'a, S: PropertySet> ResourceRef<'a, S> {
     /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        is_same(self.resource, other.into().as_erased())
+        is_same(O::synchronous(self.resource), other.into().as_erased())
     }
 }
 
-impl<S: PropertySet> PartialEq for ResourceRef<'_, S> {
+#[expect(clippy::expl_impl_clone_on_copy, reason = "a derive demands it of the erased resource")]
+impl<S: PropertySet, O: Order> Clone for ResourceRef<'_, S, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: PropertySet, O: Order> Copy for ResourceRef<'_, S, O> {}
+
+impl<S: PropertySet, O: Order> PartialEq for ResourceRef<'_, S, O> {
     /// Whether memory from one may be freed by the other.
     fn eq(&self, other: &Self) -> bool {
-        is_same(self.resource, other.resource)
+        is_same(O::synchronous(self.resource), O::synchronous(other.resource))
     }
 }
 
-impl<S: PropertySet> Eq for ResourceRef<'_, S> {}
+impl<S: PropertySet, O: Order> Eq for ResourceRef<'_, S, O> {}
 
-impl<'a, S, R> From<&'a R> for ResourceRef<'a, S>
+impl<'a, S, O, R> From<&'a R> for ResourceRef<'a, S, O>
 where
     S: SatisfiedBy<R>,
-    R: Resource + PartialEq + 'static,
+    O: Order,
+    R: InOrder<O>,
 {
     fn from(resource: &'a R) -> Self {
         Self::new(resource)
@@ -208,26 +224,33 @@ where
     }
 }
 
-impl<'a> From<ResourceRef<'a, HostDeviceAccessible>> for ResourceRef<'a, DeviceAccessible> {
-    fn from(both: ResourceRef<'a, HostDeviceAccessible>) -> Self {
+impl<'a, O: Order> From<ResourceRef<'a, HostDeviceAccessible, O>>
+    for ResourceRef<'a, DeviceAccessible, O>
+{
+    fn from(both: ResourceRef<'a, HostDeviceAccessible, O>) -> Self {
         both.narrow()
     }
 }
 
-impl<'a> From<ResourceRef<'a, HostDeviceAccessible>> for ResourceRef<'a, HostAccessible> {
-    fn from(both: ResourceRef<'a, HostDeviceAccessible>) -> Self {
+impl<'a, O: Order> From<ResourceRef<'a, HostDeviceAccessible, O>>
+    for ResourceRef<'a, HostAccessible, O>
+{
+    fn from(both: ResourceRef<'a, HostDeviceAccessible, O>) -> Self {
         both.narrow()
     }
 }
 
-impl<S: PropertySet> fmt::Debug for ResourceRef<'_, S> {
+impl<S: PropertySet, O: Order> fmt::Debug for ResourceRef<'_, S, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ResourceRef").field(&self.resource).finish()
     }
 }
 
-delegate_sync!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource, of S);
+delegate_sync!([S: PropertySet, O: Order] ResourceRef<'_, S, O>, |this| *this.resource, of S);
 delegate_resource!([S: PropertySet] ResourceRef<'_, S>, |this| this.resource);
 
 // SAFETY: the type's invariant: the memory has every property in the set.
-unsafe impl<S: PropertySet + Contains<P>, P: Property> HasProperty<P> for ResourceRef<'_, S> {}
+unsafe impl<S: PropertySet + Contains<P>, P: Property, O: Order> HasProperty<P>
+    for ResourceRef<'_, S, O>
+{
+}

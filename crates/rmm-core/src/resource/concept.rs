@@ -1,32 +1,33 @@
 //! The traits of a memory resource, and the types that their signatures name.
 //!
-//! The traits and these types refer to each other, so they stand in one file: a resource answers a
-//! [`Request`], a request keeps resources as its answer, and a handle is an [`AnyResource`], which
-//! holds a resource. The operations on them stand in the files above this one.
+//! The traits and these types refer to each other, so they stand in one file: a resource has a
+//! [`Structure`], which names other resources, and a handle is an [`AnyResource`], which holds a
+//! resource. The operations on them stand in the files above this one.
 
 use std::alloc::Layout;
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::describe::Description;
 use super::extendable::ExtendableResource;
+use super::query::Query;
 use super::trim::TrimmableResource;
-use crate::property::{DeviceAccessible, Exactly, PropertyId, PropertySet};
+use crate::property::{DeviceAccessible, Exactly, PropertySet};
 use crate::{DevicePtr, Error, StreamRef};
 
 /// A source of memory that every stream may use as soon as the call returns.
 ///
 /// To use one, call [`allocate_sync`](Self::allocate_sync). To write one, implement the three
-/// required functions, the first two of which get no request of zero bytes, and
-/// [`provide`](Self::provide) to declare properties, the upstream and statistics:
+/// required functions, the first two of which get no request of zero bytes,
+/// [`structure`](Self::structure) to name the upstream, and [`provide`](Self::provide) to declare
+/// properties and statistics:
 ///
 /// ```
 /// use std::alloc::Layout;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
-/// use rmm_core::{DevicePtr, Error, Introspect, MemoryKind, Request, SyncResource};
+/// use rmm_core::{DevicePtr, Error, Introspect, MemoryKind, Query, Structure, SyncResource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// /// Counts what is asked of another resource.
@@ -52,8 +53,15 @@ use crate::{DevicePtr, Error, StreamRef};
 ///         "counting"
 ///     }
 ///
-///     fn provide<'a>(&'a self, request: &mut Request<'a>) {
-///         request.upstream(&self.upstream).properties_from(&self.upstream);
+///     fn structure(&self) -> Structure<'_>
+///     where
+///         Self: 'static,
+///     {
+///         Structure::over(&self.upstream)
+///     }
+///
+///     fn provide<'a>(&'a self, query: &mut Query<'a>) {
+///         query.properties_from(&self.upstream);
 ///     }
 /// }
 ///
@@ -71,8 +79,9 @@ use crate::{DevicePtr, Error, StreamRef};
 /// # }
 /// ```
 ///
-/// A type that is a handle, as most are, also provides one ([`Request::handle`]), so that a
-/// reference to it can be turned into an owned resource.
+/// A type that is a handle, as most are, also gives one away
+/// ([`to_any_sync`](Self::to_any_sync)), so that a reference to it can be turned into an owned
+/// resource.
 ///
 /// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle of a type that cannot be
 /// cloned.
@@ -85,12 +94,11 @@ use crate::{DevicePtr, Error, StreamRef};
 ///
 /// 1. The properties hold for all memory that the resource allocates, as
 ///    [`HasProperty`](crate::HasProperty) demands.
-/// 2. The [pointee](Request::pointee) is always the same resource, and allocates this one's memory:
-///    it is called in this one's place. So is the [handle](Request::handle), here and in
-///    [`Resource::to_any`], which has all properties of the resource.
-/// 3. A type that borrows nothing (`Self: 'static`) provides only resources of types that borrow
-///    nothing, such as its fields.
-/// 4. A [view](Request::view) is this resource: it allocates the same memory, and equal views can
+/// 2. The [pointee](Structure::pointer_to) is always the same resource, and allocates this one's
+///    memory: it is called in this one's place. So is the handle of
+///    [`to_any_sync`](Self::to_any_sync) and [`Resource::to_any`], which has all properties of the
+///    resource.
+/// 3. A [view](Query::view) is this resource: it allocates the same memory, and equal views can
 ///    free each other's memory, as equal resources can.
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
@@ -144,13 +152,33 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
     /// The resource's name, for messages and logs: short, lowercase, such as `pool`.
     fn name(&self) -> &'static str;
 
-    /// Answers a typed request: the properties of the memory, the upstream, sizes and counters, an
-    /// owned handle. Provide everything that the resource has; the [`Request`] keeps what it asks
-    /// for.
+    /// The resources that this one takes memory from, and its further interfaces. By default it has
+    /// none.
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::default()
+    }
+
+    /// Answers a typed query: the properties of the memory, sizes and counters, values of other
+    /// types. Provide everything that the resource has; the [`Query`] keeps what it asks for.
     ///
-    /// [`Introspect`](crate::Introspect) makes the requests. An adaptor provides its upstream and
-    /// the upstream's properties.
-    fn provide<'a>(&'a self, _request: &mut Request<'a>) {}
+    /// [`Introspect`](crate::Introspect) makes the queries. An adaptor provides the properties of
+    /// its upstream.
+    fn provide<'a>(&'a self, _query: &mut Query<'a>) {}
+
+    /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
+    /// equal to it. Such a type implements it by `Some(AnySyncResource::of(self))`. If it has
+    /// stream order, implement [`Resource::to_any`] too.
+    ///
+    /// [`SyncResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) calls it.
+    fn to_any_sync(&self) -> Option<AnyResource<(), Synchronous>>
+    where
+        Self: 'static,
+    {
+        None
+    }
 }
 
 /// A source of stream-ordered memory.
@@ -248,7 +276,7 @@ pub unsafe trait Resource: SyncResource {
 
     /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
     /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and
-    /// [provides](Request::handle) its handle without stream order too.
+    /// [`to_any_sync`](SyncResource::to_any_sync) too.
     ///
     /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) calls it, and so does
     /// [`AnyResource::new`] to unwrap a pointer.
@@ -304,75 +332,37 @@ unsafe impl<R: SyncResource> Erasable for R {
     }
 }
 
-/// A typed request to a resource, in the manner of [`std::error::Error::provide`].
-///
-/// [`SyncResource::provide`] answers it: it provides everything that the resource has, and the
-/// request keeps what it asks for. Where one answer is asked for, the first one counts, so that a
-/// resource may provide its own and then forward the request to another resource.
+/// What a resource is made of: the resources that it takes memory from, and the interfaces that it
+/// has beside the two traits. The answer of [`SyncResource::structure`].
 ///
 /// ```
-/// use rmm_core::{DeviceAccessible, HasProperty, Introspect, Request, SyncResource};
-/// # use rmm_core::{DevicePtr, Error};
-/// # use std::alloc::Layout;
-/// use rmm_resources::CudaMemoryResource;
+/// use rmm_adaptors::{FallbackMemoryResource, PoolMemoryResource};
+/// use rmm_core::{Introspect, SyncResource};
+/// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 ///
-/// #[derive(Debug)]
-/// struct Halves<R> {
-///     upstream: R,
-/// }
-/// # // SAFETY: every call goes to the upstream, which keeps the contract.
-/// # unsafe impl<R: SyncResource> SyncResource for Halves<R> {
-/// #     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-/// #         self.upstream.allocate_sync(layout)
-/// #     }
-/// #     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
-/// #         // SAFETY: the caller's contract is the same.
-/// #         unsafe { self.upstream.deallocate_sync(pointer, layout) }
-/// #     }
-/// #     fn name(&self) -> &'static str {
-/// #         "halves"
-/// #     }
-/// // in its implementation of `SyncResource`:
-/// fn provide<'a>(&'a self, request: &mut Request<'a>) {
-///     request
-///         .upstream(&self.upstream)
-///         .properties_from(&self.upstream)
-///         .describe(|description| drop(description.count("halves", 2)));
-/// }
-/// # }
-///
-/// let halves = Halves { upstream: CudaMemoryResource::new() };
-/// assert!(halves.has_property::<DeviceAccessible>());
-/// assert_eq!(halves.describe().to_string(), "halves: halves 2\n└─ cuda");
+/// # let machine = rmm_sim::Machine::new();
+/// # let _entered = machine.enter();
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+/// let resource = FallbackMemoryResource::new(pool, ManagedMemoryResource::new());
+/// let structure = resource.structure();
+/// let pool = structure.upstream().expect("the first");
+/// assert!(pool.as_trimmable().is_some() && structure.trimmable().is_none());
+/// let (purpose, managed) = &structure.other_upstreams()[0];
+/// assert_eq!((&**purpose, managed.name()), ("fallback", "managed"));
+/// # Ok::<(), rmm_core::Error>(())
 /// ```
-pub struct Request<'a>(pub(super) Query<'a>);
-
-/// What a request asks for, and the answer so far.
-pub(super) enum Query<'a> {
-    HasProperty {
-        wanted: PropertyId,
-        found: bool,
-    },
-    /// A slot of the wanted property.
-    PropertyValue(&'a mut dyn Any),
-    PropertyList(Vec<PropertyId>),
-    Pointee(Option<&'a (dyn SyncResource + 'a)>),
-    Upstream(Option<&'a (dyn SyncResource + 'a)>),
-    OtherUpstreams(Vec<(String, &'a (dyn SyncResource + 'a))>),
-    Metrics(Description),
-    Extendable(Option<&'a dyn ExtendableResource>),
-    Trimmable(Option<&'a dyn TrimmableResource>),
-    Handle(Option<Arc<dyn ErasedSync + 'a>>),
-    /// An `Option` of the wanted type.
-    Value(&'a mut dyn Any),
-    View {
-        wanted: TypeId,
-        found: Option<&'a dyn Any>,
-    },
+#[derive(Clone, Default)]
+pub struct Structure<'a> {
+    pub(super) pointee: Option<&'a (dyn SyncResource + 'static)>,
+    pub(super) upstream: Option<&'a (dyn SyncResource + 'static)>,
+    pub(super) others: Vec<(String, &'a (dyn SyncResource + 'static))>,
+    pub(super) extendable: Option<&'a (dyn ExtendableResource + 'static)>,
+    pub(super) trimmable: Option<&'a (dyn TrimmableResource + 'static)>,
 }
 
 /// A resource after type erasure, with the operations that need its type.
-pub(crate) trait ErasedSync: SyncResource {
+#[expect(unnameable_types, reason = "part of the sealed traits")]
+pub trait ErasedSync: SyncResource {
     /// The resource by its own type, for a downcast.
     fn erased(&self) -> &dyn Any
     where
@@ -383,7 +373,7 @@ pub(crate) trait ErasedSync: SyncResource {
     where
         Self: 'static;
 
-    /// Whether `other` provides a [view](Request::view) as this resource's own type that is equal
+    /// Whether `other` provides a [view](Query::view) as this resource's own type that is equal
     /// to it.
     fn equals_view_of(&self, other: &(dyn SyncResource + 'static)) -> bool
     where
@@ -414,14 +404,48 @@ impl<R: SyncResource + PartialEq> ErasedSync for R {
 }
 
 /// The same, in stream order.
-pub(crate) trait Erased: Resource + ErasedSync {}
+#[expect(unnameable_types, reason = "part of the sealed traits")]
+pub trait Erased: Resource + ErasedSync {}
 
 impl<R: Resource + PartialEq> Erased for R {}
 
+/// The order of a type-erased resource's calls: [`StreamOrdered`] or [`Synchronous`]. There are no
+/// others.
+pub trait Order: Erasure + Debug + Copy + 'static {}
+
+/// What a type-erased resource is by the order of its calls. It is sealed: what an
+/// erased resource equals, and what memory it has, rests on it.
+#[expect(unnameable_types, reason = "it seals `Order`")]
+pub trait Erasure {
+    /// The resource without its type.
+    type Erased: ErasedSync + ?Sized + 'static;
+
+    /// The resource with the synchronous calls only.
+    fn synchronous(resource: &Self::Erased) -> &(dyn ErasedSync + 'static);
+
+    /// The allocation that an owned handle to the resource shares, if its type is a handle.
+    fn owned(resource: &Self::Erased) -> Option<Shared<Self::Erased>>;
+}
+
+/// The calls are in the order of a stream, or synchronous: [`Resource`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamOrdered;
+
+/// The calls are synchronous: [`SyncResource`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Synchronous;
+
 /// What an [`AnyResource`] holds, whatever its property set. Code that sees a pointer looks for
 /// this type, so that an erased resource is never wrapped twice and is compared by what it holds.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
+#[derive(Debug)]
+#[expect(unnameable_types, reason = "part of the sealed traits")]
+pub struct Shared<D: ?Sized>(pub(crate) Arc<D>);
+
+impl<D: ?Sized> Clone for Shared<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 /// An owned resource whose memory has every property in the set `S`. Clones are one resource.
 ///
@@ -461,23 +485,22 @@ pub(crate) struct Shared(pub(crate) Arc<dyn Erased>);
 /// let refused = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
 /// assert!(refused.is_equal(&CudaMemoryResource::new())); // returned unchanged
 /// ```
+///
+/// Its calls are in the order `O`: with a stream, unless it is an
+/// [`AnySyncResource`](crate::AnySyncResource).
 #[doc(alias = "cuda::mr::any_resource")]
 #[doc(alias = "make_any_resource")]
 #[repr(transparent)]
-pub struct AnyResource<S: PropertySet = DeviceAccessible> {
+pub struct AnyResource<S: PropertySet = DeviceAccessible, O: Order = StreamOrdered> {
     /// # Invariant
     /// Its memory has every property in `S`.
-    pub(crate) shared: Shared,
+    pub(crate) shared: Shared<O::Erased>,
     set: Exactly<S>,
 }
 
-impl<S: PropertySet> AnyResource<S> {
+impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// Its memory must have every property in `S`.
-    pub(crate) fn from_shared(shared: Shared) -> Self {
+    pub(crate) fn from_shared(shared: Shared<O::Erased>) -> Self {
         Self { shared, set: PhantomData }
-    }
-
-    pub(crate) fn into_shared(self) -> Shared {
-        self.shared
     }
 }

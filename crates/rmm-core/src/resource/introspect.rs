@@ -1,11 +1,12 @@
 //! Introspection of resources, through type erasure and stacks of adaptors.
 
-use super::concept::SyncResource;
+use super::concept::{Structure, SyncResource};
 use super::describe::Description;
 use super::extendable::ExtendableResource;
+use super::structure::behind_pointers;
 use super::trim::TrimmableResource;
 use super::trim_stack::{TrimEffort, trim_stack};
-use super::{ask, request};
+use super::{ask, properties};
 use crate::{
     DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
     PropertyWithValue, SatisfiedBy,
@@ -41,18 +42,18 @@ pub trait Introspect: SyncResource {
     /// stack.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn has_property<P: Property>(&self) -> bool {
-        request::has_property(self, PropertyId::of::<P>())
+        properties::has_property(self, PropertyId::of::<P>())
     }
 
     /// The value of the property `P`, if the memory has it.
     #[doc(alias = "cuda::mr::try_get_property")]
     fn try_property<P: PropertyWithValue>(&self) -> Option<P::Value> {
-        request::property_value::<P>(self)
+        properties::property_value::<P>(self)
     }
 
     /// Every property of the memory, each once.
     fn property_list(&self) -> Vec<PropertyId> {
-        request::property_list(self)
+        properties::property_list(self)
     }
 
     /// Whether host and device may read and write the memory: the bits
@@ -70,7 +71,7 @@ pub trait Introspect: SyncResource {
     /// time.
     fn has_all<S: PropertySet>(&self) -> bool {
         let mut all = true;
-        S::members(&mut |id| all = all && request::has_property(self, id));
+        S::members(&mut |id| all = all && properties::has_property(self, id));
         all
     }
 
@@ -106,7 +107,7 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        find_below(self.as_dyn())
+        ask::find(self.as_dyn())
     }
 
     /// This resource, its upstream, and so on down. Pointers are seen through.
@@ -123,7 +124,7 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        ask::upstream(self.as_dyn())
+        Structure::of(self.as_dyn()).upstream()
     }
 
     /// The resources that this one takes memory from beside its
@@ -133,12 +134,15 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        ask::other_upstreams(self.as_dyn()).into_iter().map(|(_, other)| other).collect()
+        Structure::of(self.as_dyn()).others.into_iter().map(|(_, other)| other).collect()
     }
 
     /// The resource's in-place growth interface, if it supports in-place growth.
-    fn as_extendable(&self) -> Option<&dyn ExtendableResource> {
-        ask::extendable(self)
+    fn as_extendable(&self) -> Option<&(dyn ExtendableResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Structure::of(self.as_dyn()).extendable()
     }
 
     /// The resource's interface to return free memory, if it holds any itself; not that of its
@@ -158,8 +162,11 @@ pub trait Introspect: SyncResource {
     /// assert_eq!(pool.usage().free_bytes(), 1 << 20);
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
-    fn as_trimmable(&self) -> Option<&dyn TrimmableResource> {
-        ask::trimmable(self)
+    fn as_trimmable(&self) -> Option<&(dyn TrimmableResource + 'static)>
+    where
+        Self: 'static,
+    {
+        Structure::of(self.as_dyn()).trimmable()
     }
 
     /// Returns free memory of every suballocator in the stack, the topmost first, until each has no
@@ -222,8 +229,8 @@ pub trait Introspect: SyncResource {
         trim_stack(self.as_dyn(), keep, TrimEffort::Wait).unwrap_or(0)
     }
 
-    /// A value of type `T` that the resource [provides](crate::Request::value).
-    fn request_value<T: 'static>(&self) -> Option<T> {
+    /// A value of type `T` that the resource [provides](crate::Query::value).
+    fn try_value<T: 'static>(&self) -> Option<T> {
         ask::value(self)
     }
 
@@ -239,18 +246,6 @@ pub trait Introspect: SyncResource {
 
 impl<R: SyncResource + ?Sized> Introspect for R {}
 
-/// The resource of type `T` in the tree that starts here, depth first.
-fn find_below<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
-    if let Some(found) = ask::itself(resource) {
-        return Some(found);
-    }
-    if let Some(inner) = ask::pointee(resource) {
-        return find_below(inner);
-    }
-    let upstream = ask::upstream(resource).and_then(find_below);
-    upstream.or_else(|| resource.other_upstreams().into_iter().find_map(find_below))
-}
-
 /// The resources of a stack, from the top, see [`Introspect::stack`].
 #[derive(Clone, Debug)]
 pub struct Stack<'a>(Option<&'a (dyn SyncResource + 'static)>);
@@ -259,11 +254,8 @@ impl<'a> Iterator for Stack<'a> {
     type Item = &'a (dyn SyncResource + 'static);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut resource = self.0?;
-        while let Some(inner) = ask::pointee(resource) {
-            resource = inner;
-        }
-        self.0 = ask::upstream(resource);
+        let resource = behind_pointers(self.0?);
+        self.0 = resource.structure().upstream();
         Some(resource)
     }
 }

@@ -5,7 +5,8 @@
 
 use std::alloc::Layout;
 
-use super::concept::{AnyResource, Request, Resource, SyncResource};
+use super::concept::{AnyResource, Resource, Structure, SyncResource, Synchronous};
+use super::query::Query;
 use crate::{DevicePtr, Error, StreamRef};
 
 /// Implements both traits for pointers to a resource.
@@ -26,9 +27,22 @@ macro_rules! forward {
                 (**self).name()
             }
 
-            fn provide<'a>(&'a self, request: &mut Request<'a>) {
-                request.pointee(&**self);
-                (**self).provide(request);
+            fn structure(&self) -> Structure<'_>
+            where
+                Self: 'static,
+            {
+                Structure::pointer_to(&**self)
+            }
+
+            fn provide<'a>(&'a self, query: &mut Query<'a>) {
+                (**self).provide(query);
+            }
+
+            fn to_any_sync(&self) -> Option<AnyResource<(), Synchronous>>
+            where
+                Self: 'static,
+            {
+                (**self).to_any_sync()
             }
         }
 

@@ -9,14 +9,14 @@ use crate::PoolUsage;
 /// [`Introspect::as_trimmable`](crate::Introspect::as_trimmable) returns this interface of one
 /// resource; [`Introspect::trim_stack`](crate::Introspect::trim_stack), and `trim` of the
 /// type-erased resources, trim every suballocator of a stack. A resource of your own takes part if
-/// it [provides](crate::Request::trimmable) the interface:
+/// its [structure](crate::Structure::with_trimmable) has the interface:
 ///
 /// ```
 /// use std::alloc::Layout;
 /// use std::sync::Mutex;
 ///
 /// use rmm_core::{
-///     AnyResource, DevicePtr, Error, Introspect, PoolUsage, Request, SyncResource,
+///     AnyResource, DevicePtr, Error, Introspect, PoolUsage, SyncResource,
 ///     TrimmableResource,
 /// };
 /// use rmm_resources::CudaMemoryResource;

@@ -1,7 +1,6 @@
 //! Trims every suballocator of a stack, from the top: what one returns is free in the next.
 
-use super::ask;
-use super::concept::SyncResource;
+use super::concept::{Structure, SyncResource};
 use super::trim::TrimmableResource;
 
 /// Whether a trim waits for pending frees first.
@@ -29,15 +28,10 @@ pub(crate) fn trim_stack(
     keep: u64,
     effort: TrimEffort,
 ) -> Option<u64> {
-    let mut resource = resource;
-    while let Some(inner) = ask::pointee(resource) {
-        resource = inner;
-    }
-    let own = ask::trimmable(resource).map(|trimmable| effort.trim(trimmable, keep));
+    let structure = Structure::of(resource);
+    let own = structure.trimmable().map(|trimmable| effort.trim(trimmable, keep));
     let mut below = None;
-    let others = ask::other_upstreams(resource).into_iter().map(|(_, other)| other);
-    // Bins come before the upstream that they may share.
-    for upstream in others.chain(ask::upstream(resource)) {
+    for upstream in structure.upstreams() {
         if let Some(bytes) = trim_stack(upstream, keep, effort) {
             *below.get_or_insert(0) += bytes;
         }

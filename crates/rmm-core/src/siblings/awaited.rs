@@ -29,7 +29,7 @@ pub trait Awaited: Send + Sync {
     fn resume(&self);
 }
 
-/// What a resource [provides](crate::Request::value) that enters code of the program, and waits for
+/// What a resource [provides](crate::Query::value) that enters code of the program, and waits for
 /// locks that such code may hold, by [`in_program`] alone. A call of another one counts as code of
 /// the program.
 #[derive(Clone, Copy, Debug)]

@@ -34,7 +34,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rmm_sys::{CuStream, watch};
+use rmm_sys::{CuStream, epoch};
 
 use self::entries::{Announced, Table};
 use super::{CudaStream, StreamId, StreamRef};
@@ -79,7 +79,7 @@ struct Slot {
 /// The stream of a handle of unknown lifetime.
 struct Unknown {
     stream: CudaStream,
-    /// When it was found: [`watch::ends_of_contexts`].
+    /// When it was found: [`epoch::ends_of_contexts`].
     ends: u64,
 }
 
@@ -108,7 +108,7 @@ impl Slot {
             return None;
         }
         let unknown = self.unknown.borrow();
-        unknown.as_ref().filter(|found| found.ends == watch::ends_of_contexts()).cloned()
+        unknown.as_ref().filter(|found| found.ends == epoch::ends_of_contexts()).cloned()
     }
 
     /// Makes this the slot of the handle. Returns what has to be dropped, which may run code of the
@@ -402,7 +402,7 @@ fn find_announced(handle: CuStream) -> Option<Arc<CudaStream>> {
 #[cold]
 unsafe fn find_or_adopt(handle: CuStream) -> Result<CudaStream, Error> {
     // Before the driver is asked: an end that is noticed later empties the tables again.
-    let ends = watch::ends_of_contexts();
+    let ends = epoch::ends_of_contexts();
     let known = table().find_unknown(handle, ends);
     let stream = if let Some(stream) = known {
         stream

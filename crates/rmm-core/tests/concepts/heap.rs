@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, HostAccessible, Property,
-    PropertyWithValue, Request, Resource, StreamRef, SyncResource,
+    PropertyWithValue, Query, Resource, StreamRef, SyncResource,
 };
 
 /// The NUMA node of the memory: a property with a value, defined by this test.
@@ -70,8 +70,8 @@ unsafe impl SyncResource for SyncHeap {
         "sync-heap"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query
             .properties(self)
             .has::<HostAccessible>()
             .has::<DeviceAccessible>()

@@ -8,7 +8,7 @@ use rmm_core::{
     AnyResource, AnySyncResource, DeviceAccessible, DeviceAsyncResourceRef, DevicePtr,
     DeviceResourceRef, Error, HasProperty, HasPropertyValue, HostAccessible, HostAsyncResourceRef,
     HostDeviceAccessible, HostDeviceAsyncResourceRef, HostResourceRef, Introspect, MemoryCaps,
-    MemoryKind, Request, SyncResource, SyncResourceRef, Synchronized,
+    MemoryKind, Query, SyncResource, SyncResourceRef, Synchronized,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -130,9 +130,9 @@ unsafe impl<R: SyncResource> SyncResource for PinnedOver<R> {
         "pinned-over"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.properties(self).has_value::<MemoryKind>();
-        request.properties_from(&self.0).common_properties([self.0.as_dyn()]);
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties(self).has_value::<MemoryKind>();
+        query.properties_from(&self.0).common_properties([self.0.as_dyn()]);
     }
 }
 

@@ -3,7 +3,8 @@
 
 use rmm_core::{Context, CudaEvent, CudaStream, Device, Error};
 use rmm_sim::{Kernel, Machine, Schedule};
-use rmm_sys::{CuResult, watch};
+use rmm_sys::CuResult;
+use rmm_sys::epoch::Epoch;
 
 fn machine() -> Machine {
     Machine::builder().schedule(Schedule::Lazy).build()
@@ -40,10 +41,10 @@ fn a_failed_kernel_is_recorded_for_every_allocator() {
     let (context, stream) = (Context::current().unwrap(), CudaStream::new().unwrap());
     let kernel = Kernel::new("bad", |_| ()).fails(CuResult::ILLEGAL_ADDRESS);
     machine.launch(stream.as_raw(), kernel).unwrap();
-    let before = watch::ends(watch::word());
+    let before = Epoch::now().without_captures();
     let error = stream.synchronize().unwrap_err();
     assert!(error.is_context_lost(), "{error}");
-    assert!(watch::ends(watch::word()) > before);
+    assert!(Epoch::now().without_captures() > before);
     context.check().expect("it is still there");
     assert_eq!(context.check_works().unwrap_err().code(), Some(CuResult::ILLEGAL_ADDRESS));
 }

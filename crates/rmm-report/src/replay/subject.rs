@@ -25,7 +25,7 @@ impl Subject {
     /// The counters of the pool at the top, if it is one.
     pub fn statistics(&self) -> Option<PoolStatistics> {
         let top = self.resource.stack().next()?;
-        top.as_trimmable().and_then(|_| top.request_value())
+        top.as_trimmable().and_then(|_| top.try_value())
     }
 
     /// The largest number of bytes reserved so far, if one pool or arena holds all memory of the

@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::sys::{CuCaptureMode, CuResult};
 use rmm_core::{
-    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef,
+    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
     SyncResource, current_driver,
 };
 use rmm_resources::CudaMemoryResource;
@@ -115,8 +115,8 @@ unsafe impl SyncResource for InTurns {
         "in turns"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.value(|| MayBeWaitedFor);
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
     }
 }
 

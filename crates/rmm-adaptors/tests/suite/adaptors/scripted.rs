@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, Request, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef, SyncResource,
 };
 
 /// A handle: clones share one state.
@@ -87,8 +87,8 @@ unsafe impl SyncResource for Scripted {
         "scripted"
     }
 
-    fn provide<'a>(&'a self, request: &mut Request<'a>) {
-        request.properties(self).has::<DeviceAccessible>();
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties(self).has::<DeviceAccessible>();
     }
 }
 

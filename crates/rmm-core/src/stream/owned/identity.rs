@@ -19,7 +19,7 @@ use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
-use rmm_sys::{CuStream, watch};
+use rmm_sys::{CuStream, epoch};
 
 use super::CudaStream;
 use crate::annotate::name_stream;
@@ -35,7 +35,7 @@ pub(super) struct Identity {
     /// later one belongs to a stream that was made after the first was destroyed, which no thread
     /// has asked for in a call that goes on.
     number: AtomicU64,
-    /// When the context was last known to exist: [`watch::ends_of_contexts`].
+    /// When the context was last known to exist: [`epoch::ends_of_contexts`].
     ends: AtomicU64,
     /// The context of the stream. Held while the identity changes. Lock order: names of streams
     /// come after it.
@@ -47,7 +47,7 @@ impl Identity {
         Self {
             driver_id: AtomicU64::new(driver_id),
             number: AtomicU64::new(StreamId::next().get()),
-            ends: AtomicU64::new(watch::ends_of_contexts()),
+            ends: AtomicU64::new(epoch::ends_of_contexts()),
             context: Mutex::new(context),
         }
     }
@@ -113,7 +113,7 @@ impl Identity {
     /// Checks that the context exists, if one was noticed to have ended since the last check:
     /// passing a stream of a context that was reset to the driver can crash the process.
     fn check_context(&self) -> Result<(), Error> {
-        let ends = watch::ends_of_contexts();
+        let ends = epoch::ends_of_contexts();
         if self.ends.load(Ordering::Relaxed) != ends {
             self.context().check()?;
             self.ends.store(ends, Ordering::Relaxed);

@@ -27,7 +27,7 @@ pub(in crate::stream) struct Table<R: Shared> {
     /// The handles of unknown lifetime that were used lately, each with whether it was looked up
     /// since the last sweep.
     pub(super) unknown: BTreeMap<usize, (R, bool)>,
-    /// When the entries of `unknown` were made: [`rmm_sys::watch::ends_of_contexts`].
+    /// When the entries of `unknown` were made: [`rmm_sys::epoch::ends_of_contexts`].
     pub(super) ends: u64,
     /// How many entries `unknown` has when it is swept.
     pub(super) sweep_at: usize,

@@ -1,44 +1,73 @@
-//! A process-wide epoch that allocators compare on their fast path. It changes when a context ends
+//! The process's epoch, which allocators compare on their fast path. It changes when a context ends
 //! or captures are announced, which an allocator could otherwise learn only by a driver call, or
 //! when memory that others may suballocate falls asleep.
-//!
-//! ```text
-//! bits 32..64  how often the end or the loss of a context was noticed, and memory fell asleep
-//! bits  0..32  announcements that live now (streams may be under capture)
-//! ```
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// ```text
+/// bits 32..64  how often the end or the loss of a context was noticed, and memory fell asleep
+/// bits  0..32  announcements that live now (streams may be under capture)
+/// ```
+static WORD: AtomicU64 = AtomicU64::new(0);
 
 /// One end of a context, in the word's upper half.
 const END: u64 = 1 << 32;
 
-static WORD: AtomicU64 = AtomicU64::new(0);
-
 /// How often the end or the loss of a context was noticed.
 static ENDS: AtomicU64 = AtomicU64::new(0);
 
-/// The current word.
-#[inline]
-pub fn word() -> u64 {
-    // Relaxed: a thread that learns of an event from another thread does so through
-    // synchronization, which orders it after the event.
-    WORD.load(Ordering::Relaxed)
+/// The epoch at some moment. While it is the same, no context has ended, no memory has fallen
+/// asleep, and no capture was announced or withdrawn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// The epoch of this moment.
+    #[inline]
+    pub fn now() -> Self {
+        // Relaxed: a thread that learns of an event from another thread does so through
+        // synchronization, which orders it after the event.
+        Self(WORD.load(Ordering::Relaxed))
+    }
+
+    /// The same epoch, as it is while no capture is announced.
+    #[inline]
+    #[must_use]
+    pub fn without_captures(self) -> Self {
+        Self(self.0 & !(END - 1))
+    }
+
+    /// How many announcements of captures live.
+    #[inline]
+    pub fn announcements(self) -> u64 {
+        self.0 & (END - 1)
+    }
 }
 
-/// The part of the word that counts ends of contexts, and sleeps.
-#[inline]
-pub fn ends(word: u64) -> u64 {
-    word & !(END - 1)
+/// An [`Epoch`] that threads share.
+#[derive(Debug)]
+pub struct AtomicEpoch(AtomicU64);
+
+impl AtomicEpoch {
+    /// Starts at `epoch`.
+    pub fn new(epoch: Epoch) -> Self {
+        Self(AtomicU64::new(epoch.0))
+    }
+
+    /// The epoch; relaxed.
+    #[inline]
+    pub fn load(&self) -> Epoch {
+        Epoch(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Replaces the epoch; relaxed.
+    pub fn store(&self, epoch: Epoch) {
+        self.0.store(epoch.0, Ordering::Relaxed);
+    }
 }
 
-/// The part of the word that counts announcements.
-#[inline]
-pub fn announcements(word: u64) -> u64 {
-    word & (END - 1)
-}
-
-/// How often the end or the loss of a context was noticed: what of the [ends](ends) of the word is
-/// no sleep.
+/// How often the end or the loss of a context was noticed: what of an epoch is no sleep and no
+/// announcement.
 #[inline]
 pub fn ends_of_contexts() -> u64 {
     // A caller that saw the word of an end sees that end.
@@ -46,7 +75,7 @@ pub fn ends_of_contexts() -> u64 {
     ENDS.load(Ordering::Relaxed)
 }
 
-/// Adds an announcement.
+/// Adds an announcement that streams may be under capture.
 pub fn announce() {
     WORD.fetch_add(1, Ordering::Relaxed);
 }
@@ -103,11 +132,12 @@ mod tests {
 
     #[test]
     fn the_halves_of_the_word_do_not_disturb_each_other() {
-        let before = word();
+        let before = Epoch::now();
         announce();
         note_end_of_context();
-        assert!(announcements(word()) > 0 && ends(word()) > ends(before));
+        let now = Epoch::now();
+        assert!(now.announcements() > 0 && now.without_captures() > before.without_captures());
         withdraw();
-        assert_eq!(announcements(word()), announcements(before));
+        assert_eq!(Epoch::now().announcements(), before.announcements());
     }
 }

@@ -1,0 +1,25 @@
+//! What is erased is the resource itself: no program says how.
+
+use std::alloc::Layout;
+
+use rmm_core::{DevicePtr, Error, InOrder, StreamOrdered, SyncResource};
+
+#[derive(PartialEq, Debug)]
+struct Unordered;
+
+// SAFETY: it hands nothing out.
+unsafe impl SyncResource for Unordered {
+    fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
+        Err(Error::out_of_memory("unordered"))
+    }
+
+    unsafe fn do_deallocate_sync(&self, _: DevicePtr, _: Layout) {}
+
+    fn name(&self) -> &'static str {
+        "unordered"
+    }
+}
+
+impl InOrder<StreamOrdered> for Unordered {}
+
+fn main() {}
