@@ -4,8 +4,8 @@ use std::env;
 use std::process::Stdio;
 
 use crate::cargo::{WithCommand as _, build_programs, cargo, describe};
+use crate::doctor::gpus;
 use crate::error::{Context as _, Result};
-use crate::test_gpu::gpus;
 
 /// Arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]

@@ -18,7 +18,7 @@ const NVIDIA_SMI: &str =
 /// If the doctor is not in the archive.
 pub(super) fn describe(archive: &Archive) -> Result<String> {
     let rmm = archive.program("rmm")?;
-    let mut text = vec![format!("commit: {}", archive.commit().unwrap_or("unknown"))];
+    let mut text = vec![format!("commit: {}", archive.commit())];
     let now = output_of(Command::new("date").args(["-u", "+%Y-%m-%d"]));
     let kernel = output_of(Command::new("uname").arg("-rm"));
     let gpu = output_of(

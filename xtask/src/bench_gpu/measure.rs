@@ -10,10 +10,10 @@ use super::machine;
 use super::run_args::RunArgs;
 use crate::archive::Archive;
 use crate::cargo::{WithCommand as _, describe, stdout_of};
+use crate::doctor::gpus;
 use crate::error::{Context as _, Result};
 use crate::execute;
 use crate::steps::seconds;
-use crate::test_gpu::gpus;
 
 /// What each runner prints first.
 const HEADER: &str = "workload,allocator,params,value,unit";
