@@ -37,7 +37,7 @@ const PARENTS: [&str; 6] = [
 /// Options of `cargo xtask tidy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write the licence files that each published crate must carry
+    /// Write the licences of what is linked into the Python package
     #[arg(long)]
     fix: bool,
 }
@@ -49,10 +49,10 @@ pub(crate) struct Args {
 /// If something is not tidy.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    if args.fix {
-        for written in licence_files::write(&root, &metadata::read()?)? {
-            println!("wrote {}", written.display());
-        }
+    if args.fix
+        && let Some(written) = licence_files::write(&root, &metadata::read()?)?
+    {
+        println!("wrote {}", written.display());
     }
     check(&root)?;
     println!("tidy");

@@ -1,5 +1,6 @@
-//! The licence texts that every published crate carries: copies of those at the top, because a
-//! package holds only what lies in its own folder, and links do not survive every checkout.
+//! The licence texts that every published crate carries, as links to those at the top: a package
+//! gets what a link leads to. And those of what is linked into the Python package, which is built
+//! from its folder alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,115 +14,85 @@ use crate::metadata::{Member as _, Metadata, Workspace as _};
 /// The files, at the top and in each published crate.
 const FILES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
-/// The Python package, which also has the licences of what is linked into its extension module.
 const PACKAGE: &str = "python/rmm_rs";
 const EXTENSION: &str = "rmm-py";
 
-/// Checks that every published crate has its copies.
+/// Checks that every published crate and the Python package have their files.
 ///
 /// # Errors
 ///
 /// If a text at the top cannot be read.
 pub(super) fn check(root: &Path, metadata: &Metadata) -> Result<Vec<Finding>> {
-    let text = "differs from the one at the top, or is not there: run `cargo xtask tidy --fix`";
-    let stale = stale_copies(root, metadata)?;
-    Ok(stale.into_iter().map(|(copy, _)| Finding::new(below(root, &copy), 1, text)).collect())
-}
-
-/// Writes the copies that are missing or differ, and returns them.
-///
-/// # Errors
-///
-/// If a text cannot be read or written.
-pub(super) fn write(root: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>> {
-    let stale = stale_copies(root, metadata)?;
-    for (copy, text) in &stale {
-        fs::write(copy, text).context(copy.display())?;
-    }
-    Ok(stale.into_iter().map(|(copy, _)| copy).collect())
-}
-
-/// The files that are missing or differ, with the text that they should have.
-fn stale_copies(root: &Path, metadata: &Metadata) -> Result<Vec<(PathBuf, String)>> {
-    let mut stale = Vec::new();
-    // Of the Python package, which is built from its folder alone.
-    if metadata.member(EXTENSION).is_some() {
-        let (copy, text) = (root.join(PACKAGE).join(licences::FILE), licences::text_of(EXTENSION)?);
-        if fs::read_to_string(&copy).ok().as_ref() != Some(&text) {
-            stale.push((copy, text));
-        }
+    let mut findings = Vec::new();
+    if let Some((file, _)) = stale(root, metadata)? {
+        let text = "is not the text of what is linked in: run `cargo xtask tidy --fix`";
+        findings.push(Finding::new(below(root, &file), 1, text));
     }
     for name in FILES {
         let original = root.join(name);
         let text = fs::read_to_string(&original).context(original.display())?;
         for package in metadata.packages.iter().filter(|package| package.is_published()) {
-            let copy = package.folder().join(name);
-            if fs::read_to_string(&copy).ok().as_ref() != Some(&text) {
-                stale.push((copy, text.clone()));
+            let file = package.folder().join(name);
+            if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+                let text = "is no link to the file at the top: make it one with `ln -s`";
+                findings.push(Finding::new(below(root, &file), 1, text));
             }
         }
     }
-    Ok(stale)
+    Ok(findings)
+}
+
+/// Writes the text of what is linked into the Python package, if it is another, and returns where
+/// it is.
+///
+/// # Errors
+///
+/// If a text cannot be read or written.
+pub(super) fn write(root: &Path, metadata: &Metadata) -> Result<Option<PathBuf>> {
+    let Some((file, text)) = stale(root, metadata)? else { return Ok(None) };
+    fs::write(&file, text).context(file.display())?;
+    Ok(Some(file))
+}
+
+/// The file of the Python package, and the text that it should have, if it has another.
+fn stale(root: &Path, metadata: &Metadata) -> Result<Option<(PathBuf, String)>> {
+    if metadata.member(EXTENSION).is_none() {
+        return Ok(None);
+    }
+    let (file, text) = (root.join(PACKAGE).join(licences::FILE), licences::text_of(EXTENSION)?);
+    Ok((fs::read_to_string(&file).ok().as_ref() != Some(&text)).then_some((file, text)))
 }
 
 #[cfg(test)]
 mod tests {
-    //! Copies that are missing, differ, and are mended.
+    //! Files that are missing or differ.
 
     use serde_json::json;
 
     use super::*;
     use crate::metadata::tests::metadata_of;
 
-    /// A workspace of one published crate and one that is not.
-    fn workspace(root: &Path) -> Metadata {
-        for folder in ["a", "b"] {
-            fs::create_dir(root.join(folder)).unwrap();
-        }
+    #[test]
+    fn a_published_crate_has_the_texts_at_the_top() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        fs::create_dir(root.join("a")).unwrap();
         for name in FILES {
             fs::write(root.join(name), format!("text of {name}\n")).unwrap();
         }
-        metadata_of(json!([
+        let metadata = metadata_of(json!([
             {"name": "a", "manifest_path": root.join("a/Cargo.toml")},
             {"name": "b", "manifest_path": root.join("b/Cargo.toml"), "publish": []},
-        ]))
-    }
-
-    fn found(root: &Path, metadata: &Metadata) -> Vec<String> {
-        check(root, metadata)
-            .unwrap()
-            .into_iter()
-            .map(|finding| finding.file.display().to_string())
-            .collect()
-    }
-
-    #[test]
-    fn a_missing_copy_is_found_and_written() {
-        let root = tempfile::tempdir().unwrap();
-        let metadata = workspace(root.path());
-        assert_eq!(found(root.path(), &metadata), ["a/LICENSE-MIT", "a/LICENSE-APACHE"]);
-        assert_eq!(write(root.path(), &metadata).unwrap().len(), 2);
-        assert!(found(root.path(), &metadata).is_empty());
-        assert!(!root.path().join("b/LICENSE-MIT").exists());
-    }
-
-    #[test]
-    fn a_copy_that_differs_is_found_and_mended() {
-        let root = tempfile::tempdir().unwrap();
-        let metadata = workspace(root.path());
-        write(root.path(), &metadata).unwrap();
-        let copy = root.path().join("a/LICENSE-MIT");
-        fs::write(&copy, "another text\n").unwrap();
-        assert_eq!(found(root.path(), &metadata), ["a/LICENSE-MIT"]);
-        assert_eq!(write(root.path(), &metadata).unwrap(), std::slice::from_ref(&copy));
-        assert_eq!(fs::read_to_string(copy).unwrap(), "text of LICENSE-MIT\n");
-    }
-
-    #[test]
-    fn no_text_at_the_top_is_an_error() {
-        let root = tempfile::tempdir().unwrap();
-        let metadata = workspace(root.path());
-        fs::remove_file(root.path().join("LICENSE-APACHE")).unwrap();
-        assert!(check(root.path(), &metadata).is_err());
+        ]));
+        let found = || -> Vec<String> {
+            let findings = check(root, &metadata).unwrap().into_iter();
+            findings.map(|finding| finding.file.display().to_string()).collect()
+        };
+        assert_eq!(found(), ["a/LICENSE-MIT", "a/LICENSE-APACHE"]);
+        fs::copy(root.join("LICENSE-MIT"), root.join("a/LICENSE-MIT")).unwrap();
+        fs::write(root.join("a/LICENSE-APACHE"), "another text\n").unwrap();
+        assert_eq!(found(), ["a/LICENSE-APACHE"]);
+        fs::remove_file(root.join("LICENSE-APACHE")).unwrap();
+        assert!(check(root, &metadata).is_err(), "no text at the top");
     }
 }
