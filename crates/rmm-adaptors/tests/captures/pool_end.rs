@@ -106,3 +106,25 @@ fn frees_without_an_event_stay_if_no_wait_is_possible() {
     drop(scope);
     machine.assert_no_violations();
 }
+
+#[test]
+fn frees_on_an_unidentified_stream_stay_if_no_wait_is_possible() {
+    let (machine, _entered) = adversary();
+    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
+    let user = stream();
+    let of_handle = |raw: StreamRef<'_>| {
+        let block = pool.allocate(raw, layout(4096)).expect("memory");
+        let kernel = Kernel::new("slow", |_| ()).writes(block, 4096);
+        // SAFETY: no part of the program reads or writes the memory.
+        unsafe { machine.launch_on_shared(raw.as_raw(), kernel.lasts(Duration::from_secs(1000))) }
+            .expect("a launch");
+        machine.fail(Fault::from_nth("cuStreamGetId", 1, CuResult::UNKNOWN));
+        free(&pool, raw, block, 4096);
+    };
+    // SAFETY: the stream exists during the call.
+    unsafe { StreamRef::with_raw(user.as_raw(), of_handle) }.expect("a stream");
+    let scope = CaptureScope::announce();
+    drop(pool);
+    drop(scope);
+    machine.assert_no_violations();
+}
