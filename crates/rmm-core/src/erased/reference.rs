@@ -100,9 +100,9 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// An owned handle to this resource, if there is one: for a function that takes a reference and
     /// returns a container, or builds a pool over the resource.
     ///
-    /// Every [`AnyResource`] has one, and so does every resource whose type is a handle
-    /// ([`to_any`](crate::Resource::to_any), [`to_any_sync`](SyncResource::to_any_sync)): all of this
-    /// library, except adapters that only wrap another.
+    /// Every [`AnyResource`] has one, and so does every resource whose type is a handle (see
+    /// [`to_any_sync`](SyncResource::to_any_sync)): all of this library, except adapters that only
+    /// wrap another.
     ///
     /// ```
     /// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
