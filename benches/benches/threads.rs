@@ -11,7 +11,7 @@ use rmm_benches::player::Player;
 use rmm_benches::program::Program;
 use rmm_benches::protocol::RandomOps;
 use rmm_benches::setup;
-use rmm_cli::device::{DeviceHandle, OpenDevice};
+use rmm_cli::device::{AnyDevice, OpenDevice};
 use rmm_core::Resource;
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn threads(criterion: &mut Criterion, device: &OpenDevice) -> Result<(), Box<dyn
 /// Runs each program `runs` times on a thread of its own; the time from the common start to the end
 /// of the last.
 fn all_at_once(
-    device: &DeviceHandle,
+    device: &AnyDevice,
     resource: &(impl Resource + Sync),
     programs: &[Program],
     runs: u64,

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_cli::replay::Subject;
+use rmm_cli::replay::ReplaySubject;
 use rmm_core::Error;
 use rmm_spec::{ResourceSpec, stacks};
 
@@ -66,7 +66,7 @@ impl Kind {
     ///
     /// # Errors
     /// If the device does not have the memory.
-    pub fn make(&self, start: Start) -> Result<Subject, Error> {
+    pub fn make(&self, start: Start) -> Result<ReplaySubject, Error> {
         let (initial, size) = (start.bytes().to_string(), POOL_BYTES.to_string());
         let values = [("initial", &*initial), ("size", &size), ("bins", "18..22")];
         let unknown = |why: String| Error::invalid_argument("allocators", why);
@@ -75,7 +75,7 @@ impl Kind {
             stacks::named(name).ok_or_else(|| unknown(format!("no stack is named {name}")))?;
         let spec: ResourceSpec =
             stack.spec_with(&values).parse().map_err(|error| unknown(format!("{error}")))?;
-        spec.build().map(Subject::new)
+        spec.build().map(ReplaySubject::new)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rmm_cli::device::DeviceHandle;
+use rmm_cli::device::AnyDevice;
 use rmm_core::{CudaStream, DevicePtr, Error, Resource};
 
 use crate::pin::pin_thread;
@@ -27,7 +27,7 @@ const END: u64 = u64::MAX;
 /// # Errors
 /// If the other thread cannot use the device, or an allocation fails.
 pub fn run(
-    device: &DeviceHandle,
+    device: &AnyDevice,
     resource: &(impl Resource + Sync),
     streams: &[CudaStream; 2],
     layout: Layout,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmm_cli::device::DeviceHandle;
+use rmm_cli::device::AnyDevice;
 use rmm_core::{Error, Resource};
 
 use crate::player::Player;
@@ -36,7 +36,7 @@ impl<'a> Tasks<'a> {
     /// If a thread cannot use the device, or an allocation fails.
     pub fn run(
         &self,
-        device: &DeviceHandle,
+        device: &AnyDevice,
         resource: &(impl Resource + Sync),
         calls_a_round: usize,
     ) -> Result<Duration, Error> {
@@ -78,11 +78,7 @@ impl<'a> Tasks<'a> {
 ///
 /// # Errors
 /// If a thread cannot use the device.
-pub fn empty_rounds(
-    device: &DeviceHandle,
-    threads: usize,
-    rounds: usize,
-) -> Result<Duration, Error> {
+pub fn empty_rounds(device: &AnyDevice, threads: usize, rounds: usize) -> Result<Duration, Error> {
     let barrier = SpinBarrier::new(threads);
     on_threads(device, 0..threads, &|| barrier.wait(), &|_| {
         (0..rounds).for_each(|_| barrier.wait());
@@ -111,7 +107,7 @@ mod tests {
     fn each_call_is_made_once_by_some_thread() {
         let machine = Machine::new();
         let _entered = machine.enter();
-        let (programs, device) = (programs(4), DeviceHandle::Software(machine.clone()));
+        let (programs, device) = (programs(4), AnyDevice::Software(machine.clone()));
         let tasks = Tasks::new(&programs).unwrap();
         for calls_a_round in [7, 1_000] {
             let counting = StatisticsResourceAdaptor::new(Nothing);
@@ -124,7 +120,7 @@ mod tests {
     fn a_run_after_one_that_failed_begins_anew() {
         let machine = Machine::new();
         let _entered = machine.enter();
-        let (programs, device) = (programs(4), DeviceHandle::Software(machine.clone()));
+        let (programs, device) = (programs(4), AnyDevice::Software(machine.clone()));
         let tasks = Tasks::new(&programs).unwrap();
         let left = AtomicUsize::new(60);
         let allocate = move |_: StreamRef<'_>, _| {

@@ -14,7 +14,7 @@ mod targets;
 pub use figures::Figures;
 pub use page::{Page, write as write_page};
 pub use round_trips::terminal as round_trips;
-pub use subject::{Runner, Subject};
+pub use subject::{ReportSubject, Runner};
 pub use summary::terminal as summary;
 pub use targets::{Judged, Verdict, judge};
 

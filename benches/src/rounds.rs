@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{hint, panic, thread};
 
-use rmm_cli::device::DeviceHandle;
+use rmm_cli::device::AnyDevice;
 use rmm_core::Error;
 
 use crate::pin::pin_thread;
@@ -14,7 +14,7 @@ use crate::pin::pin_thread;
 /// Does the work on new threads, one for each item, which first `wait` for all others; the time
 /// from the first that began to the last that ended.
 pub(crate) fn on_threads<T: Send>(
-    device: &DeviceHandle,
+    device: &AnyDevice,
     items: impl ExactSizeIterator<Item = T>,
     wait: &(impl Fn() + Sync),
     work: &(impl Fn(T) -> Result<(), Error> + Sync),

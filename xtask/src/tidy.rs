@@ -72,6 +72,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     }
     findings.extend(prose::check(&sources)?);
     findings.extend(sources::check_policy_modules(&sources));
+    findings.extend(sources::check_type_names(&sources));
 
     let metadata = metadata::read()?;
     findings.extend(layers::check(root, &metadata));

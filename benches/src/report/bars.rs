@@ -9,7 +9,7 @@ use rmm_report::draw::{Canvas, Drawn, font, svg, text};
 use super::draw::{colour, title};
 use super::figures::{Figures, higher_is_better};
 use super::number::short;
-use super::subject::{Runner, Subject};
+use super::subject::{ReportSubject, Runner};
 
 /// One figure, of every allocator.
 pub(super) struct Panel {
@@ -34,7 +34,7 @@ const CUT_AT: f64 = 4.0;
 
 /// Draws those panels for which something was measured; nothing if there are none.
 pub(super) fn draw(figures: &Figures, panels: &[Panel]) -> Drawn<Option<String>> {
-    let panels: Vec<(&Panel, Vec<(&Subject, f64)>)> = panels
+    let panels: Vec<(&Panel, Vec<(&ReportSubject, f64)>)> = panels
         .iter()
         .map(|panel| (panel, bars(figures, panel)))
         .filter(|(_, bars)| !bars.is_empty())
@@ -59,7 +59,7 @@ pub(super) fn draw(figures: &Figures, panels: &[Panel]) -> Drawn<Option<String>>
 }
 
 /// The bars of a panel, the best first.
-fn bars<'a>(figures: &'a Figures, panel: &Panel) -> Vec<(&'a Subject, f64)> {
+fn bars<'a>(figures: &'a Figures, panel: &Panel) -> Vec<(&'a ReportSubject, f64)> {
     let mut bars = figures.values(panel.workload, &panel.params);
     bars.retain(|(subject, _)| !subject.is_the_driver());
     bars.sort_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -72,7 +72,7 @@ fn bars<'a>(figures: &'a Figures, panel: &Panel) -> Vec<(&'a Subject, f64)> {
 
 fn draw_bars(
     canvas: &Canvas<'_>,
-    bars: &[(&Subject, f64)],
+    bars: &[(&ReportSubject, f64)],
     (left, top): (i32, i32),
     width: i32,
 ) -> Drawn {
@@ -102,7 +102,7 @@ fn draw_bars(
 }
 
 /// The value of the longest bar that is drawn in full.
-fn full_length(sorted: &[(&Subject, f64)]) -> f64 {
+fn full_length(sorted: &[(&ReportSubject, f64)]) -> f64 {
     let middle = sorted.get(sorted.len() / 2).map_or(1.0, |(_, value)| *value);
     let whole = sorted.iter().map(|(_, value)| *value).filter(|value| *value <= CUT_AT * middle);
     whole.fold(f64::MIN_POSITIVE, f64::max)
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn one_slow_allocator_does_not_hide_the_others() {
-        let subject = Subject::peer("x");
+        let subject = ReportSubject::peer("x");
         let bars =
             |values: &[f64]| values.iter().map(|&value| (&subject, value)).collect::<Vec<_>>();
         let longest = |values: &[f64]| full_length(&bars(values)).round();

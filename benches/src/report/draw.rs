@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use rmm_report::draw::{Canvas, Drawn, INK, PALETTE, text};
 
-use super::subject::{Runner, Subject};
+use super::subject::{ReportSubject, Runner};
 
 /// A title begins above the middle of a line of text.
 pub(super) fn title(canvas: &Canvas<'_>, content: &str, place: (i32, i32)) -> Drawn {
@@ -15,7 +15,7 @@ pub(super) fn title(canvas: &Canvas<'_>, content: &str, place: (i32, i32)) -> Dr
 }
 
 /// The colour of an allocator, the same in every chart: blue and green are ours.
-pub(super) fn colour(subject: &Subject) -> RGBColor {
+pub(super) fn colour(subject: &ReportSubject) -> RGBColor {
     match (subject.runner, subject.allocator.as_str()) {
         (Runner::Ours, "pool") => PALETTE[0],
         (Runner::Ours, "arena") => PALETTE[2],

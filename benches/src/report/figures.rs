@@ -8,7 +8,7 @@ use std::io::Read;
 
 use serde::Deserialize;
 
-use super::subject::{Runner, Subject};
+use super::subject::{ReportSubject, Runner};
 
 /// A row of `rows.csv`.
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ pub(super) type Work = (String, String);
 /// The figures of a run: of each allocator and each work, the median over the passes.
 #[derive(Debug, Default)]
 pub struct Figures {
-    values: BTreeMap<Work, BTreeMap<Subject, Vec<f64>>>,
+    values: BTreeMap<Work, BTreeMap<ReportSubject, Vec<f64>>>,
     units: BTreeMap<Work, String>,
     /// The works in the order in which they were measured.
     order: Vec<Work>,
@@ -50,7 +50,7 @@ impl Figures {
                 figures.units.insert(work.clone(), unit);
             }
             let of_work = figures.values.entry(work).or_default();
-            of_work.entry(Subject { runner, allocator }).or_default().push(value);
+            of_work.entry(ReportSubject { runner, allocator }).or_default().push(value);
         }
         if figures.order.is_empty() {
             return Err("there are no rows".into());
@@ -68,28 +68,29 @@ impl Figures {
     }
 
     /// Every allocator that was measured, ours first.
-    pub(super) fn subjects(&self) -> Vec<&Subject> {
-        let mut subjects: Vec<&Subject> = self.values.values().flat_map(BTreeMap::keys).collect();
+    pub(super) fn subjects(&self) -> Vec<&ReportSubject> {
+        let mut subjects: Vec<&ReportSubject> =
+            self.values.values().flat_map(BTreeMap::keys).collect();
         subjects.sort();
         subjects.dedup();
         subjects
     }
 
     /// An allocator's figure.
-    pub fn value(&self, subject: &Subject, workload: &str, params: &str) -> Option<f64> {
+    pub fn value(&self, subject: &ReportSubject, workload: &str, params: &str) -> Option<f64> {
         let of_work = self.values.get(&(workload.to_owned(), params.to_owned()))?;
         of_work.get(subject).map(|values| median(values))
     }
 
     /// Every allocator's figure for one workload.
-    pub(super) fn values(&self, workload: &str, params: &str) -> Vec<(&Subject, f64)> {
+    pub(super) fn values(&self, workload: &str, params: &str) -> Vec<(&ReportSubject, f64)> {
         let of_work = self.values.get(&(workload.to_owned(), params.to_owned()));
         let all = of_work.into_iter().flatten();
         all.map(|(subject, values)| (subject, median(values))).collect()
     }
 
     /// The best of the others.
-    pub fn best_peer(&self, workload: &str, params: &str) -> Option<(&Subject, f64)> {
+    pub fn best_peer(&self, workload: &str, params: &str) -> Option<(&ReportSubject, f64)> {
         let work = (workload.to_owned(), params.to_owned());
         let sign = if higher_is_better(self.unit(&work)) { -1.0 } else { 1.0 };
         let all = self.values(workload, params).into_iter();
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn passes_are_taken_together() {
         let figures = fixture::figures();
-        let pool = Subject::ours("pool");
+        let pool = ReportSubject::ours("pool");
         assert_eq!(figures.value(&pool, "pair", "size=4096"), Some(20.0), "of 19 and 21");
         assert_eq!(figures.value(&pool, "pair", "size=1"), None);
         assert!((median(&[9.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);

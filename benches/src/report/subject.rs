@@ -16,14 +16,14 @@ pub enum Runner {
 
 /// An allocator, ordered as reports show them: ours first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Subject {
+pub struct ReportSubject {
     /// Whose it is.
     pub runner: Runner,
     /// Its name in the rows.
     pub allocator: String,
 }
 
-impl Subject {
+impl ReportSubject {
     /// One of this repository.
     pub fn ours(allocator: &str) -> Self {
         Self { runner: Runner::Ours, allocator: allocator.to_owned() }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::figures::{Figures, times_better};
-use super::subject::Subject;
+use super::subject::ReportSubject;
 
 /// What one figure is to reach.
 struct Target {
@@ -210,14 +210,17 @@ impl Judged {
 
 /// Holds one of our allocators to every target.
 pub fn judge(figures: &Figures, allocator: &str) -> Vec<Judged> {
-    TARGETS.iter().map(|target| judge_one(figures, &Subject::ours(allocator), target)).collect()
+    TARGETS
+        .iter()
+        .map(|target| judge_one(figures, &ReportSubject::ours(allocator), target))
+        .collect()
 }
 
-fn judge_one(figures: &Figures, subject: &Subject, target: &Target) -> Judged {
+fn judge_one(figures: &Figures, subject: &ReportSubject, target: &Target) -> Judged {
     let &Target { label, workload, params, limit, .. } = target;
     let unit = figures.unit(&(workload.to_owned(), params.to_owned())).to_owned();
     let ours = figures.value(subject, workload, params);
-    let rmm_pool = figures.value(&Subject::peer("pool"), workload, params);
+    let rmm_pool = figures.value(&ReportSubject::peer("pool"), workload, params);
     let best_peer = figures.best_peer(workload, params);
     let one_thread = figures.value(subject, "threads", "T=1").filter(|_| workload == "threads");
     let least = if workload.starts_with("adaptor") { RESOLUTION } else { f64::MIN };

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_cli::device::{DeviceHandle, OpenDevice};
+use rmm_cli::device::{AnyDevice, OpenDevice};
 use rmm_conformance::Kernels;
 use rmm_containers::{DeviceUVector, PinnedVec};
 use rmm_core::{CudaStream, Device, StreamFlags, current_driver};
@@ -56,8 +56,8 @@ impl Route {
     pub(super) fn new(device: &OpenDevice, words: u32, allocation: Allocation) -> Outcome<Self> {
         let driver = current_driver()?;
         let kernels = Kernels::load(&match device.handle() {
-            DeviceHandle::Software(machine) => rmm_conformance::DeviceHandle::Software(machine),
-            DeviceHandle::Gpu(gpu) => rmm_conformance::DeviceHandle::Gpu(gpu),
+            AnyDevice::Software(machine) => rmm_conformance::DeviceHandle::Software(machine),
+            AnyDevice::Gpu(gpu) => rmm_conformance::DeviceHandle::Gpu(gpu),
         })?;
         let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rmm_cli::device::OpenDevice;
-use rmm_cli::replay::Subject;
+use rmm_cli::replay::ReplaySubject;
 use rmm_core::{CudaStream, Device, StreamFlags};
 
 use super::extent::Extent;
@@ -27,7 +27,7 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    pub(super) fn make(&self, start: Start) -> Outcome<Subject> {
+    pub(super) fn make(&self, start: Start) -> Outcome<ReplaySubject> {
         Ok(self.kind.make(start)?)
     }
 
@@ -52,7 +52,7 @@ impl Bench<'_> {
     pub(super) fn waits_row(
         &mut self,
         params: &str,
-        allocator: &Subject,
+        allocator: &ReplaySubject,
         before: Waits,
     ) -> Outcome {
         let Some(Waits { allocations, waits }) = Waits::of(allocator) else { return Ok(()) };
@@ -119,7 +119,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    pub(super) fn of(allocator: &Subject) -> Option<Self> {
+    pub(super) fn of(allocator: &ReplaySubject) -> Option<Self> {
         let statistics = allocator.statistics()?;
         let waits = statistics.stream_waits + statistics.host_waits;
         Some(Self { allocations: statistics.allocations, waits })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::{CudaContext, CudaSlice};
-use rmm_cli::device::DeviceHandle;
+use rmm_cli::device::AnyDevice;
 use rmm_containers::DeviceUVector;
 use rmm_core::{AnyResource, Device};
 use rmm_interop_cudarc::{OwnedSlice, Stream};
@@ -43,8 +43,8 @@ pub(super) fn cudarc(bench: &mut Bench<'_>) -> Outcome {
         rmm_sim_cuda::load()?;
     }
     let ordinal = match bench.device.handle() {
-        DeviceHandle::Software(_) => 0,
-        DeviceHandle::Gpu(device) => device.ordinal(),
+        AnyDevice::Software(_) => 0,
+        AnyDevice::Gpu(device) => device.ordinal(),
     };
     let (tracked, untracked) = (CudaContext::new(ordinal)?, CudaContext::new(ordinal)?);
     // SAFETY: each slice of this context is used on one stream.

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rmm_cli::device::DeviceHandle;
+use rmm_cli::device::AnyDevice;
 use rmm_core::{AnyResource, CudaStream, DevicePtr, Error, Resource as _};
 
 use super::bench::{Bench, new_stream, to_f64};
@@ -131,7 +131,7 @@ fn after_streams(bench: &mut Bench<'_>) -> Outcome {
 /// Each thread makes its share of the blocks on its share of the streams, and then calls beside
 /// them.
 fn on_threads(
-    device: &DeviceHandle,
+    device: &AnyDevice,
     resource: &AnyResource,
     streams: &[CudaStream],
     case: Case,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rmm_cli::replay::Subject;
+use rmm_cli::replay::ReplaySubject;
 use rmm_core::Device;
 
 use super::bench::{Bench, Waits, median, nanos_per, to_f64};
@@ -60,7 +60,7 @@ pub(super) fn large(bench: &mut Bench<'_>) -> Outcome {
 pub(super) fn timed_run(
     player: &mut Player<'_>,
     program: &Program,
-    allocator: &Subject,
+    allocator: &ReplaySubject,
 ) -> Outcome<f64> {
     let clock = Instant::now();
     player.run(&allocator.resource)?;

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use rmm_cli::device::DeviceHandle;
+use rmm_cli::device::AnyDevice;
 use rmm_core::{AnyResource, Error};
 
 use super::bench::{Bench, new_stream, to_f64};
@@ -63,7 +63,7 @@ pub(super) fn programs(bench: &Bench<'_>, threads: usize) -> Outcome<Vec<Program
 /// Runs each program on a new thread of its own; the time from the first that began to the last
 /// that ended.
 fn all_at_once(
-    device: &DeviceHandle,
+    device: &AnyDevice,
     resource: &AnyResource,
     players: &mut [Player<'_>],
 ) -> Result<Duration, Error> {

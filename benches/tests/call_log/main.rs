@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
-use rmm_cli::replay::{self, Options};
+use rmm_cli::replay::{self, ReplayOptions};
 use rmm_report::trace;
 
 mod canonical;
@@ -45,7 +45,7 @@ fn rmm_s_log_replays_here() -> Outcome {
     let trace = trace::read(&rmm_log())?;
     assert_eq!((trace.threads.len(), trace.streams.len(), trace.events.len()), (3, 5, 26));
     let device = OpenDevice::open(DeviceChoice::Software)?;
-    let options = Options { repeat: 2, ..Options::default() };
+    let options = ReplayOptions { repeat: 2, ..ReplayOptions::default() };
     let result = replay::replay(&device, &trace, &"pool".parse()?, options, &|_| ())?;
     assert_eq!((result.failures, result.first_failure), (0, None));
     assert_eq!((result.leaked_blocks, result.events), (0, 26));

@@ -15,15 +15,15 @@ use crate::failure::Failure;
 use crate::find::with_adaptor;
 use crate::guard;
 use crate::pool::note_wrong_free;
-use crate::resource::{self, Resource, borrow};
+use crate::resource::{self, ResourceHandle, borrow};
 use crate::status::Status;
 use crate::text;
 
 /// # Safety
 /// As for the crate's functions.
 unsafe fn over(
-    upstream: *const Resource,
-    out: *mut *const Resource,
+    upstream: *const ResourceHandle,
+    out: *mut *const ResourceHandle,
     build: impl FnOnce(AnyResource<()>) -> Result<AnyResource<()>, Failure>,
 ) -> i32 {
     let build = || {
@@ -40,9 +40,9 @@ unsafe fn over(
 /// Source: `rmm::mr::limiting_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_limiting_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     limit: u64,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(LimitingResourceAdaptor::new(upstream, limit)));
     // SAFETY: the crate's contract.
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn rmm_rs_limiting_new(
 /// requests fail until enough is freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_limiting_set_limit(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     limit: u64,
 ) -> Status {
     guard::status(|| {
@@ -71,10 +71,10 @@ pub unsafe extern "C" fn rmm_rs_limiting_set_limit(
 /// Source: `rmm::mr::aligned_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_aligned_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     alignment: usize,
     threshold: usize,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| {
         let aligned = AlignedResourceAdaptor::with_threshold(upstream, alignment, threshold)?;
@@ -90,10 +90,10 @@ pub unsafe extern "C" fn rmm_rs_aligned_new(
 /// Source: `rmm::mr::logging_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_logging_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     file: *const c_char,
     auto_flush: bool,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| {
         let file = if file.is_null() {
@@ -120,8 +120,8 @@ pub unsafe extern "C" fn rmm_rs_logging_new(
 /// Source: `rmm::mr::statistics_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_statistics_new(
-    upstream: *const Resource,
-    out: *mut *const Resource,
+    upstream: *const ResourceHandle,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(StatisticsResourceAdaptor::new(upstream)));
     // SAFETY: the crate's contract.
@@ -134,9 +134,9 @@ pub unsafe extern "C" fn rmm_rs_statistics_new(
 /// Source: `rmm::mr::tracking_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_tracking_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     capture_stacks: bool,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         // SAFETY: the crate's contract.
@@ -204,11 +204,11 @@ impl Drop for OnFailure {
 /// Source: `rmm::mr::failure_callback_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_failure_callback_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     callback: rmm_rs_failure_callback,
     context: *mut c_void,
     release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| {
         let callback = callback.ok_or_else(|| Failure::invalid("the callback is null"))?;
@@ -226,8 +226,8 @@ pub unsafe extern "C" fn rmm_rs_failure_callback_new(
 /// Source: `rmm::mr::prefetch_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_prefetch_new(
-    upstream: *const Resource,
-    out: *mut *const Resource,
+    upstream: *const ResourceHandle,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(PrefetchResourceAdaptor::new(upstream)));
     // SAFETY: the crate's contract.
@@ -240,8 +240,8 @@ pub unsafe extern "C" fn rmm_rs_prefetch_new(
 /// Source: `rmm::mr::thread_safe_resource_adaptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_thread_safe_new(
-    upstream: *const Resource,
-    out: *mut *const Resource,
+    upstream: *const ResourceHandle,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(ThreadSafeResourceAdaptor::new(upstream)));
     // SAFETY: the crate's contract.
@@ -251,9 +251,9 @@ pub unsafe extern "C" fn rmm_rs_thread_safe_new(
 /// Makes a resource that asks `second` where `first` is out of memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_fallback_new(
-    first: *const Resource,
-    second: *const Resource,
-    out: *mut *const Resource,
+    first: *const ResourceHandle,
+    second: *const ResourceHandle,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |first| {
         // SAFETY: the crate's contract.

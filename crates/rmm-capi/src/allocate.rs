@@ -7,9 +7,9 @@ use std::ptr;
 use rmm_core::sys::CuStream;
 use rmm_core::{DevicePtr, Error, StreamRef, SyncResource as _};
 
-use crate::failure::{Failure, Figures};
+use crate::failure::{CountedBlocks, Failure};
 use crate::library::clear_mut;
-use crate::resource::{Resource, borrow};
+use crate::resource::{ResourceHandle, borrow};
 use crate::status::{RMM_RS_OK, RMM_RS_OUT_OF_MEMORY, Status};
 use crate::{guard, streams};
 
@@ -23,7 +23,7 @@ pub(crate) fn layout(bytes: usize, alignment: usize) -> Result<Layout, Failure> 
 fn refused_layout(bytes: usize, alignment: usize) -> Failure {
     if alignment.is_power_of_two() {
         let text = format!("out of memory: {bytes} bytes are more than any device has");
-        let figures = Figures { requested: Some(bytes as u64), ..Figures::default() };
+        let figures = CountedBlocks { requested: Some(bytes as u64), ..CountedBlocks::default() };
         return Failure {
             figures: Box::new(figures),
             ..Failure::plain(RMM_RS_OUT_OF_MEMORY, text)
@@ -51,7 +51,7 @@ fn stream_of(stream: *mut c_void) -> CuStream {
 /// Source: `rmm::device_async_resource_ref::allocate`, `cuda::mr::resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_allocate(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     stream: *mut c_void,
     bytes: usize,
     alignment: usize,
@@ -81,7 +81,12 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate(
 
 /// What is wrong with a request.
 #[cold]
-fn refused(resource: Option<&Resource>, bytes: usize, alignment: usize, other: &str) -> Status {
+fn refused(
+    resource: Option<&ResourceHandle>,
+    bytes: usize,
+    alignment: usize,
+    other: &str,
+) -> Status {
     let failure = match resource {
         None => Failure::invalid("the resource is null"),
         Some(_) => match layout(bytes, alignment) {
@@ -103,7 +108,7 @@ fn failed(error: &Error) -> Status {
 /// `RMM_RS_POOL_CHECK_FREES` notices wrong sizes and addresses. A null pointer is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_deallocate(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     stream: *mut c_void,
     pointer: *mut c_void,
     bytes: usize,
@@ -136,7 +141,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
 /// Source: `cuda::mr::synchronous_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_allocate_sync(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     bytes: usize,
     alignment: usize,
     out: *mut *mut c_void,
@@ -161,7 +166,7 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate_sync(
 /// Frees memory that no work uses any more. A null pointer is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     pointer: *mut c_void,
     bytes: usize,
     alignment: usize,

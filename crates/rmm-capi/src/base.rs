@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::num::NonZero;
 
 use rmm_core::sys::CuMemPool;
-use rmm_core::{AnyResource, Error, Resource as StreamOrdered};
+use rmm_core::{AnyResource, Error, Resource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
@@ -13,16 +13,16 @@ use rmm_resources::{
 };
 
 use crate::failure::Failure;
-use crate::resource::{self, Resource};
+use crate::resource::{self, ResourceHandle};
 use crate::status::Status;
 
 /// # Safety
 /// `out` is null or may be written to.
-unsafe fn make<R>(out: *mut *const Resource, build: impl FnOnce() -> Result<R, Error>) -> i32
+unsafe fn make<R>(out: *mut *const ResourceHandle, build: impl FnOnce() -> Result<R, Error>) -> i32
 where
-    R: StreamOrdered + PartialEq + 'static,
+    R: Resource + PartialEq + 'static,
 {
-    let build = || Ok::<_, Failure>(Resource::base(AnyResource::new(build()?)));
+    let build = || Ok::<_, Failure>(ResourceHandle::base(AnyResource::new(build()?)));
     // SAFETY: the caller's contract.
     unsafe { resource::make(out, build) }
 }
@@ -31,7 +31,7 @@ where
 ///
 /// Source: `rmm::mr::cuda_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const ResourceHandle) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(CudaMemoryResource::new())) }
 }
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const Resource) -> 
 pub unsafe extern "C" fn rmm_rs_async_resource_new(
     initial_size: u64,
     release_threshold: u64,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         let builder = CudaAsyncMemoryResource::builder().release_threshold(release_threshold);
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn rmm_rs_async_resource_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_async_view_resource_new(
     cuda_pool: *mut c_void,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         if cuda_pool.is_null() {
@@ -80,7 +80,9 @@ pub unsafe extern "C" fn rmm_rs_async_view_resource_new(
 ///
 /// Source: `rmm::mr::cuda_async_managed_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(
+    out: *mut *const ResourceHandle,
+) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, CudaAsyncManagedMemoryResource::new) }
 }
@@ -89,7 +91,9 @@ pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(out: *mut *const Reso
 ///
 /// Source: `rmm::mr::cuda_async_pinned_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(
+    out: *mut *const ResourceHandle,
+) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, CudaAsyncPinnedMemoryResource::new) }
 }
@@ -98,7 +102,7 @@ pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(out: *mut *const Resou
 ///
 /// Source: `rmm::mr::managed_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const ResourceHandle) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(ManagedMemoryResource::new())) }
 }
@@ -107,7 +111,7 @@ pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const Resource) 
 ///
 /// Source: `rmm::mr::pinned_host_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const ResourceHandle) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(PinnedHostMemoryResource::new())) }
 }
@@ -125,7 +129,7 @@ pub const RMM_RS_NUMA_NODE_ANY: i32 = -2;
 pub unsafe extern "C" fn rmm_rs_registered_resource_new(
     threads: u32,
     numa_node: i32,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         let resource = RegisteredHostMemoryResource::new();
@@ -151,7 +155,7 @@ pub unsafe extern "C" fn rmm_rs_registered_resource_new(
 ///
 /// Source: `rmm::mr::system_memory_resource`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const ResourceHandle) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, SystemMemoryResource::new) }
 }
@@ -162,7 +166,7 @@ pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const Resource) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_sam_headroom_resource_new(
     headroom: u64,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || SamHeadroomMemoryResource::new(headroom)) }
@@ -170,7 +174,7 @@ pub unsafe extern "C" fn rmm_rs_sam_headroom_resource_new(
 
 /// Makes a resource of pageable host memory, which the device cannot use.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const ResourceHandle) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, || Ok(HostMemoryResource::new())) }
 }
@@ -178,7 +182,7 @@ pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const Resource) -> 
 /// Makes a resource over the driver's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to
 /// stand on: its blocks grow in place, and pages are returned one by one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const Resource) -> Status {
+pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const ResourceHandle) -> Status {
     // SAFETY: the crate's contract.
     unsafe { make(out, VirtualMemoryResource::new) }
 }

@@ -11,8 +11,8 @@ use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::sys::CuResult;
 use rmm_core::{
     AnyResource, AnySyncResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible,
-    Query, Resource as StreamOrdered, StreamRef, SyncResource, Synchronized, is_pointer_aligned,
-    process_is_exiting, wait,
+    Query, Resource, StreamRef, SyncResource, Synchronized, is_pointer_aligned, process_is_exiting,
+    wait,
 };
 
 use crate::allocate::{
@@ -22,7 +22,7 @@ use crate::allocate::{
 use crate::failure::Failure;
 use crate::guard;
 use crate::resource::{
-    self, RMM_RS_DEVICE_ACCESSIBLE, RMM_RS_HOST_ACCESSIBLE, Resource, borrow, properties_of,
+    self, RMM_RS_DEVICE_ACCESSIBLE, RMM_RS_HOST_ACCESSIBLE, ResourceHandle, borrow, properties_of,
     rmm_rs_resource_equal, rmm_rs_resource_release, rmm_rs_resource_retain,
 };
 use crate::sized::{self, Sized};
@@ -316,7 +316,7 @@ unsafe impl SyncResource for Foreign {
 
 // SAFETY: as for `SyncResource`. Only resources whose functions keep the stream's order are used
 // through this trait, see `rmm_rs_resource_from_callbacks`.
-unsafe impl StreamOrdered for Foreign {
+unsafe impl Resource for Foreign {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let handle = stream.as_raw().as_raw();
         let allocate = |table: &Callbacks, out: *mut *mut c_void| {
@@ -369,19 +369,20 @@ unsafe impl HasProperty<HostAccessible> for Marked {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
     callbacks: *const Callbacks,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         // SAFETY: the crate's contract.
         let callbacks = unsafe { sized::read("rmm_rs_callbacks", callbacks) }?;
         if is_of_this_library(&callbacks) {
             // SAFETY: the context of such a table is a resource.
-            let resource = unsafe { borrow(callbacks.context.cast_const().cast::<Resource>()) }?;
+            let resource =
+                unsafe { borrow(callbacks.context.cast_const().cast::<ResourceHandle>()) }?;
             return Ok(resource.below(resource.any.clone()));
         }
         // SAFETY: the crate's contract.
         let foreign = unsafe { Foreign::new(callbacks) }?;
-        Ok(Resource::base(if foreign.is_ordered() {
+        Ok(ResourceHandle::base(if foreign.is_ordered() {
             AnyResource::new(foreign)
         } else {
             AnyResource::new(Synchronized::new(foreign))
@@ -396,7 +397,7 @@ pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
 /// same resource again in the library that it came from; unless they release without `retain`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_callbacks(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     out: *mut Callbacks,
 ) -> Status {
     guard::status(|| {
@@ -438,7 +439,7 @@ fn is_of_this_library(table: &Callbacks) -> bool {
     table.addresses() == own_table(std::ptr::null_mut(), 0).addresses()
 }
 
-fn of_context(context: *mut c_void) -> *const Resource {
+fn of_context(context: *mut c_void) -> *const ResourceHandle {
     context.cast_const().cast()
 }
 

@@ -4,14 +4,14 @@ use rmm_adaptors::{PoolMemoryResource, Reservation};
 use rmm_core::{Introspect as _, SyncResource as _};
 
 use crate::failure::Failure;
-use crate::resource::Resource;
+use crate::resource::ResourceHandle;
 
 /// Calls `$act` with the first such adaptor of a stack, as a `Result`: over either type of
 /// upstream, which this crate's have and which those of specifications have.
 macro_rules! with_adaptor {
     ($resource:expr, $adaptor:ident, $does:expr, |$this:ident| $act:expr) => {{
         use rmm_core::{AnyResource, Introspect as _};
-        let resource: &crate::resource::Resource = $resource;
+        let resource: &crate::resource::ResourceHandle = $resource;
         if let Some($this) = resource.any.find::<$adaptor<AnyResource<()>>>() {
             Ok($act)
         } else if let Some($this) = resource.any.find::<$adaptor<AnyResource>>() {
@@ -24,19 +24,19 @@ macro_rules! with_adaptor {
 pub(crate) use with_adaptor;
 
 /// The first pool of a stack, whatever its memory.
-pub(crate) fn pool_in(resource: &Resource) -> Result<&PoolMemoryResource<()>, Failure> {
+pub(crate) fn pool_in(resource: &ResourceHandle) -> Result<&PoolMemoryResource<()>, Failure> {
     resource.any.find().ok_or_else(|| none(resource, "is a pool"))
 }
 
 /// The reservation that a resource is.
-pub(crate) fn reservation(resource: &Resource) -> Result<&Reservation<()>, Failure> {
+pub(crate) fn reservation(resource: &ResourceHandle) -> Result<&Reservation<()>, Failure> {
     let refused = || Failure::refused("the resource is no reservation");
     resource.any.downcast_ref().ok_or_else(refused)
 }
 
 /// No resource of the stack does this.
 #[cold]
-pub(crate) fn none(resource: &Resource, does: &str) -> Failure {
+pub(crate) fn none(resource: &ResourceHandle, does: &str) -> Failure {
     let name = resource.any.name();
     Failure::refused(format!("neither `{name}` nor a resource below it {does}"))
 }

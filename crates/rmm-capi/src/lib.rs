@@ -21,8 +21,8 @@
 //!
 //! One contract holds for all functions, so that it is written here and not with each:
 //!
-//! - A pointer to a [`Resource`] or a [`Stream`](stream::Stream) is one that a function of this
-//!   crate returned, and its reference was not released yet.
+//! - A pointer to a [`ResourceHandle`] or a [`StreamHandle`](stream::StreamHandle) is one that a
+//!   function of this crate returned, and its reference was not released yet.
 //! - A pointer to a result may be written to, and a pointer to a structure or a text may be read,
 //!   during the call. A structure has as many bytes as its first field says. A buffer has as many
 //!   as its capacity says.
@@ -76,4 +76,4 @@ pub mod torch;
 pub mod tracking;
 pub mod trim;
 
-pub use resource::Resource;
+pub use resource::ResourceHandle;

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::find::pool_in;
 use crate::guard;
 use crate::library::{RMM_RS_UNKNOWN, clear_number};
-use crate::resource::{self, Resource, borrow};
+use crate::resource::{self, ResourceHandle, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
 
@@ -126,8 +126,8 @@ unsafe impl Sized for PoolFigures {}
 /// Makes the pool to begin with: over virtual memory where the current device has it, and over
 /// `cudaMalloc` elsewhere. It has no limit, and holds no memory yet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_default_pool_new(out: *mut *const Resource) -> Status {
-    let build = || Ok(Resource::base(AnyResource::new(rmm_adaptors::default_pool()?)));
+pub unsafe extern "C" fn rmm_rs_default_pool_new(out: *mut *const ResourceHandle) -> Status {
+    let build = || Ok(ResourceHandle::base(AnyResource::new(rmm_adaptors::default_pool()?)));
     // SAFETY: the crate's contract.
     unsafe { resource::make(out, build) }
 }
@@ -137,9 +137,9 @@ pub unsafe extern "C" fn rmm_rs_default_pool_new(out: *mut *const Resource) -> S
 /// Source: `rmm::mr::pool_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     options: *const PoolOptions,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         // SAFETY: the crate's contract.
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
         }
         let any = AnyResource::new(builder.build()?);
         let pool = match policy {
-            Some(policy) => Resource::new(any, Arc::new(AtomicU32::new(policy))),
+            Some(policy) => ResourceHandle::new(any, Arc::new(AtomicU32::new(policy))),
             None => upstream.below(any),
         };
         Ok(if reports { pool.that_reports() } else { pool })
@@ -226,7 +226,7 @@ fn known_policy(number: u32) -> Result<u32, Failure> {
 /// Writes the statistics of the pool, or of the first one below the resource.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     out: *mut PoolFigures,
 ) -> Status {
     guard::status(|| {
@@ -265,7 +265,7 @@ pub(crate) unsafe fn store(out: *mut u64, number: u64) -> Result<(), Failure> {
 /// Stores the bytes that the pool, or the first one below the resource, has taken from upstream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_reserved_bytes(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn rmm_rs_pool_reserved_bytes(
 /// Stores the most bytes that the pool may reserve: `UINT64_MAX` if there is no limit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
 /// `UINT64_MAX` lifts the limit. What it holds beyond stays until it is trimmed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_set_maximum_size(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     bytes: u64,
 ) -> Status {
     guard::status(|| {
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn rmm_rs_pool_set_maximum_size(
 /// As `rmm_rs_resource_trim`, for the pool alone, or the first one below the resource.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_trim(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     keep: u64,
     released: *mut u64,
 ) -> Status {
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn rmm_rs_pool_trim(
 /// while. Stores the bytes in `released`, unless it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_release_unused(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     released: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn rmm_rs_pool_release_unused(
 /// that were kept stay known until they are forgotten.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_stream_policy(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     policy: u32,
 ) -> Status {
     guard::status(|| {

@@ -9,13 +9,13 @@ use crate::failure::Failure;
 use crate::find::pool_in;
 use crate::guard;
 use crate::library::clear_mut;
-use crate::resource::{Resource, borrow};
+use crate::resource::{ResourceHandle, borrow};
 use crate::status::Status;
 
 /// A request that is about to fail for lack of memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Pressure {
+pub struct PressureInfo {
     /// `sizeof(rmm_rs_pressure)` of the library.
     pub size: usize,
     /// The bytes that were requested, rounded up as the pool does.
@@ -29,8 +29,9 @@ pub struct Pressure {
 /// freed memory. It may be called on any thread, on several at once, with no lock held, and may
 /// call this library. An exception of C++ that leaves it ends the process.
 #[expect(non_camel_case_types, reason = "the name is one of C")]
-pub type rmm_rs_pressure_function =
-    Option<unsafe extern "C-unwind" fn(context: *mut c_void, pressure: *const Pressure) -> bool>;
+pub type rmm_rs_pressure_function = Option<
+    unsafe extern "C-unwind" fn(context: *mut c_void, pressure: *const PressureInfo) -> bool,
+>;
 
 /// A callback that is registered with a pool.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub struct Registered {
 
 /// A callback with its context, which is released with it.
 struct OnPressure {
-    callback: unsafe extern "C-unwind" fn(*mut c_void, *const Pressure) -> bool,
+    callback: unsafe extern "C-unwind" fn(*mut c_void, *const PressureInfo) -> bool,
     context: *mut c_void,
     release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
 }
@@ -53,7 +54,7 @@ unsafe impl Sync for OnPressure {}
 impl OnPressure {
     fn has_freed(&self, pressure: &rmm_adaptors::Pressure<'_>) -> bool {
         let rmm_adaptors::Pressure { requested, missing, .. } = *pressure;
-        let pressure = Pressure { size: size_of::<Pressure>(), requested, missing };
+        let pressure = PressureInfo { size: size_of::<PressureInfo>(), requested, missing };
         // SAFETY: the crate's contract.
         let call = || unsafe { (self.callback)(self.context, &raw const pressure) };
         guard::call_back(call).0
@@ -79,7 +80,7 @@ impl Drop for OnPressure {
 /// called with the context when no call of the callback is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_on_pressure(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     callback: rmm_rs_pressure_function,
     context: *mut c_void,
     release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,

@@ -4,20 +4,20 @@
 
 use std::sync::Arc;
 
-use rmm_core::per_device::{self, Current};
+use rmm_core::per_device::{self, DeviceEntry};
 use rmm_core::{AnyResource, Device};
 use rmm_resources::CudaMemoryResource;
 
 use crate::failure::Failure;
 use crate::guard;
 use crate::library::clear;
-use crate::resource::{self, Resource, borrow};
+use crate::resource::{self, ResourceHandle, borrow};
 use crate::status::Status;
 
 /// The handle of a device's resource: the one that was set here, which has its stream policy.
-fn handle_of((resource, handle): Current) -> Arc<Resource> {
+fn handle_of((resource, handle): DeviceEntry) -> Arc<ResourceHandle> {
     let known = handle.and_then(|handle| handle.downcast().ok());
-    known.unwrap_or_else(|| Arc::new(Resource::base(resource.narrow())))
+    known.unwrap_or_else(|| Arc::new(ResourceHandle::base(resource.narrow())))
 }
 
 fn first() -> AnyResource {
@@ -37,7 +37,7 @@ fn device(ordinal: i32) -> Result<Device, Failure> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_get_per_device_resource(
     device: i32,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let find = || {
         let device = self::device(device)?;
@@ -54,8 +54,8 @@ pub unsafe extern "C" fn rmm_rs_get_per_device_resource(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_set_per_device_resource(
     device: i32,
-    resource: *const Resource,
-    previous: *mut *const Resource,
+    resource: *const ResourceHandle,
+    previous: *mut *const ResourceHandle,
 ) -> Status {
     // SAFETY: the crate's contract.
     unsafe { clear(previous) };

@@ -7,7 +7,7 @@ use rmm_core::{Introspect, LimitId, Remedy, RemedyAction};
 use crate::failure::Failure;
 use crate::library::clear_number;
 use crate::pool::store;
-use crate::resource::{Resource, borrow};
+use crate::resource::{ResourceHandle, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
 use crate::text;
@@ -75,7 +75,7 @@ fn detail_of(remedy: &Remedy) -> RemedyDetail {
 /// same, now or later.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_limit_id(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.

@@ -7,7 +7,7 @@ use crate::find;
 use crate::guard;
 use crate::library::clear_number;
 use crate::pool::store;
-use crate::resource::{self, Resource, borrow};
+use crate::resource::{self, ResourceHandle, borrow};
 use crate::status::Status;
 
 /// Sets `bytes` bytes aside in the pool, or the first one below the resource, as one contiguous
@@ -17,9 +17,9 @@ use crate::status::Status;
 /// `rmm_rs_reservation_release`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_reserve(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     bytes: u64,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         // SAFETY: the crate's contract.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn rmm_rs_pool_reserve(
 /// Stores the bytes that can still be allocated from a reservation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_reservation_remaining(
-    reservation: *const Resource,
+    reservation: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn rmm_rs_reservation_remaining(
 /// fail.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_reservation_release(
-    reservation: *const Resource,
+    reservation: *const ResourceHandle,
     released: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.

@@ -25,7 +25,7 @@ pub const RMM_RS_HOST_ACCESSIBLE: u32 = 2;
 
 /// A resource. What C has is a counted reference to one.
 #[derive(Debug)]
-pub struct Resource {
+pub struct ResourceHandle {
     pub(crate) any: AnyResource<()>,
     /// The same resource, if it is a pool: a pair of calls that hits a thread's cache takes so few
     /// nanoseconds that those through the erased resource show.
@@ -38,7 +38,7 @@ pub struct Resource {
     reports: bool,
 }
 
-impl Resource {
+impl ResourceHandle {
     pub(crate) fn new(any: AnyResource<()>, policy: Arc<AtomicU32>) -> Self {
         let name = CString::new(any.name()).unwrap_or_default();
         let pool = any.downcast_ref::<PoolMemoryResource<()>>().cloned();
@@ -56,7 +56,7 @@ impl Resource {
     /// use rmm_core::{AnyResource, SyncResource};
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// let reference = rmm_rs::Resource::handle_of(AnyResource::of(&CudaMemoryResource::new()));
+    /// let reference = rmm_rs::ResourceHandle::handle_of(AnyResource::of(&CudaMemoryResource::new()));
     /// // SAFETY: the reference was not released yet.
     /// unsafe { rmm_rs::resource::rmm_rs_resource_release(reference) };
     /// ```
@@ -146,8 +146,8 @@ impl Resource {
 /// # Safety
 /// `out` is null or may be written to.
 pub(crate) unsafe fn give(
-    resource: Arc<Resource>,
-    out: *mut *const Resource,
+    resource: Arc<ResourceHandle>,
+    out: *mut *const ResourceHandle,
 ) -> Result<(), Failure> {
     if out.is_null() {
         return Err(Failure::invalid("the place for the resource is null"));
@@ -162,7 +162,9 @@ pub(crate) unsafe fn give(
 /// # Safety
 /// `resource` is null, or one that [`give`] gave and that stays for `'a`.
 #[inline]
-pub(crate) unsafe fn borrow<'a>(resource: *const Resource) -> Result<&'a Resource, Failure> {
+pub(crate) unsafe fn borrow<'a>(
+    resource: *const ResourceHandle,
+) -> Result<&'a ResourceHandle, Failure> {
     // SAFETY: the caller's contract.
     unsafe { resource.as_ref() }.ok_or_else(|| Failure::invalid("the resource is null"))
 }
@@ -172,8 +174,8 @@ pub(crate) unsafe fn borrow<'a>(resource: *const Resource) -> Result<&'a Resourc
 /// # Safety
 /// `out` is null or may be written to.
 pub(crate) unsafe fn make(
-    out: *mut *const Resource,
-    make: impl FnOnce() -> Result<Resource, Failure>,
+    out: *mut *const ResourceHandle,
+    make: impl FnOnce() -> Result<ResourceHandle, Failure>,
 ) -> i32 {
     // SAFETY: the caller's contract.
     unsafe { make_shared(out, || Ok(Arc::new(make()?))) }
@@ -184,8 +186,8 @@ pub(crate) unsafe fn make(
 /// # Safety
 /// `out` is null or may be written to.
 pub(crate) unsafe fn make_shared(
-    out: *mut *const Resource,
-    make: impl FnOnce() -> Result<Arc<Resource>, Failure>,
+    out: *mut *const ResourceHandle,
+    make: impl FnOnce() -> Result<Arc<ResourceHandle>, Failure>,
 ) -> i32 {
     // SAFETY: the caller's contract.
     unsafe { library::clear(out) };
@@ -201,7 +203,9 @@ pub(crate) unsafe fn make_shared(
 
 /// Takes one more reference to the resource, and returns it. Null stays null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_retain(resource: *const Resource) -> *const Resource {
+pub unsafe extern "C" fn rmm_rs_resource_retain(
+    resource: *const ResourceHandle,
+) -> *const ResourceHandle {
     if !resource.is_null() {
         // SAFETY: it came from `Arc::into_raw`, and its reference was not released.
         unsafe { Arc::increment_strong_count(resource) };
@@ -212,7 +216,7 @@ pub unsafe extern "C" fn rmm_rs_resource_retain(resource: *const Resource) -> *c
 /// Releases a reference. With the last one, and the last memory that a resource above it holds, the
 /// resource ends. Null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_release(resource: *const Resource) {
+pub unsafe extern "C" fn rmm_rs_resource_release(resource: *const ResourceHandle) {
     guard::value((), || {
         if !resource.is_null() {
             // SAFETY: it came from `Arc::into_raw`, and this reference ends here.
@@ -224,8 +228,8 @@ pub unsafe extern "C" fn rmm_rs_resource_release(resource: *const Resource) {
 /// Whether memory of one may be freed by the other. Null equals null only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_equal(
-    resource: *const Resource,
-    other: *const Resource,
+    resource: *const ResourceHandle,
+    other: *const ResourceHandle,
 ) -> bool {
     guard::value(ptr::eq(resource, other), || {
         // SAFETY: the crate's contract.
@@ -239,14 +243,14 @@ pub unsafe extern "C" fn rmm_rs_resource_equal(
 
 /// The name of the resource's kind, such as "pool": valid until the resource is released.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_name(resource: *const Resource) -> *const c_char {
+pub unsafe extern "C" fn rmm_rs_resource_name(resource: *const ResourceHandle) -> *const c_char {
     // SAFETY: the crate's contract.
     unsafe { resource.as_ref() }.map_or(c"".as_ptr(), |resource| resource.name.as_ptr())
 }
 
 /// Who may use the memory: the bits `RMM_RS_DEVICE_ACCESSIBLE` and `RMM_RS_HOST_ACCESSIBLE`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_properties(resource: *const Resource) -> u32 {
+pub unsafe extern "C" fn rmm_rs_resource_properties(resource: *const ResourceHandle) -> u32 {
     // Nothing is asked of the driver, so this holds while the process ends too.
     guard::contained(0, || {
         // SAFETY: the crate's contract.
@@ -266,8 +270,8 @@ pub(crate) fn properties_of(any: &AnyResource<()>) -> u32 {
 /// Stores a new reference to the upstream of the resource, or null if it has none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_upstream(
-    resource: *const Resource,
-    out: *mut *const Resource,
+    resource: *const ResourceHandle,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     // SAFETY: the crate's contract.
     unsafe { library::clear(out) };
@@ -289,7 +293,7 @@ pub unsafe extern "C" fn rmm_rs_resource_upstream(
 /// buffer, as `rmm_rs_last_error_message` does with its text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_describe(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
@@ -309,5 +313,5 @@ pub unsafe extern "C" fn rmm_rs_resource_describe(
 const _: () = {
     // Any thread may use and release a resource.
     const fn crosses_threads<T: Send + Sync>() {}
-    crosses_threads::<Resource>();
+    crosses_threads::<ResourceHandle>();
 };

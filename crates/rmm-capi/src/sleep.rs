@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::find::pool_in;
 use crate::guard;
 use crate::library::clear_number;
-use crate::resource::{Resource, borrow};
+use crate::resource::{ResourceHandle, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
 
@@ -19,7 +19,7 @@ pub const RMM_RS_SLEEP_TO_HOST: u32 = 1;
 /// How a pool falls asleep. All zeros, but for the size, are the defaults.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Options {
+pub struct SleepSettings {
     /// `sizeof(rmm_rs_sleep_options)`, set by the caller.
     pub size: usize,
     /// What becomes of the contents: one of `RMM_RS_SLEEP_*`.
@@ -28,15 +28,15 @@ pub struct Options {
     pub wait_for_work: u32,
     /// The host memory for the contents, in blocks of 64 MiB; null for `cudaHostAlloc`, which takes
     /// 422 ms for each GiB. A pool over pinned memory that is there before costs nothing then.
-    pub host_memory: *const Resource,
+    pub host_memory: *const ResourceHandle,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers and a pointer.
-unsafe impl Sized for Options {}
+unsafe impl Sized for SleepSettings {}
 
 /// # Safety
 /// As for the crate's functions.
-unsafe fn read(options: *const Options) -> Result<SleepOptions<'static>, Failure> {
+unsafe fn read(options: *const SleepSettings) -> Result<SleepOptions<'static>, Failure> {
     if options.is_null() {
         return Ok(SleepOptions::new(Contents::Discard));
     }
@@ -83,8 +83,8 @@ unsafe fn report(out: *mut u64, bytes: u64) {
 /// it sleeps, allocating fails, and frees are accepted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_sleep(
-    resource: *const Resource,
-    options: *const Options,
+    resource: *const ResourceHandle,
+    options: *const SleepSettings,
     released: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.
@@ -107,7 +107,10 @@ pub unsafe extern "C" fn rmm_rs_pool_sleep(
 /// afterwards may use the memory. After a failure, such as `RMM_RS_OUT_OF_MEMORY`, the pool sleeps
 /// as before, and this can be called again.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_pool_wake(resource: *const Resource, mapped: *mut u64) -> Status {
+pub unsafe extern "C" fn rmm_rs_pool_wake(
+    resource: *const ResourceHandle,
+    mapped: *mut u64,
+) -> Status {
     // SAFETY: the crate's contract.
     unsafe { clear_number(mapped) };
     guard::status(|| {
@@ -122,7 +125,7 @@ pub unsafe extern "C" fn rmm_rs_pool_wake(resource: *const Resource, mapped: *mu
 /// Whether the pool sleeps, or a thread is putting it to sleep or waking it. False if there is no
 /// pool.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_pool_is_asleep(resource: *const Resource) -> bool {
+pub unsafe extern "C" fn rmm_rs_pool_is_asleep(resource: *const ResourceHandle) -> bool {
     guard::value(false, || {
         // SAFETY: the crate's contract.
         let pool = unsafe { borrow(resource) }.and_then(|resource| pool_in(resource));

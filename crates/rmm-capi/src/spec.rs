@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use rmm_spec::ResourceSpec;
 
 use crate::failure::Failure;
-use crate::resource::{self, Resource};
+use crate::resource::{self, ResourceHandle};
 use crate::status::Status;
 use crate::text;
 
@@ -14,7 +14,7 @@ use crate::text;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_from_spec(
     spec: *const c_char,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         let refused = |error: rmm_spec::SpecError| Failure::invalid(error.to_string());
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn rmm_rs_resource_from_spec(
             // SAFETY: the crate's contract.
             unsafe { text::read("the specification", spec) }?.parse().map_err(refused)?
         };
-        Ok(Resource::base(spec.build()?.narrow()))
+        Ok(ResourceHandle::base(spec.build()?.narrow()))
     };
     // SAFETY: the crate's contract.
     unsafe { resource::make(out, build) }

@@ -5,14 +5,14 @@ use rmm_adaptors::{AllocationCounters, StatisticsResourceAdaptor};
 use crate::failure::Failure;
 use crate::find::with_adaptor;
 use crate::guard;
-use crate::resource::{Resource, borrow};
+use crate::resource::{ResourceHandle, borrow};
 use crate::sized::{self, Sized};
 use crate::status::Status;
 
 /// What a statistics adaptor counted.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Figures {
+pub struct CountedBlocks {
     /// `sizeof(rmm_rs_statistics)`, set by the caller.
     pub size: usize,
     /// Bytes allocated now.
@@ -30,9 +30,9 @@ pub struct Figures {
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
-unsafe impl Sized for Figures {}
+unsafe impl Sized for CountedBlocks {}
 
-impl From<AllocationCounters> for Figures {
+impl From<AllocationCounters> for CountedBlocks {
     fn from(counters: AllocationCounters) -> Self {
         let AllocationCounters { bytes, allocations, .. } = counters;
         Self {
@@ -53,8 +53,8 @@ impl From<AllocationCounters> for Figures {
 /// Source: `statistics_resource_adaptor::get_bytes_counter`, `get_allocations_counter`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_statistics_get(
-    resource: *const Resource,
-    out: *mut Figures,
+    resource: *const ResourceHandle,
+    out: *mut CountedBlocks,
 ) -> Status {
     guard::status(|| {
         // SAFETY: the crate's contract.
@@ -73,9 +73,9 @@ pub unsafe extern "C" fn rmm_rs_statistics_get(
 /// # Safety
 /// The crate's contract.
 unsafe fn change(
-    resource: *const Resource,
-    out: *mut Figures,
-    change: impl FnOnce(&Resource) -> Result<AllocationCounters, Failure>,
+    resource: *const ResourceHandle,
+    out: *mut CountedBlocks,
+    change: impl FnOnce(&ResourceHandle) -> Result<AllocationCounters, Failure>,
 ) -> Status {
     guard::status(|| {
         // SAFETY: the caller's contract.
@@ -96,10 +96,10 @@ unsafe fn change(
 /// Source: `statistics_resource_adaptor::push_counters`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_statistics_push(
-    resource: *const Resource,
-    out: *mut Figures,
+    resource: *const ResourceHandle,
+    out: *mut CountedBlocks,
 ) -> Status {
-    let push = |resource: &Resource| {
+    let push = |resource: &ResourceHandle| {
         let does = "counts allocations";
         with_adaptor!(resource, StatisticsResourceAdaptor, does, |this| this.push_counters())
     };
@@ -113,10 +113,10 @@ pub unsafe extern "C" fn rmm_rs_statistics_push(
 /// Source: `statistics_resource_adaptor::pop_counters`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_statistics_pop(
-    resource: *const Resource,
-    out: *mut Figures,
+    resource: *const ResourceHandle,
+    out: *mut CountedBlocks,
 ) -> Status {
-    let pop = |resource: &Resource| {
+    let pop = |resource: &ResourceHandle| {
         let does = "counts allocations";
         let popped =
             with_adaptor!(resource, StatisticsResourceAdaptor, does, |this| this.pop_counters())?;

@@ -23,7 +23,7 @@ pub const RMM_RS_STREAM_NON_BLOCKING: u32 = 1;
 
 /// A stream that this library knows.
 #[derive(Debug)]
-pub struct Stream {
+pub struct StreamHandle {
     /// `None` if the end of the stream is unknown. Dropped before `stream`, which may destroy it.
     #[expect(dead_code, reason = "it ends with the stream")]
     announced: Option<AnnouncedStream>,
@@ -32,12 +32,16 @@ pub struct Stream {
 
 /// # Safety
 /// `out` is null or may be written to.
-unsafe fn give(stream: CudaStream, is_known: bool, out: *mut *mut Stream) -> Result<(), Failure> {
+unsafe fn give(
+    stream: CudaStream,
+    is_known: bool,
+    out: *mut *mut StreamHandle,
+) -> Result<(), Failure> {
     if out.is_null() {
         return Err(Failure::invalid("the place for the stream is null"));
     }
     let announced = is_known.then(|| stream.announce());
-    let given = Box::into_raw(Box::new(Stream { announced, stream }));
+    let given = Box::into_raw(Box::new(StreamHandle { announced, stream }));
     // SAFETY: the caller's contract.
     unsafe { out.write(given) };
     Ok(())
@@ -46,7 +50,7 @@ unsafe fn give(stream: CudaStream, is_known: bool, out: *mut *mut Stream) -> Res
 /// Makes a stream of the current device. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The release
 /// destroys the stream, whose work goes on.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut Stream) -> Status {
+pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut StreamHandle) -> Status {
     // SAFETY: the crate's contract.
     unsafe { library::clear_mut(out) };
     guard::status(|| {
@@ -67,7 +71,7 @@ pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut Stream) ->
 pub unsafe extern "C" fn rmm_rs_stream_adopt(
     stream: *mut c_void,
     lifetime: u32,
-    out: *mut *mut Stream,
+    out: *mut *mut StreamHandle,
 ) -> Status {
     // SAFETY: the crate's contract.
     unsafe { library::clear_mut(out) };
@@ -92,7 +96,7 @@ pub unsafe extern "C" fn rmm_rs_stream_adopt(
 
 /// The handle of the stream, as `cudaStream_t` or `CUstream`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_stream_handle(stream: *const Stream) -> *mut c_void {
+pub unsafe extern "C" fn rmm_rs_stream_handle(stream: *const StreamHandle) -> *mut c_void {
     // SAFETY: the crate's contract.
     let stream = unsafe { stream.as_ref() };
     stream.map_or(std::ptr::null_mut(), |stream| stream.stream.as_raw().as_raw())
@@ -100,7 +104,7 @@ pub unsafe extern "C" fn rmm_rs_stream_handle(stream: *const Stream) -> *mut c_v
 
 /// Releases a stream: before the caller destroys it, if it was adopted. Null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_stream_release(stream: *mut Stream) {
+pub unsafe extern "C" fn rmm_rs_stream_release(stream: *mut StreamHandle) {
     guard::value((), || {
         if stream.is_null() {
             return;

@@ -4,7 +4,7 @@ use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryRe
 use rmm_core::AnyResource;
 
 use crate::failure::Failure;
-use crate::resource::{self, Resource, borrow};
+use crate::resource::{self, ResourceHandle, borrow};
 use crate::status::Status;
 
 /// Makes an arena: a pool that reserves `arena_size` bytes at once, and does not grow. 0 is half of
@@ -14,10 +14,10 @@ use crate::status::Status;
 /// Source: `rmm::mr::arena_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_arena_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     arena_size: u64,
     dump_log_on_failure: bool,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         // SAFETY: the crate's contract.
@@ -37,10 +37,10 @@ pub unsafe extern "C" fn rmm_rs_arena_new(
 /// Source: `rmm::mr::fixed_size_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_fixed_size_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     block_size: u64,
     blocks_to_preallocate: u64,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         // SAFETY: the crate's contract.
@@ -62,10 +62,10 @@ pub unsafe extern "C" fn rmm_rs_fixed_size_new(
 /// Source: `rmm::mr::binning_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_binning_new(
-    upstream: *const Resource,
+    upstream: *const ResourceHandle,
     min_size_exponent: i32,
     max_size_exponent: i32,
-    out: *mut *const Resource,
+    out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
         // SAFETY: the crate's contract.

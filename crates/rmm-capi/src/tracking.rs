@@ -7,7 +7,7 @@ use rmm_adaptors::TrackingResourceAdaptor;
 use crate::find::with_adaptor;
 use crate::library::clear_number;
 use crate::pool::store;
-use crate::resource::{Resource, borrow};
+use crate::resource::{ResourceHandle, borrow};
 use crate::status::Status;
 use crate::{guard, text};
 
@@ -17,7 +17,7 @@ use crate::{guard, text};
 /// Source: `tracking_resource_adaptor::get_allocated_bytes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_tracking_outstanding_bytes(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
     // SAFETY: the crate's contract.
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding_bytes(
 /// Source: `tracking_resource_adaptor::get_outstanding_allocations_str`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_tracking_outstanding(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {

@@ -5,7 +5,7 @@ use rmm_core::{AnyResource, Introspect as _, SyncResource};
 use crate::failure::Failure;
 use crate::guard;
 use crate::library::clear_number;
-use crate::resource::{Resource, borrow};
+use crate::resource::{ResourceHandle, borrow};
 use crate::status::Status;
 
 /// Whether the resource, or one in the tree below it, is a suballocator that can return memory.
@@ -28,7 +28,12 @@ pub(crate) fn of_stack(any: &AnyResource<()>, keep: u64, waits: bool) -> Result<
 
 /// # Safety
 /// As for the crate's functions.
-unsafe fn trim(resource: *const Resource, keep: u64, waits: bool, released: *mut u64) -> Status {
+unsafe fn trim(
+    resource: *const ResourceHandle,
+    keep: u64,
+    waits: bool,
+    released: *mut u64,
+) -> Status {
     // SAFETY: the caller's contract.
     unsafe { clear_number(released) };
     guard::status(|| {
@@ -49,7 +54,7 @@ unsafe fn trim(resource: *const Resource, keep: u64, waits: bool, released: *mut
 /// stays. `RMM_RS_REFUSED` if nothing in the stack can return memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_trim(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     keep: u64,
     released: *mut u64,
 ) -> Status {
@@ -61,7 +66,7 @@ pub unsafe extern "C" fn rmm_rs_resource_trim(
 /// some of it is pending.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_trim_blocking(
-    resource: *const Resource,
+    resource: *const ResourceHandle,
     keep: u64,
     released: *mut u64,
 ) -> Status {

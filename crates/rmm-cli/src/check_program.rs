@@ -30,7 +30,7 @@ const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 /// What a run found, and how the program ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ProgramOutcome {
     /// The findings of each process that loaded the driver.
     pub found: Vec<Found>,
     /// How the program ended.
@@ -75,7 +75,7 @@ const NO_LIBRARY: &str = "there is no librmm_sim_driver.so beside this program";
 ///
 /// # Errors
 /// If it cannot be run on the device.
-pub fn run(args: &CheckArgs) -> Result<Outcome, CheckError> {
+pub fn run(args: &CheckArgs) -> Result<ProgramOutcome, CheckError> {
     let kernels = args.kernels.join("\n");
     for kernel in &args.kernels {
         check_prototype(kernel).map_err(CheckError::Kernel)?;
@@ -106,7 +106,7 @@ pub fn run(args: &CheckArgs) -> Result<Outcome, CheckError> {
     let _only_program = children::adopt_orphans()?;
     let status = program.status().map_err(|error| CheckError::Start(name, error))?;
     let still_running = children::still_running();
-    Ok(Outcome { found: report::read_all(reports.path())?, status, still_running })
+    Ok(ProgramOutcome { found: report::read_all(reports.path())?, status, still_running })
 }
 
 /// A folder in front of those in which the loader looks already.
@@ -130,7 +130,7 @@ fn check_prototype(text: &str) -> Result<(), String> {
     rmm_sim::check_signature(parameters)
 }
 
-impl Outcome {
+impl ProgramOutcome {
     /// Whether nothing was found. What was not seen is another question:
     /// [`unchecked`](Self::unchecked).
     pub fn is_clean(&self, with_leaks: bool) -> bool {

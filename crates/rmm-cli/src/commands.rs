@@ -13,7 +13,7 @@ use crate::args::{CheckArgs, DeviceChoice, DoctorArgs, ReplayArgs};
 use crate::check_program;
 use crate::device::{DRIVER_VARIABLE, OpenDevice};
 use crate::doctor::Doctor;
-use crate::replay::{self, Checked, Options};
+use crate::replay::{self, Checked, ReplayOptions};
 use crate::{findings, output, table};
 
 pub use crate::exit::{BAD_INPUT, FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS};
@@ -205,9 +205,9 @@ fn check_all(args: &ReplayArgs, traces: &[Trace]) -> Result<Vec<(String, Checked
     Ok(found)
 }
 
-fn options(args: &ReplayArgs) -> Options {
+fn options(args: &ReplayArgs) -> ReplayOptions {
     let &ReplayArgs { repeat, threads, legacy_stream, .. } = args;
-    Options { repeat, threads, legacy_stream }
+    ReplayOptions { repeat, threads, legacy_stream }
 }
 
 fn progress_bar(steps: u64) -> ProgressBar {

@@ -28,13 +28,13 @@ pub struct OpenDevice {
     pub name: String,
     /// Why the software device was chosen, if it was.
     pub notice: Option<String>,
-    handle: DeviceHandle,
-    _current: Current,
+    handle: AnyDevice,
+    _current: AnyDeviceGuard,
 }
 
 /// A handle with which another thread uses the same device.
 #[derive(Clone, Debug)]
-pub enum DeviceHandle {
+pub enum AnyDevice {
     /// The software device.
     Software(Machine),
     /// A GPU.
@@ -43,7 +43,7 @@ pub enum DeviceHandle {
 
 /// Keeps the device current on another thread.
 #[derive(Debug)]
-pub enum Current {
+pub enum AnyDeviceGuard {
     /// The software device.
     Software(MachineGuard),
     /// A GPU.
@@ -137,17 +137,17 @@ impl OpenDevice {
         Self {
             name: "Software device".to_owned(),
             notice: None,
-            handle: DeviceHandle::Software(machine.clone()),
-            _current: Current::Software(machine.enter()),
+            handle: AnyDevice::Software(machine.clone()),
+            _current: AnyDeviceGuard::Software(machine.enter()),
         }
     }
 
     fn gpu(ordinal: u32) -> Result<Self, Error> {
         install_counted()?;
         let device = Device::new(ordinal as usize)?;
-        let (handle, current) = (DeviceHandle::Gpu(device), device.make_current()?);
+        let (handle, current) = (AnyDevice::Gpu(device), device.make_current()?);
         let (name, notice) = (device.name()?, None);
-        Ok(Self { name, notice, handle, _current: Current::Gpu(current) })
+        Ok(Self { name, notice, handle, _current: AnyDeviceGuard::Gpu(current) })
     }
 
     /// Whether it is the software device.
@@ -161,28 +161,28 @@ impl OpenDevice {
     }
 
     /// A handle for other threads.
-    pub fn handle(&self) -> DeviceHandle {
+    pub fn handle(&self) -> AnyDevice {
         self.handle.clone()
     }
 
     /// The software device itself, if it is one.
     pub fn machine(&self) -> Option<&Machine> {
         match &self.handle {
-            DeviceHandle::Software(machine) => Some(machine),
-            DeviceHandle::Gpu(_) => None,
+            AnyDevice::Software(machine) => Some(machine),
+            AnyDevice::Gpu(_) => None,
         }
     }
 }
 
-impl DeviceHandle {
+impl AnyDevice {
     /// Makes the device current on the calling thread.
     ///
     /// # Errors
     /// The driver's error.
-    pub fn make_current(&self) -> Result<Current, Error> {
+    pub fn make_current(&self) -> Result<AnyDeviceGuard, Error> {
         match self {
-            Self::Software(machine) => Ok(Current::Software(machine.enter())),
-            Self::Gpu(device) => device.make_current().map(Current::Gpu),
+            Self::Software(machine) => Ok(AnyDeviceGuard::Software(machine.enter())),
+            Self::Gpu(device) => device.make_current().map(AnyDeviceGuard::Gpu),
         }
     }
 
@@ -194,7 +194,7 @@ impl DeviceHandle {
     }
 }
 
-impl ReplayDevice for DeviceHandle {
+impl ReplayDevice for AnyDevice {
     fn enter(&self) -> Result<Box<dyn Any>, Error> {
         Ok(Box::new(self.make_current()?))
     }

@@ -46,16 +46,16 @@ pub struct DeviceFacts {
     /// Bytes that could be allocated.
     pub free_bytes: u64,
     /// Its capabilities.
-    pub capabilities: Capabilities,
+    pub capabilities: DriverCapabilities,
 }
 
-/// Capabilities of a device for memory management.
+/// What a device can do for memory management.
 #[derive(Clone, Debug, Serialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts, each with its own name in the JSON"
 )]
-pub struct Capabilities {
+pub struct DriverCapabilities {
     /// Stream-ordered memory pools (`cudaMallocAsync`).
     pub memory_pools: bool,
     /// Kinds of handle that a pool can be exported to.
@@ -212,7 +212,7 @@ impl DeviceFacts {
             compute_capability: format!("{major}.{minor}"),
             total_bytes: memory.total,
             free_bytes: memory.free,
-            capabilities: Capabilities {
+            capabilities: DriverCapabilities {
                 memory_pools: can.memory_pools,
                 pool_handle_types: kinds
                     .iter()

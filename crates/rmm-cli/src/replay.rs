@@ -9,7 +9,7 @@ use rmm_report::trace::Trace;
 
 use crate::device::OpenDevice;
 pub use check::{Checked, check};
-pub use rmm_report::replay::{Options, Subject, passes, trace_result};
+pub use rmm_report::replay::{ReplayOptions, ReplaySubject, passes, trace_result};
 
 /// Replays a trace against one resource: [`rmm_report::replay::replay`] on a device of this
 /// program.
@@ -20,7 +20,7 @@ pub fn replay(
     device: &OpenDevice,
     trace: &Trace,
     resource: &ReplayResource,
-    options: Options,
+    options: ReplayOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<ResourceResult, Error> {
     rmm_report::replay::replay(&device.handle(), trace, resource, options, progress)

@@ -6,7 +6,7 @@ use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, CudaEvent, CudaStream, DevicePtr, Error, Resource, copy,
 };
 
-use crate::{Counter, Failure, Kernels, Outcome};
+use crate::{CheckResult, DeviceCounter, Failure, Kernels};
 
 /// A block of words from a resource, in the order of a stream, on which it is freed when this is
 /// dropped.
@@ -15,7 +15,7 @@ use crate::{Counter, Failure, Kernels, Outcome};
 /// the other, so a block keeps its side of the contract by itself. On the per-thread default stream
 /// it is to be used on one thread, until another one [takes it in](Self::arrive).
 #[derive(Debug)]
-pub struct Block<'a, R: Resource> {
+pub struct CheckedBlock<'a, R: Resource> {
     resource: &'a R,
     kernels: &'a Kernels,
     stream: CudaStream,
@@ -26,7 +26,7 @@ pub struct Block<'a, R: Resource> {
     words: u32,
 }
 
-impl<'a, R: Resource> Block<'a, R> {
+impl<'a, R: Resource> CheckedBlock<'a, R> {
     /// Allocates `words` words.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl<'a, R: Resource> Block<'a, R> {
         stream: &CudaStream,
         words: u32,
     ) -> Result<Self, Error> {
-        let too_large = |_| Error::invalid_argument("Block", "too many words");
+        let too_large = |_| Error::invalid_argument("CheckedBlock", "too many words");
         let bytes = usize::try_from(words).unwrap_or(usize::MAX).saturating_mul(4);
         let layout =
             Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).map_err(too_large)?;
@@ -65,7 +65,7 @@ impl<'a, R: Resource> Block<'a, R> {
     ///
     /// # Errors
     /// If the driver refuses.
-    pub fn fill(&self, first_value: u32, spin_cycles: u64) -> Outcome {
+    pub fn fill(&self, first_value: u32, spin_cycles: u64) -> CheckResult {
         // SAFETY: the block's own words, on the stream whose order they are in.
         unsafe {
             self.kernels.fill(
@@ -82,7 +82,7 @@ impl<'a, R: Resource> Block<'a, R> {
     ///
     /// # Errors
     /// If the driver refuses.
-    pub fn check(&self, first_value: u32, errors: &Counter) -> Outcome {
+    pub fn check(&self, first_value: u32, errors: &DeviceCounter) -> CheckResult {
         // SAFETY: the block's own words, on the stream whose order they are in; the counter is one
         // word.
         unsafe {
@@ -100,7 +100,7 @@ impl<'a, R: Resource> Block<'a, R> {
     ///
     /// # Errors
     /// If there are more than it holds, or the driver refuses.
-    pub fn copy_from(&mut self, words: &[u32]) -> Outcome {
+    pub fn copy_from(&mut self, words: &[u32]) -> CheckResult {
         self.check_length(words.len())?;
         let (source, bytes) = (words.as_ptr().cast(), size_of_val(words));
         // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization
@@ -113,7 +113,7 @@ impl<'a, R: Resource> Block<'a, R> {
     ///
     /// # Errors
     /// If it holds fewer, or the driver refuses.
-    pub fn copy_to(&self, words: &mut [u32]) -> Outcome {
+    pub fn copy_to(&self, words: &mut [u32]) -> CheckResult {
         self.check_length(words.len())?;
         let (target, bytes) = (words.as_mut_ptr().cast(), size_of_val(words));
         // SAFETY: the block is at least as long, and `words` is borrowed until the synchronization
@@ -126,7 +126,7 @@ impl<'a, R: Resource> Block<'a, R> {
     ///
     /// # Errors
     /// If it is not, or the driver refuses.
-    pub fn copy_from_block(&mut self, other: &Self) -> Outcome {
+    pub fn copy_from_block(&mut self, other: &Self) -> CheckResult {
         if self.stream != other.stream || self.layout != other.layout {
             return Err(Failure::new("the blocks differ in stream or size"));
         }
@@ -137,7 +137,7 @@ impl<'a, R: Resource> Block<'a, R> {
         Ok(copied?)
     }
 
-    fn check_length(&self, words: usize) -> Outcome {
+    fn check_length(&self, words: usize) -> CheckResult {
         crate::failure::ensure(u32::try_from(words).is_ok_and(|words| words <= self.words), || {
             format!("{words} words, in a block of {}", self.words)
         })
@@ -173,7 +173,7 @@ impl<'a, R: Resource> Block<'a, R> {
     }
 }
 
-impl<R: Resource> Drop for Block<'_, R> {
+impl<R: Resource> Drop for CheckedBlock<'_, R> {
     fn drop(&mut self) {
         // SAFETY: allocated from this resource with this layout, and all uses are on this stream or
         // ordered before it.

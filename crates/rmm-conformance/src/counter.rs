@@ -6,15 +6,15 @@ use rmm_core::{CudaStream, Device, DevicePtr, SyncResource, copy};
 use rmm_resources::CudaMemoryResource;
 
 use crate::failure::ensure;
-use crate::{Failure, Outcome};
+use crate::{CheckResult, Failure};
 
-/// Counts the words that [`Block::check`](crate::Block::check) finds wrong. Its memory comes from
-/// the driver itself, not from the resource that is checked.
+/// Counts the words that [`CheckedBlock::check`](crate::CheckedBlock::check) finds wrong. Its
+/// memory comes from the driver itself, not from the resource that is checked.
 ///
 /// Make it before slow kernels are launched, and drop it after: getting its memory may wait for the
 /// device, giving it back does.
 #[derive(Debug)]
-pub struct Counter {
+pub struct DeviceCounter {
     /// # Invariant
     /// One word from `CudaMemoryResource`.
     pointer: DevicePtr,
@@ -22,7 +22,7 @@ pub struct Counter {
 
 const WORD: Layout = Layout::new::<u32>();
 
-impl Counter {
+impl DeviceCounter {
     /// A counter at zero, which every stream may use. Waits for the stream.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Counter {
     /// # Errors
     /// If there is, or work on the device has failed.
     #[track_caller]
-    pub fn expect_none(&self, stream: &CudaStream, what: &str) -> Outcome {
+    pub fn expect_none(&self, stream: &CudaStream, what: &str) -> CheckResult {
         // First what the caller asks about, with other streams as late as they like.
         stream.synchronize()?;
         Device::synchronize_current()?;
@@ -61,7 +61,7 @@ impl Counter {
     }
 }
 
-impl Drop for Counter {
+impl Drop for DeviceCounter {
     fn drop(&mut self) {
         // SAFETY: allocated by `new` from an equal resource with this layout; giving it back waits
         // for all kernels that count.

@@ -5,7 +5,7 @@ use rmm_sim::{Machine, MachineGuard, Schedule};
 use rmm_sys::CuDeviceAttribute;
 
 use crate::failure::ensure;
-use crate::{Failure, Outcome};
+use crate::{CheckResult, Failure};
 
 /// Memory of each software device, in bytes.
 const SOFTWARE_MEMORY: usize = 4 << 30;
@@ -55,7 +55,7 @@ pub(crate) fn variable(name: &str) -> String {
 #[derive(Debug)]
 pub struct Environment {
     handle: DeviceHandle,
-    _current: Current,
+    _current: EnvironmentGuard,
 }
 
 /// What another thread needs to use the same device.
@@ -70,7 +70,7 @@ pub enum DeviceHandle {
 /// Keeps the device current on a thread.
 #[derive(Debug)]
 #[must_use = "the device is current only while the guard lives"]
-pub enum Current {
+pub enum EnvironmentGuard {
     /// The software device.
     Software(MachineGuard),
     /// A GPU.
@@ -152,7 +152,7 @@ impl Environment {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn verify(&self) -> Outcome {
+    pub fn verify(&self) -> CheckResult {
         Device::synchronize_current()?;
         let DeviceHandle::Software(machine) = &self.handle else { return Ok(()) };
         machine.run_all();
@@ -171,10 +171,10 @@ impl DeviceHandle {
     ///
     /// # Errors
     /// If the driver refuses.
-    pub fn make_current(&self) -> Result<Current, Error> {
+    pub fn make_current(&self) -> Result<EnvironmentGuard, Error> {
         match self {
-            Self::Software(machine) => Ok(Current::Software(machine.enter())),
-            Self::Gpu(device) => device.make_current().map(Current::Gpu),
+            Self::Software(machine) => Ok(EnvironmentGuard::Software(machine.enter())),
+            Self::Gpu(device) => device.make_current().map(EnvironmentGuard::Gpu),
         }
     }
 }

@@ -7,7 +7,7 @@ use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
     Structure, SyncResource,
 };
-use rmm_spec::{ResourceSpec, stacks::Stack};
+use rmm_spec::{ResourceSpec, stacks::NamedStack};
 
 /// Bytes of an arena, at least.
 const LEAST_ARENA: usize = 16 << 20;
@@ -15,14 +15,14 @@ const LEAST_ARENA: usize = 16 << 20;
 /// A resource of the list of stacks. A type of its own, and not `AnyResource`, since a type-erased
 /// resource that is erased again stays what it was, and the suite checks what erasure keeps.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Erased(AnyResource);
+pub struct ErasedStack(AnyResource);
 
-impl Erased {
+impl ErasedStack {
     /// Creates the stack on the current device. Pools take at most `room` bytes.
     ///
     /// # Errors
     /// The error of the resource that cannot be created.
-    pub(crate) fn new(stack: &Stack, room: usize) -> Result<Self, Error> {
+    pub(crate) fn new(stack: &NamedStack, room: usize) -> Result<Self, Error> {
         let (max, size) = (room.to_string(), room.max(LEAST_ARENA).to_string());
         let text = stack.spec_with(&[("max", &*max), ("size", &size), ("bins", "10..16")]);
         let spec: ResourceSpec = text.parse().map_err(|error| {
@@ -46,7 +46,7 @@ fn called_back(resource: AnyResource) -> AnyResource {
 }
 
 // SAFETY: every call goes to the resource inside, which keeps the contract.
-unsafe impl SyncResource for Erased {
+unsafe impl SyncResource for ErasedStack {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }
@@ -73,7 +73,7 @@ unsafe impl SyncResource for Erased {
 }
 
 // SAFETY: as above.
-unsafe impl Resource for Erased {
+unsafe impl Resource for ErasedStack {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate(stream, layout)
     }
@@ -85,4 +85,4 @@ unsafe impl Resource for Erased {
 }
 
 // SAFETY: what is inside has it.
-unsafe impl HasProperty<DeviceAccessible> for Erased {}
+unsafe impl HasProperty<DeviceAccessible> for ErasedStack {}

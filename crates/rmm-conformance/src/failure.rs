@@ -11,7 +11,7 @@ use rmm_sys::CuResult;
 pub struct Failure(String);
 
 /// A check's result.
-pub type Outcome = Result<(), Failure>;
+pub type CheckResult = Result<(), Failure>;
 
 impl Failure {
     /// A failure that `message` describes.
@@ -26,7 +26,7 @@ impl Failure {
 /// # Errors
 /// A failure with the message if it does not hold.
 #[track_caller]
-pub fn ensure(holds: bool, message: impl FnOnce() -> String) -> Outcome {
+pub fn ensure(holds: bool, message: impl FnOnce() -> String) -> CheckResult {
     if holds { Ok(()) } else { Err(Failure::new(message())) }
 }
 

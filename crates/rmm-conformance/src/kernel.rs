@@ -7,7 +7,7 @@ use rmm_core::{DevicePtr, StreamRef, driver_in_context};
 use rmm_sim::{Kernel, Machine};
 use rmm_sys::CuFunction;
 
-use crate::{DeviceHandle, Failure, Outcome};
+use crate::{CheckResult, DeviceHandle, Failure};
 use module::{Module, Parameters, launch};
 
 /// The kernels of a device. Word `i` of a block that was filled with `first_value` is
@@ -49,7 +49,7 @@ impl Kernels {
         words: u32,
         first_value: u32,
         spin_cycles: u64,
-    ) -> Outcome {
+    ) -> CheckResult {
         let simulated = simulated::fill(pointer, words, first_value);
         let parameters = (pointer, words, first_value, spin_cycles);
         // SAFETY: the caller's contract.
@@ -61,7 +61,7 @@ impl Kernels {
     ///
     /// # Errors
     /// If the driver refuses.
-    pub fn stall(&self, stream: StreamRef<'_>, spin_cycles: u64) -> Outcome {
+    pub fn stall(&self, stream: StreamRef<'_>, spin_cycles: u64) -> CheckResult {
         let parameters = (DevicePtr::NULL, 0, 0, spin_cycles);
         // SAFETY: the kernel is for no words.
         unsafe { self.launch(stream, simulated::stall(), |module| module.fill, parameters) }
@@ -75,7 +75,7 @@ impl Kernels {
     ///
     /// # Safety
     /// Nothing in the process relies on the context from here on.
-    pub unsafe fn fail(&self, stream: StreamRef<'_>) -> Outcome {
+    pub unsafe fn fail(&self, stream: StreamRef<'_>) -> CheckResult {
         let parameters = (DevicePtr::NULL, 1, 0, 0);
         // SAFETY: the address null is no memory, so the device stops the kernel before it has
         // touched any; the caller does without the context.
@@ -95,7 +95,7 @@ impl Kernels {
         pointer: DevicePtr,
         words: u32,
         summand: u32,
-    ) -> Outcome {
+    ) -> CheckResult {
         let simulated = simulated::add(pointer, words, summand);
         let parameters = (pointer, words, summand, 0);
         // SAFETY: the caller's contract.
@@ -118,7 +118,7 @@ impl Kernels {
         words: u32,
         first_value: u32,
         errors: DevicePtr,
-    ) -> Outcome {
+    ) -> CheckResult {
         let simulated = simulated::check(pointer, words, first_value, errors);
         let parameters = (pointer, words, first_value, errors.0);
         // SAFETY: the caller's contract.
@@ -135,7 +135,7 @@ impl Kernels {
         simulated: Kernel,
         function: impl FnOnce(&Module) -> CuFunction,
         parameters: Parameters,
-    ) -> Outcome {
+    ) -> CheckResult {
         driver_in_context()?;
         match &self.0 {
             Kind::Software(machine) => {

@@ -38,11 +38,11 @@ mod stream;
 mod subject;
 pub mod suite;
 
-pub use block::Block;
-pub use counter::Counter;
-pub use environment::{Current, DeviceHandle, Environment, Place};
-pub use erased::Erased;
-pub use failure::{Failure, Outcome, ensure};
+pub use block::CheckedBlock;
+pub use counter::DeviceCounter;
+pub use environment::{DeviceHandle, Environment, EnvironmentGuard, Place};
+pub use erased::ErasedStack;
+pub use failure::{CheckResult, Failure, ensure};
 pub use kernel::Kernels;
 pub use matrix::{Cell, is_supported, run_in};
 pub use random::Random;

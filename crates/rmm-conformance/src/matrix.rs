@@ -3,12 +3,14 @@
 use std::fmt;
 
 use rmm_core::{Device, DeviceResource, Error, ErrorKind, check, current_driver};
-use rmm_spec::stacks::{ADAPTORS, RESOURCES, Stack};
+use rmm_spec::stacks::{ADAPTORS, NamedStack, RESOURCES};
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::environment::variable;
 use crate::failure::ensure;
-use crate::{Environment, Erased, Failure, Kernels, Outcome, Place, StreamChoice, Subject};
+use crate::{
+    CheckResult, Environment, ErasedStack, Failure, Kernels, Place, StreamChoice, Subject,
+};
 
 /// Where, on which stream and over which resource a check runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +20,7 @@ pub struct Cell {
     /// The stream.
     pub stream: StreamChoice,
     /// The resource.
-    pub resource: &'static Stack,
+    pub resource: &'static NamedStack,
 }
 
 /// The resources at the bottom of a stack: a name before those that it contains.
@@ -36,7 +38,7 @@ const BASES: [&str; 10] = [
 ];
 
 /// The resource at the bottom of a stack.
-fn base(stack: &Stack) -> &'static str {
+fn base(stack: &NamedStack) -> &'static str {
     let is_in = |base: &&str| stack.spec.contains(base);
     BASES.into_iter().find(is_in).unwrap_or("cuda")
 }
@@ -46,7 +48,7 @@ fn base(stack: &Stack) -> &'static str {
 ///
 /// # Errors
 /// The driver's error.
-pub fn is_supported(stack: &Stack) -> Result<bool, Error> {
+pub fn is_supported(stack: &NamedStack) -> Result<bool, Error> {
     use CuDeviceAttribute as Attribute;
     let device = Device::current()?;
     let has = |attribute| match device.attribute(attribute) {
@@ -72,7 +74,7 @@ pub fn is_supported(stack: &Stack) -> Result<bool, Error> {
 }
 
 /// A size that the resource can never allocate, unless a request for it could harm the device.
-fn too_much(stack: &Stack, place: Place) -> Result<Option<usize>, Error> {
+fn too_much(stack: &NamedStack, place: Place) -> Result<Option<usize>, Error> {
     Ok(match base(stack) {
         // A GPU that is asked for more managed memory than it has can hang, and harm more than this
         // program.
@@ -85,7 +87,7 @@ fn too_much(stack: &Stack, place: Place) -> Result<Option<usize>, Error> {
 
 /// Whether the stack is an adaptor over a pool. An adaptor passes on any stream unchanged, so one
 /// kind of stream is enough.
-fn is_adaptor(stack: &'static Stack) -> bool {
+fn is_adaptor(stack: &'static NamedStack) -> bool {
     ADAPTORS.contains(stack)
 }
 
@@ -128,9 +130,13 @@ impl Cell {
     ///
     /// # Errors
     /// What the check, or the [device](Environment::verify) after it, finds wrong.
-    pub fn run(&self, room: usize, check: impl FnOnce(&Subject<'_, Erased>) -> Outcome) -> Outcome {
+    pub fn run(
+        &self,
+        room: usize,
+        check: impl FnOnce(&Subject<'_, ErasedStack>) -> CheckResult,
+    ) -> CheckResult {
         let environment = Environment::open(self.place)?;
-        let make = || Erased::new(self.resource, room);
+        let make = || ErasedStack::new(self.resource, room);
         if !is_supported(self.resource)? {
             refuses(make)?;
             return environment.verify();
@@ -148,7 +154,7 @@ impl Cell {
 }
 
 /// The resources and adaptors that checks run over.
-fn every_stack() -> impl Iterator<Item = &'static Stack> {
+fn every_stack() -> impl Iterator<Item = &'static NamedStack> {
     RESOURCES.iter().chain(ADAPTORS)
 }
 
@@ -168,8 +174,8 @@ pub fn run_in<R: DeviceResource>(
     stream: StreamChoice,
     capacity: Option<usize>,
     make: impl FnOnce() -> Result<R, Error>,
-    check: impl FnOnce(&Subject<'_, R>) -> Outcome,
-) -> Outcome {
+    check: impl FnOnce(&Subject<'_, R>) -> CheckResult,
+) -> CheckResult {
     let too_much = match capacity {
         Some(capacity) => beyond(capacity),
         None => twice_the_device()?,
@@ -190,7 +196,7 @@ fn twice_the_device() -> Result<usize, Error> {
 }
 
 /// That a resource is not made where it is not supported, and says why.
-fn refuses<R>(make: impl FnOnce() -> Result<R, Error>) -> Outcome {
+fn refuses<R>(make: impl FnOnce() -> Result<R, Error>) -> CheckResult {
     match make() {
         Ok(_) => Err(Failure::new("made, although the device lacks what it needs")),
         Err(error) => ensure(error.kind() == ErrorKind::Unsupported, || {
@@ -204,8 +210,8 @@ fn run_with<R: DeviceResource>(
     stream: StreamChoice,
     (capacity, too_much): (Option<usize>, Option<usize>),
     make: impl FnOnce() -> Result<R, Error>,
-    check: impl FnOnce(&Subject<'_, R>) -> Outcome,
-) -> Outcome {
+    check: impl FnOnce(&Subject<'_, R>) -> CheckResult,
+) -> CheckResult {
     let device = environment.handle();
     let kernels = Kernels::load(device)?;
     {

@@ -2,7 +2,7 @@
 
 use rmm_core::{CudaStream, Error, Resource, StreamFlags};
 
-use crate::{Block, Counter, DeviceHandle, Failure, Kernels, StreamChoice};
+use crate::{CheckedBlock, DeviceCounter, DeviceHandle, Failure, Kernels, StreamChoice};
 
 /// A resource under test, with a stream to use it on and the device's kernels.
 #[derive(Debug)]
@@ -67,15 +67,15 @@ impl<'a, R: Resource> Subject<'a, R> {
     ///
     /// # Errors
     /// The resource's error.
-    pub fn allocate(&self, stream: &CudaStream, words: u32) -> Result<Block<'a, R>, Error> {
-        Block::allocate(self.resource, self.kernels, stream, words)
+    pub fn allocate(&self, stream: &CudaStream, words: u32) -> Result<CheckedBlock<'a, R>, Error> {
+        CheckedBlock::allocate(self.resource, self.kernels, stream, words)
     }
 
     /// A counter at zero.
     ///
     /// # Errors
     /// If the driver refuses.
-    pub fn counter(&self) -> Result<Counter, Failure> {
-        Counter::new(&self.stream)
+    pub fn counter(&self) -> Result<DeviceCounter, Failure> {
+        DeviceCounter::new(&self.stream)
     }
 }

@@ -5,17 +5,17 @@ mod resource;
 
 use resource::{Broken, Fault};
 use rmm_conformance::{
-    DeviceHandle, Environment, Outcome, Place, StreamChoice, Subject, run_in, suite,
+    CheckResult, DeviceHandle, Environment, Place, StreamChoice, Subject, run_in, suite,
 };
 
-type Check = fn(&Subject<'_, Broken>) -> Outcome;
+type Check = fn(&Subject<'_, Broken>) -> CheckResult;
 
-fn run(fault: Fault, check: Check) -> Outcome {
+fn run(fault: Fault, check: Check) -> CheckResult {
     // The software device would report some of these itself; a GPU reports none.
     run_on(&Environment::open_unwatched(Place::Lazy)?, fault, check)
 }
 
-fn run_on(environment: &Environment, fault: Fault, check: Check) -> Outcome {
+fn run_on(environment: &Environment, fault: Fault, check: Check) -> CheckResult {
     run_in(environment, StreamChoice::NonBlocking, None, || Ok(Broken::new(fault)), check)
 }
 

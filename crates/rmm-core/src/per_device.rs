@@ -37,10 +37,10 @@ pub type Handle = Arc<dyn Any + Send + Sync>;
 
 /// A device's resource, and the handle that a binding has set with it.
 #[doc(hidden)]
-pub type Current = (AnyResource, Option<Handle>);
+pub type DeviceEntry = (AnyResource, Option<Handle>);
 
 /// The devices whose resource was read or set: a handful at most.
-static RESOURCES: Mutex<Vec<(CuUuid, Current)>> = Mutex::new(Vec::new());
+static RESOURCES: Mutex<Vec<(CuUuid, DeviceEntry)>> = Mutex::new(Vec::new());
 
 /// The device's resource; if there is none, that of `initial`, which is then kept. `initial` runs
 /// without a lock; if two threads call at once it may run on both, and both get the resource that
@@ -65,7 +65,7 @@ pub fn get_or_insert_with(
 pub fn get_with_handle(
     device: Device,
     initial: impl FnOnce() -> Result<AnyResource, Error>,
-) -> Result<Current, Error> {
+) -> Result<DeviceEntry, Error> {
     let uuid = device.uuid()?;
     if let Some(current) = find_in(&lock(), uuid) {
         return Ok(current.clone());
@@ -87,7 +87,7 @@ pub fn find(uuid: CuUuid) -> Option<AnyResource> {
     find_in(&lock(), uuid).map(|(resource, _)| resource.clone())
 }
 
-fn find_in(resources: &[(CuUuid, Current)], uuid: CuUuid) -> Option<&Current> {
+fn find_in(resources: &[(CuUuid, DeviceEntry)], uuid: CuUuid) -> Option<&DeviceEntry> {
     resources.iter().find(|(known, _)| *known == uuid).map(|(_, current)| current)
 }
 
@@ -107,7 +107,10 @@ pub fn replace(device: Device, resource: AnyResource) -> Result<Option<AnyResour
 /// # Errors
 /// As [`replace`].
 #[doc(hidden)]
-pub fn replace_with_handle(device: Device, current: Current) -> Result<Option<Current>, Error> {
+pub fn replace_with_handle(
+    device: Device,
+    current: DeviceEntry,
+) -> Result<Option<DeviceEntry>, Error> {
     let uuid = device.uuid()?;
     let mut resources = lock();
     if let Some((_, slot)) = resources.iter_mut().find(|(known, _)| *known == uuid) {
@@ -117,6 +120,6 @@ pub fn replace_with_handle(device: Device, current: Current) -> Result<Option<Cu
     Ok(None)
 }
 
-fn lock() -> MutexGuard<'static, Vec<(CuUuid, Current)>> {
+fn lock() -> MutexGuard<'static, Vec<(CuUuid, DeviceEntry)>> {
     fork::lock(&RESOURCES)
 }

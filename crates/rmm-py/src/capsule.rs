@@ -102,7 +102,7 @@ fn _c_api_names() -> Vec<&'static str> {
 }
 
 /// A reference to a resource, in a place that C releases.
-struct Reference(*const rmm_rs::Resource);
+struct Reference(*const rmm_rs::ResourceHandle);
 
 // SAFETY: resources are `Send` and `Sync`, by an assertion of the crate that has them.
 unsafe impl Send for Reference {}
@@ -110,7 +110,7 @@ unsafe impl Send for Reference {}
 unsafe extern "C" fn release(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls it with a capsule of this name, which has a resource.
     let resource = unsafe { ffi::PyCapsule_GetPointer(capsule, RESOURCE_NAME.as_ptr()) };
-    let resource = Reference(resource.cast::<rmm_rs::Resource>().cast_const());
+    let resource = Reference(resource.cast::<rmm_rs::ResourceHandle>().cast_const());
     if fork::in_child() {
         return;
     }
@@ -129,7 +129,7 @@ pub(crate) fn _c_resource<'py>(
     mr: Upstream<'_>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     fork::check()?;
-    let resource = rmm_rs::Resource::handle_of(mr.engine()?.narrow());
+    let resource = rmm_rs::ResourceHandle::handle_of(mr.engine()?.narrow());
     let pointer = NonNull::new(resource.cast_mut().cast::<c_void>());
     let pointer = pointer.ok_or_else(|| PyMemoryError::new_err("the reference is null"))?;
     // SAFETY: the pointer is what `release` takes, which does not unwind.

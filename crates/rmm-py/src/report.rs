@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use rmm_core::{Device, Error};
 use rmm_report::html;
-use rmm_report::replay::{self, Options};
+use rmm_report::replay::{self, ReplayOptions};
 use rmm_report::resource::ReplayResource;
 use rmm_report::results::Report;
 use rmm_report::snapshot::Snapshot;
@@ -47,13 +47,13 @@ pub(crate) fn _page_of_log(
         trace::Reason::Open(_) => PyOSError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
     })?;
-    make(py, || replayed(&trace, &resources, Options { repeat, ..Options::default() }))
+    make(py, || replayed(&trace, &resources, ReplayOptions { repeat, ..ReplayOptions::default() }))
 }
 
 fn replayed(
     trace: &Trace,
     resources: &[ReplayResource],
-    options: Options,
+    options: ReplayOptions,
 ) -> Result<String, Error> {
     let device = Device::current()?;
     let _current = device.make_current()?;

@@ -16,13 +16,13 @@ use crate::trace::Trace;
 pub use device::{ReplayDevice, Work};
 use player::Player;
 use run::run;
-pub use run::{Options, ThreadMode};
-pub use subject::Subject;
+pub use run::{ReplayOptions, ThreadMode};
+pub use subject::ReplaySubject;
 pub use worked::{Worked, replay_with_work};
 
 /// Passes over the trace's events that [`replay`] makes, for a progress bar: each of them takes all
 /// events.
-pub fn passes(options: Options) -> u64 {
+pub fn passes(options: ReplayOptions) -> u64 {
     u64::from(options.repeat) + 1
 }
 
@@ -30,7 +30,7 @@ pub fn passes(options: Options) -> u64 {
 /// its last call.
 ///
 /// Each recorded stream becomes a non-blocking stream of its own, but for the default stream if
-/// [`Options::legacy_stream`] says so. Requests that failed when they
+/// [`ReplayOptions::legacy_stream`] says so. Requests that failed when they
 /// were recorded are counted and not made again.
 ///
 /// # Errors
@@ -40,16 +40,16 @@ pub fn replay(
     device: &impl ReplayDevice,
     trace: &Trace,
     resource: &ReplayResource,
-    options: Options,
+    options: ReplayOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<ResourceResult, Error> {
     let observed = {
         let player = Player::new(trace, options)?;
-        observe::observe(trace, &player, &Subject::new(resource.build()?), progress)?
+        observe::observe(trace, &player, &ReplaySubject::new(resource.build()?), progress)?
     };
 
     let player = Player::new(trace, options)?;
-    let subject = Subject::new(resource.build()?);
+    let subject = ReplaySubject::new(resource.build()?);
     let calls = device.driver_calls();
     let waits = subject.stream_waits();
     let cold = run(device, &player, &subject, options, progress)?;

@@ -27,7 +27,7 @@
 //! });
 //! // From here on, a program that uses cudarc, NVIDIA's cuda-core or the driver API.
 //! # }
-//! # Ok::<(), rmm_sim_cuda::LoadError>(())
+//! # Ok::<(), rmm_sim_cuda::ProvideError>(())
 //! ```
 //!
 //! # What is there
@@ -59,6 +59,6 @@ mod proc_address;
 pub mod shims;
 mod table;
 
-pub use load::{LoadError, load};
+pub use load::{ProvideError, load};
 #[doc(hidden)]
 pub use proc_address::replace as replace_functions;

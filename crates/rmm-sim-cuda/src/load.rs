@@ -11,29 +11,29 @@ use std::fmt;
 /// # Errors
 /// If the process uses another driver already, the system cannot load the libraries, or has other
 /// instructions than those that are written.
-pub fn load() -> Result<(), LoadError> {
-    rmm_sim::install().map_err(|error| LoadError(error.to_string()))?;
+pub fn load() -> Result<(), ProvideError> {
+    rmm_sim::install().map_err(|error| ProvideError(error.to_string()))?;
     libraries::load()
 }
 
 /// Why the libraries were not loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LoadError(String);
+pub struct ProvideError(String);
 
-impl fmt::Display for LoadError {
+impl fmt::Display for ProvideError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot provide a libcuda: {}", self.0)
     }
 }
 
-impl std::error::Error for LoadError {}
+impl std::error::Error for ProvideError {}
 
 #[cfg(not(has_libcuda))]
 mod libraries {
-    use super::LoadError;
+    use super::ProvideError;
 
-    pub(super) fn load() -> Result<(), LoadError> {
-        Err(LoadError("it is written for Linux on x86-64 and AArch64".into()))
+    pub(super) fn load() -> Result<(), ProvideError> {
+        Err(ProvideError("it is written for Linux on x86-64 and AArch64".into()))
     }
 }
 
@@ -48,7 +48,7 @@ mod libraries {
     use std::os::fd::{AsRawFd as _, FromRawFd as _};
     use std::sync::OnceLock;
 
-    use super::LoadError;
+    use super::ProvideError;
     use crate::table;
 
     const LIBRARIES: [&[u8]; 2] = [
@@ -56,20 +56,20 @@ mod libraries {
         include_bytes!(concat!(env!("OUT_DIR"), "/libcuda.so.1")),
     ];
 
-    pub(super) fn load() -> Result<(), LoadError> {
-        static LOADED: OnceLock<Result<(), LoadError>> = OnceLock::new();
+    pub(super) fn load() -> Result<(), ProvideError> {
+        static LOADED: OnceLock<Result<(), ProvideError>> = OnceLock::new();
         LOADED.get_or_init(load_all).clone()
     }
 
-    fn load_all() -> Result<(), LoadError> {
+    fn load_all() -> Result<(), ProvideError> {
         // Both exist at once: the loader takes files of one path for the same library.
         let files = [file_of(LIBRARIES[0])?, file_of(LIBRARIES[1])?];
         files.iter().try_for_each(load_one)
     }
 
     /// A file in memory with these contents.
-    fn file_of(bytes: &[u8]) -> Result<File, LoadError> {
-        let io = |what: &str| LoadError(format!("{what}: {}", std::io::Error::last_os_error()));
+    fn file_of(bytes: &[u8]) -> Result<File, ProvideError> {
+        let io = |what: &str| ProvideError(format!("{what}: {}", std::io::Error::last_os_error()));
         // SAFETY: the name is null-terminated.
         let descriptor = unsafe { libc::memfd_create(c"libcuda".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
@@ -81,7 +81,7 @@ mod libraries {
         Ok(file)
     }
 
-    fn load_one(file: &File) -> Result<(), LoadError> {
+    fn load_one(file: &File) -> Result<(), ProvideError> {
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .expect("a number has no zero byte");
         // SAFETY: the path is null-terminated, and the library has no constructors.
@@ -103,14 +103,14 @@ mod libraries {
         Ok(())
     }
 
-    fn loader_error() -> LoadError {
+    fn loader_error() -> ProvideError {
         // SAFETY: it takes no argument.
         let text = unsafe { libc::dlerror() };
         if text.is_null() {
-            return LoadError("the loader does not say why".into());
+            return ProvideError("the loader does not say why".into());
         }
         // SAFETY: a text that is not null is null-terminated, and is valid until this thread calls
         // the loader again.
-        LoadError(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+        ProvideError(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 }

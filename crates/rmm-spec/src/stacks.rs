@@ -8,7 +8,7 @@
 
 /// A stack of resources with a name.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Stack {
+pub struct NamedStack {
     /// The name in `RMM_TEST_RESOURCE`, on command lines and in results.
     pub name: &'static str,
     /// The text of a `ResourceSpec`, in which `{max}` stands for a value that the user of the list
@@ -16,7 +16,7 @@ pub struct Stack {
     pub spec: &'static str,
 }
 
-impl Stack {
+impl NamedStack {
     /// The specification with the placeholders replaced. An option without a value is left out.
     pub fn spec_with(&self, values: &[(&str, &str)]) -> String {
         let mut text = self.spec.to_owned();
@@ -34,16 +34,16 @@ impl Stack {
 }
 
 /// The entry with this name, in any of the lists.
-pub fn named(name: &str) -> Option<&'static Stack> {
+pub fn named(name: &str) -> Option<&'static NamedStack> {
     [RESOURCES, VARIANTS, ADAPTORS].into_iter().flatten().find(|stack| stack.name == name)
 }
 
-const fn stack(name: &'static str, spec: &'static str) -> Stack {
-    Stack { name, spec }
+const fn stack(name: &'static str, spec: &'static str) -> NamedStack {
+    NamedStack { name, spec }
 }
 
 /// The resources and suballocators.
-pub const RESOURCES: &[Stack] = &[
+pub const RESOURCES: &[NamedStack] = &[
     stack("pool", "pool(initial={initial})"),
     stack("pool-cuda", "pool(cuda, initial={initial}, max={max})"),
     stack("binning", "binning(pool(cuda, initial={initial}), bins={bins})"),
@@ -64,13 +64,13 @@ pub const RESOURCES: &[Stack] = &[
 ];
 
 /// Stacks that are timed or replayed, and checked elsewhere under another name or test.
-pub const VARIANTS: &[Stack] = &[
+pub const VARIANTS: &[NamedStack] = &[
     stack("pool-compact", "pool(virtual, initial={initial}, preset=compact)"),
     stack("fixed-size", "fixed-size(cuda, block=1MiB, blocks=4096)"),
 ];
 
 /// The adaptors, each over a pool.
-pub const ADAPTORS: &[Stack] = &[
+pub const ADAPTORS: &[NamedStack] = &[
     stack("aligned", "aligned(pool(cuda), alignment=4KiB)"),
     // The adaptor takes functions, which no text describes: the conformance suite adds it.
     stack("callback", "pool(cuda, max={max})"),

@@ -22,7 +22,7 @@ type Lookup = unsafe extern "C" fn(version: u32) -> *const Annotations;
 pub(crate) const LOOKUP_SYMBOL: &str = "rmm_sim_annotations";
 
 /// What a checker does with annotations.
-pub trait Checker {
+pub trait AnnotationChecker {
     /// A number for an allocator, unique in the process.
     fn new_owner() -> u64;
     /// A range is about to be returned to the caller.
@@ -41,7 +41,7 @@ pub trait Checker {
     fn suspended(memory: CuDevicePtr, bytes: usize, is_suspended: bool);
 }
 
-/// Functions of a [`Checker`], in [`Driver::annotations`](crate::Driver::annotations).
+/// Functions of a [`AnnotationChecker`], in [`Driver::annotations`](crate::Driver::annotations).
 ///
 /// A suballocator splits one driver allocation into many ranges, which the driver cannot see. It
 /// reports each range here, so that a checker can treat it as an allocation, as the client requests
@@ -61,7 +61,7 @@ pub struct Annotations {
 
 impl Annotations {
     /// The functions of a checker.
-    pub const fn of<C: Checker>() -> Self {
+    pub const fn of<C: AnnotationChecker>() -> Self {
         Self {
             new_owner: new_owner::<C>,
             allocated: allocated::<C>,
@@ -101,32 +101,32 @@ impl Annotations {
         (self.new_owner)()
     }
 
-    /// As [`Checker::allocated`].
+    /// As [`AnnotationChecker::allocated`].
     pub fn allocated(&self, event: AllocationEvent) {
         (self.allocated)(Event::of(event));
     }
 
-    /// As [`Checker::freed`].
+    /// As [`AnnotationChecker::freed`].
     pub fn freed(&self, event: AllocationEvent) {
         (self.freed)(Event::of(event));
     }
 
-    /// As [`Checker::stream_named`].
+    /// As [`AnnotationChecker::stream_named`].
     pub fn stream_named(&self, stream: CuStream, name: &str) {
         (self.stream_named)(stream, Text::of(Some(name)));
     }
 
-    /// As [`Checker::stream_completed`].
+    /// As [`AnnotationChecker::stream_completed`].
     pub fn stream_completed(&self, stream: CuStream) {
         (self.stream_completed)(stream);
     }
 
-    /// As [`Checker::memory_named`].
+    /// As [`AnnotationChecker::memory_named`].
     pub fn memory_named(&self, memory: CuDevicePtr, bytes: usize, name: Option<&str>) {
         (self.memory_named)(memory, bytes, Text::of(name));
     }
 
-    /// As [`Checker::suspended`].
+    /// As [`AnnotationChecker::suspended`].
     pub fn suspended(&self, memory: CuDevicePtr, bytes: usize, is_suspended: bool) {
         (self.suspended)(memory, bytes, is_suspended);
     }
@@ -221,30 +221,38 @@ fn kept(text: &str) -> &'static str {
     text
 }
 
-extern "C" fn new_owner<C: Checker>() -> u64 {
+extern "C" fn new_owner<C: AnnotationChecker>() -> u64 {
     C::new_owner()
 }
 
-extern "C" fn allocated<C: Checker>(event: Event<'_>) {
+extern "C" fn allocated<C: AnnotationChecker>(event: Event<'_>) {
     C::allocated(event.kept());
 }
 
-extern "C" fn freed<C: Checker>(event: Event<'_>) {
+extern "C" fn freed<C: AnnotationChecker>(event: Event<'_>) {
     C::freed(event.kept());
 }
 
-extern "C" fn stream_named<C: Checker>(stream: CuStream, name: Text<'_>) {
+extern "C" fn stream_named<C: AnnotationChecker>(stream: CuStream, name: Text<'_>) {
     C::stream_named(stream, name.as_str().unwrap_or_default());
 }
 
-extern "C" fn stream_completed<C: Checker>(stream: CuStream) {
+extern "C" fn stream_completed<C: AnnotationChecker>(stream: CuStream) {
     C::stream_completed(stream);
 }
 
-extern "C" fn memory_named<C: Checker>(memory: CuDevicePtr, bytes: usize, name: Text<'_>) {
+extern "C" fn memory_named<C: AnnotationChecker>(
+    memory: CuDevicePtr,
+    bytes: usize,
+    name: Text<'_>,
+) {
     C::memory_named(memory, bytes, name.as_str());
 }
 
-extern "C" fn suspended<C: Checker>(memory: CuDevicePtr, bytes: usize, is_suspended: bool) {
+extern "C" fn suspended<C: AnnotationChecker>(
+    memory: CuDevicePtr,
+    bytes: usize,
+    is_suspended: bool,
+) {
     C::suspended(memory, bytes, is_suspended);
 }

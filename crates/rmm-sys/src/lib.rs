@@ -32,7 +32,7 @@ mod symbols;
 mod table;
 mod types;
 
-pub use annotations::{AllocationEvent, Annotations, Checker};
+pub use annotations::{AllocationEvent, AnnotationChecker, Annotations};
 pub use constants::*;
 pub use handles::*;
 pub use load::LIBRARY_NAMES;

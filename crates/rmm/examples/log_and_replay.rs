@@ -13,7 +13,7 @@ use rmm::LoggingResourceAdaptor;
 use rmm::prelude::*;
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
-use rmm_cli::replay::{self, Options};
+use rmm_cli::replay::{self, ReplayOptions};
 use rmm_cli::table;
 use rmm_report::results::TraceResult;
 use rmm_report::trace;
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The same as: rmm replay log.csv --resource pool,cuda
     let trace = trace::read(&path)?;
     println!("{trace}");
-    let options = Options { repeat: 3, ..Options::default() };
+    let options = ReplayOptions { repeat: 3, ..ReplayOptions::default() };
     let replay_on = |resource| replay::replay(&device, &trace, resource, options, &|_| ());
     let (pool, cuda) = (replay_on(&"pool".parse()?)?, replay_on(&"cuda".parse()?)?);
 

@@ -1,5 +1,7 @@
 //! Checks on Rust files: length, module documentation, modules without unsafe code, proofs in
-//! examples.
+//! examples, names.
+
+use std::collections::BTreeMap;
 
 use super::files::SourceFile;
 use super::finding::Finding;
@@ -87,6 +89,35 @@ pub(super) fn check_policy_modules(files: &[SourceFile]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Checks that no two crates have a public type of one name: a word means one thing.
+pub(super) fn check_type_names(files: &[SourceFile]) -> Vec<Finding> {
+    let mut first = BTreeMap::<&str, (&str, &str)>::new();
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust() && file.is_in_src()) {
+        let Some((of_crate, _)) = file.path.split_once("/src/") else { continue };
+        for (index, line) in file.text.lines().enumerate() {
+            let Some(name) = type_name(line) else { continue };
+            let &mut (known, path) = first.entry(name).or_insert((of_crate, &file.path));
+            if known != of_crate {
+                let text = format!("`{name}` is a type of another crate too: {path}");
+                findings.push(Finding::new(&file.path, index + 1, text));
+            }
+        }
+    }
+    findings
+}
+
+/// The name of the public type or trait that a line declares.
+fn type_name(line: &str) -> Option<&str> {
+    let item = line.trim_start().strip_prefix("pub ")?;
+    let item = item.strip_prefix("unsafe ").unwrap_or(item);
+    let kinds = ["struct ", "enum ", "trait ", "type ", "union "];
+    let name = kinds.iter().find_map(|kind| item.strip_prefix(kind))?;
+    name.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .next()
+        .filter(|name| !name.is_empty())
 }
 
 fn is_named(path: &str, module: &str) -> bool {

@@ -9,7 +9,7 @@ use rmm_core::sys::{CuStream, CuUuid};
 use rmm_core::{AnyResource, CudaStream, DeviceGuard, StreamFlags, fork, per_device};
 use rmm_spec::ResourceSpec;
 
-use crate::failure::{Failure, Figures};
+use crate::failure::{CountedBlocks, Failure};
 use crate::status::RMM_RS_OUT_OF_MEMORY;
 use crate::streams;
 
@@ -148,7 +148,8 @@ impl Device {
                  that the memory fraction allows"
             );
             let (requested, live) = (Some(bytes), Some(before));
-            let figures = Figures { requested, live, limit: Some(limit), ..Figures::default() };
+            let figures =
+                CountedBlocks { requested, live, limit: Some(limit), ..CountedBlocks::default() };
             return Err(Failure {
                 figures: Box::new(figures),
                 ..Failure::plain(RMM_RS_OUT_OF_MEMORY, text)

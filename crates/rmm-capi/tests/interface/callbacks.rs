@@ -195,7 +195,7 @@ unsafe extern "C-unwind" fn says_no(_: *mut c_void, _: usize) -> bool {
     false
 }
 
-unsafe extern "C-unwind" fn frees_nothing(_: *mut c_void, _: *const Pressure) -> bool {
+unsafe extern "C-unwind" fn frees_nothing(_: *mut c_void, _: *const PressureInfo) -> bool {
     c!(rmm_rs_set_last_error(c"the callback says no".as_ptr()));
     false
 }

@@ -3,13 +3,13 @@
 use std::ffi::{CString, c_void};
 use std::ptr;
 
-use rmm_rs::Resource;
+use rmm_rs::ResourceHandle;
 use rmm_rs::library::rmm_rs_last_error_message;
 use rmm_rs::resource::rmm_rs_resource_release;
 use rmm_rs::spec::rmm_rs_resource_from_spec;
 
 /// A counted reference, as a C++ program would keep it.
-pub(crate) struct Owned(pub(crate) *const Resource);
+pub(crate) struct Owned(pub(crate) *const ResourceHandle);
 
 impl Drop for Owned {
     fn drop(&mut self) {
@@ -18,7 +18,7 @@ impl Drop for Owned {
 }
 
 /// The result of a function that makes a resource.
-pub(crate) fn made(make: impl FnOnce(*mut *const Resource) -> i32) -> Result<Owned, i32> {
+pub(crate) fn made(make: impl FnOnce(*mut *const ResourceHandle) -> i32) -> Result<Owned, i32> {
     let mut resource = ptr::dangling();
     match make(&raw mut resource) {
         0 => Ok(Owned(resource)),

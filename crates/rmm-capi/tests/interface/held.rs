@@ -24,10 +24,10 @@ use super::resources::options;
 const LEGACY: *mut c_void = ptr::null_mut();
 const MIB: u64 = 1 << 20;
 
-type Number = unsafe extern "C" fn(*const rmm_rs::Resource, *mut u64) -> i32;
+type Number = unsafe extern "C" fn(*const rmm_rs::ResourceHandle, *mut u64) -> i32;
 
 fn pool_over(
-    make: unsafe extern "C" fn(*mut *const rmm_rs::Resource) -> i32,
+    make: unsafe extern "C" fn(*mut *const rmm_rs::ResourceHandle) -> i32,
     with: PoolOptions,
 ) -> Owned {
     let base = made(|out| c!(make(out))).expect("a resource");
@@ -41,8 +41,8 @@ fn number(function: Number, resource: &Owned) -> (i32, u64) {
     (status, number)
 }
 
-type Set = unsafe extern "C" fn(*const rmm_rs::Resource, u64) -> i32;
-type Trim = unsafe extern "C" fn(*const rmm_rs::Resource, u64, *mut u64) -> i32;
+type Set = unsafe extern "C" fn(*const rmm_rs::ResourceHandle, u64) -> i32;
+type Trim = unsafe extern "C" fn(*const rmm_rs::ResourceHandle, u64, *mut u64) -> i32;
 
 /// The status of a trim to nothing, and the bytes that it released.
 fn number_of_trim(function: Trim, resource: &Owned) -> (i32, u64) {
@@ -108,7 +108,7 @@ fn a_pool_sleeps_and_wakes_up() {
     let block = allocate(&pool, LEGACY, 8 << 20).expect("memory");
     use_and_free(&pool, 4 << 20);
     let held = of(&pool);
-    let sleep = |with: *const Options| {
+    let sleep = |with: *const SleepSettings| {
         let mut bytes = 77;
         (c!(rmm_rs_pool_sleep(pool.0, with, &raw mut bytes)), bytes)
     };
@@ -116,17 +116,17 @@ fn a_pool_sleeps_and_wakes_up() {
     assert!(last_error().contains("work is pending"), "{}", last_error());
     let pinned = made(|out| c!(rmm_rs_pinned_resource_new(out))).expect("pinned");
     use_and_free(&pool, 4 << 20);
-    let with = Options {
-        size: size_of::<Options>(),
+    let with = SleepSettings {
+        size: size_of::<SleepSettings>(),
         contents: RMM_RS_SLEEP_TO_HOST,
         wait_for_work: 1,
         host_memory: pinned.0,
     };
-    assert_eq!(sleep(&Options { wait_for_work: 0, ..with }), (RMM_RS_NOT_READY, 0));
+    assert_eq!(sleep(&SleepSettings { wait_for_work: 0, ..with }), (RMM_RS_NOT_READY, 0));
     for wrong in [
-        Options { contents: 2, ..with },
-        Options { host_memory: pool.0, ..with },
-        Options { size: 0, ..with },
+        SleepSettings { contents: 2, ..with },
+        SleepSettings { host_memory: pool.0, ..with },
+        SleepSettings { size: 0, ..with },
     ] {
         assert_eq!(sleep(&raw const wrong).0, RMM_RS_INVALID_ARGUMENT);
     }
@@ -340,17 +340,17 @@ fn remedies_are_read_by_their_index() {
 
 /// What a callback frees, and how often it was called and released.
 struct Spill {
-    pool: *const rmm_rs::Resource,
+    pool: *const rmm_rs::ResourceHandle,
     block: Cell<*mut c_void>,
     calls: Cell<u32>,
     missing: Cell<u64>,
     releases: Cell<u32>,
 }
 
-unsafe extern "C-unwind" fn spill(context: *mut c_void, pressure: *const Pressure) -> bool {
+unsafe extern "C-unwind" fn spill(context: *mut c_void, pressure: *const PressureInfo) -> bool {
     let spill = c!(&*context.cast::<Spill>());
     let pressure = c!(*pressure);
-    assert_eq!(pressure.size, size_of::<Pressure>());
+    assert_eq!(pressure.size, size_of::<PressureInfo>());
     assert_eq!(pressure.requested, 3 << 20);
     spill.missing.set(pressure.missing);
     spill.calls.set(spill.calls.get() + 1);

@@ -19,9 +19,9 @@ use rmm_sim::Machine;
 
 use super::common::*;
 
-type Make = unsafe extern "C" fn(*mut *const rmm_rs::Resource) -> i32;
+type Make = unsafe extern "C" fn(*mut *const rmm_rs::ResourceHandle) -> i32;
 
-type Number = unsafe extern "C" fn(*const rmm_rs::Resource, *mut u64) -> i32;
+type Number = unsafe extern "C" fn(*const rmm_rs::ResourceHandle, *mut u64) -> i32;
 
 const LEGACY: *mut std::ffi::c_void = ptr::null_mut();
 
@@ -342,8 +342,8 @@ fn a_resource_lives_as_long_as_its_last_reference() {
     let same = Owned(c!(rmm_rs_resource_retain(statistics.0)));
     drop((pool, statistics));
     let block = allocate(&same, LEGACY, 4096).expect("memory");
-    let mut figures: Figures = c!(std::mem::zeroed());
-    figures.size = size_of::<Figures>();
+    let mut figures: CountedBlocks = c!(std::mem::zeroed());
+    figures.size = size_of::<CountedBlocks>();
     assert_eq!(c!(rmm_rs_statistics_get(same.0, &raw mut figures)), RMM_RS_OK);
     assert_eq!((figures.current_bytes, figures.total_allocations), (4096, 1));
     assert_eq!(c!(rmm_rs_statistics_push(same.0, ptr::null_mut())), RMM_RS_OK);
@@ -433,7 +433,7 @@ fn a_structure_is_checked_before_counters_change() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let resource = of_spec("statistics(pool(cuda))");
-    let mut figures: Figures = c!(std::mem::zeroed());
+    let mut figures: CountedBlocks = c!(std::mem::zeroed());
     assert_eq!(c!(rmm_rs_statistics_push(resource.0, &raw mut figures)), 3, "it has no size");
     assert_eq!(c!(rmm_rs_statistics_pop(resource.0, ptr::null_mut())), 3, "nothing was pushed");
     assert_eq!(c!(rmm_rs_statistics_push(resource.0, ptr::null_mut())), RMM_RS_OK);
@@ -446,11 +446,12 @@ fn a_function_that_fails_stores_0_and_no_text() {
     let machine = Machine::new();
     let _entered = machine.enter();
     let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
-    let trims = |trim: unsafe extern "C" fn(*const rmm_rs::Resource, u64, *mut u64) -> i32| {
-        let mut number = 77;
-        assert_eq!(c!(trim(cuda.0, 0, &raw mut number)), RMM_RS_REFUSED);
-        number
-    };
+    let trims =
+        |trim: unsafe extern "C" fn(*const rmm_rs::ResourceHandle, u64, *mut u64) -> i32| {
+            let mut number = 77;
+            assert_eq!(c!(trim(cuda.0, 0, &raw mut number)), RMM_RS_REFUSED);
+            number
+        };
     assert_eq!((trims(rmm_rs_resource_trim), trims(rmm_rs_pool_trim)), (0, 0));
     let numbers: [Number; 3] =
         [rmm_rs_pool_reserved_bytes, rmm_rs_pool_maximum_size, rmm_rs_tracking_outstanding_bytes];

@@ -11,7 +11,7 @@ use rmm_sim::Machine;
 use super::common::*;
 use super::resources::calls_of;
 
-fn adopt(handle: *mut std::ffi::c_void, lifetime: u32) -> *mut Stream {
+fn adopt(handle: *mut std::ffi::c_void, lifetime: u32) -> *mut StreamHandle {
     let mut stream = ptr::null_mut();
     let status = c!(rmm_rs_stream_adopt(handle, lifetime, &raw mut stream));
     assert_eq!(status, RMM_RS_OK, "{}", last_error());

@@ -1,7 +1,7 @@
 //! Checked replay: every block is used, and the software device reports uses that are not ordered.
 
 use rmm_core::{AnyResource, CudaStream, DevicePtr, Error};
-use rmm_report::replay::{Options, Work, replay_with_work};
+use rmm_report::replay::{ReplayOptions, Work, replay_with_work};
 use rmm_report::resource::ReplayResource;
 use rmm_report::trace::Trace;
 use rmm_sim::{Kernel, Machine, Violation};
@@ -39,7 +39,7 @@ pub fn check(
     device: &OpenDevice,
     trace: &Trace,
     resource: &ReplayResource,
-    options: Options,
+    options: ReplayOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Checked, Error> {
     check_on(device, trace, options, progress, || resource.build())
@@ -48,7 +48,7 @@ pub fn check(
 fn check_on(
     device: &OpenDevice,
     trace: &Trace,
-    options: Options,
+    options: ReplayOptions,
     progress: &(dyn Fn(u64) + Sync),
     make: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Result<Checked, Error> {

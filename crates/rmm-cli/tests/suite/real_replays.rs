@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
-use rmm_cli::replay::{Options, replay};
+use rmm_cli::replay::{ReplayOptions, replay};
 use rmm_report::trace::{self, Trace};
 
 fn read(name: &str) -> Trace {
@@ -18,7 +18,7 @@ fn read(name: &str) -> Trace {
 fn replay_whole(name: &str, peak_live: u64, most: f64) {
     let trace = read(name);
     let device = OpenDevice::open(DeviceChoice::Software).expect("always there");
-    let options = Options::default();
+    let options = ReplayOptions::default();
     let mut held = [f64::NAN; 2];
     for (held, kind) in held.iter_mut().zip(["pool", "pool-cuda"]) {
         let pool = kind.parse().expect("a name");
@@ -66,7 +66,7 @@ fn resnet_train_on_the_legacy_stream() {
     let device = OpenDevice::open(DeviceChoice::Software).expect("always there");
     let pool = "pool".parse().expect("a name");
     let [own, legacy] = [false, true].map(|legacy_stream| {
-        let options = Options { legacy_stream, ..Options::default() };
+        let options = ReplayOptions { legacy_stream, ..ReplayOptions::default() };
         replay(&device, &trace, &pool, options, &|_| {}).expect("it can be made")
     });
     assert_eq!(legacy.failures, 0, "{:?}", legacy.first_failure);

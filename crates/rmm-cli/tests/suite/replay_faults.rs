@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use rmm_cli::args::ThreadMode;
 use rmm_cli::device::OpenDevice;
-use rmm_cli::replay::{Options, replay};
+use rmm_cli::replay::{ReplayOptions, replay};
 use rmm_core::Error;
 use rmm_report::results::ResourceResult;
 use rmm_report::trace::Trace;
@@ -60,7 +60,8 @@ fn description(kind: &str) -> MachineBuilder {
 
 fn run(machine: &Machine, trace: &Trace, kind: &str, repeat: u32) -> Result<ResourceResult, Error> {
     let device = OpenDevice::on_machine(machine);
-    let options = Options { repeat, threads: Some(ThreadMode::AsRecorded), ..Options::default() };
+    let options =
+        ReplayOptions { repeat, threads: Some(ThreadMode::AsRecorded), ..ReplayOptions::default() };
     let resource = kind.parse().expect("a name");
     replay(&device, trace, &resource, options, &|_| {})
 }

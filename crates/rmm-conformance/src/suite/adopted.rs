@@ -6,7 +6,7 @@ use rmm_core::{
 use rmm_sys::{CuStream, STREAM_NON_BLOCKING};
 
 use super::blocks::{BLOCK_WORDS, keep_busy, stays_intact, take_over};
-use crate::{Outcome, Subject};
+use crate::{CheckResult, Subject};
 
 /// A stream made and destroyed by calls to the driver.
 struct Foreign(CuStream);
@@ -48,7 +48,7 @@ impl Drop for Foreign {
 ///
 /// # Errors
 /// What is wrong.
-pub fn adopted_streams_may_be_destroyed<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn adopted_streams_may_be_destroyed<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     for lifetime in [StreamLifetime::UntilDropped, StreamLifetime::Unknown] {
         for to_namesake in [false, true] {

@@ -2,7 +2,7 @@
 
 use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 
-use crate::{Block, Counter, Failure, Outcome, Subject};
+use crate::{CheckResult, CheckedBlock, DeviceCounter, Failure, Subject};
 
 /// Words of the blocks that are handed over: 256 KiB.
 pub const BLOCK_WORDS: u32 = 64 << 10;
@@ -18,7 +18,7 @@ pub(super) const TRAIL: usize = 8;
 pub(super) const ATTEMPTS: usize = 32;
 
 /// Enqueues work that writes to the block for some time yet.
-pub(super) fn keep_busy<R: Resource>(block: &Block<'_, R>) -> Outcome {
+pub(super) fn keep_busy<R: Resource>(block: &CheckedBlock<'_, R>) -> CheckResult {
     block.fill(0xa000_0000, SLOW)?;
     (0..TRAIL).try_for_each(|_| block.fill(0xa000_0000, 0))
 }
@@ -26,10 +26,10 @@ pub(super) fn keep_busy<R: Resource>(block: &Block<'_, R>) -> Outcome {
 /// Fills the block and checks it at once, and again when the device has done everything: whatever
 /// else writes to it shows.
 pub(super) fn stays_intact<R: Resource>(
-    block: &Block<'_, R>,
+    block: &CheckedBlock<'_, R>,
     value: u32,
-    errors: &Counter,
-) -> Outcome {
+    errors: &DeviceCounter,
+) -> CheckResult {
     block.fill(value, 0)?;
     block.check(value, errors)?;
     errors.expect_none(block.stream(), "memory was written to by earlier work")?;
@@ -46,8 +46,8 @@ pub(super) fn take_over<'a, R: Resource>(
     stream: &CudaStream,
     wanted: DevicePtr,
     words: u32,
-    errors: &Counter,
-) -> Result<Block<'a, R>, Failure> {
+    errors: &DeviceCounter,
+) -> Result<CheckedBlock<'a, R>, Failure> {
     let mut others = Vec::new();
     let taken = loop {
         let block = subject.allocate(stream, words).map_err(|error| {

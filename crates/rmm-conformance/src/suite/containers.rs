@@ -5,7 +5,7 @@ use rmm_core::{AnyResource, Device, DeviceResource, Introspect};
 
 use super::blocks::{BLOCK_WORDS, SLOW, take_over};
 use crate::failure::ensure;
-use crate::{Failure, Outcome, Subject};
+use crate::{CheckResult, Failure, Subject};
 
 const BYTES: usize = 4 * BLOCK_WORDS as usize;
 
@@ -15,7 +15,7 @@ fn fill<R: DeviceResource>(
     buffer: &DeviceBuffer,
     value: u32,
     spin_cycles: u64,
-) -> Outcome {
+) -> CheckResult {
     let words = u32::try_from(buffer.len() / 4).map_err(Failure::new)?;
     let (stream, pointer) = (buffer.stream().as_stream_ref(), buffer.as_ptr());
     // SAFETY: the buffer's own words, on the stream that it is on.
@@ -31,7 +31,7 @@ fn filled(value: u32) -> Vec<u8> {
 ///
 /// # Errors
 /// What is wrong.
-pub fn buffers_hold_their_bytes<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn buffers_hold_their_bytes<R: DeviceResource>(subject: &Subject<'_, R>) -> CheckResult {
     let (resource, stream) = (subject.resource(), subject.stream());
     let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(10_001).collect();
     let mut buffer = DeviceBuffer::from_slice_in(&bytes, stream, resource)?;
@@ -60,7 +60,7 @@ pub fn buffers_hold_their_bytes<R: DeviceResource>(subject: &Subject<'_, R>) -> 
 ///
 /// # Errors
 /// What is wrong.
-pub fn buffers_move_between_streams<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn buffers_move_between_streams<R: DeviceResource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     let (resource, stream, other) = (subject.resource(), subject.stream(), subject.other_stream()?);
     let mut buffer = DeviceBuffer::uninit_in(BYTES, stream, resource)?;
@@ -106,7 +106,7 @@ pub fn buffers_move_between_streams<R: DeviceResource>(subject: &Subject<'_, R>)
 ///
 /// # Errors
 /// What is wrong.
-pub fn vectors_hold_their_elements<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn vectors_hold_their_elements<R: DeviceResource>(subject: &Subject<'_, R>) -> CheckResult {
     let (resource, stream, other) = (subject.resource(), subject.stream(), subject.other_stream()?);
     let elements: Vec<f64> = (0..3000).map(f64::from).collect();
     let mut vector = DeviceUVector::from_slice_in(&elements, stream, resource)?;

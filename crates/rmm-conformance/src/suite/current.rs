@@ -5,7 +5,7 @@ use rmm_core::{AnyResource, DeviceResource};
 use rmm_resources::{current_device_resource, set_current_device_resource};
 
 use crate::failure::ensure;
-use crate::{Failure, Outcome, Subject};
+use crate::{CheckResult, Failure, Subject};
 
 /// Puts the resource from before back.
 struct Restore(AnyResource);
@@ -22,7 +22,9 @@ impl Drop for Restore {
 ///
 /// # Errors
 /// What is wrong.
-pub fn current_resource_serves_containers<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn current_resource_serves_containers<R: DeviceResource>(
+    subject: &Subject<'_, R>,
+) -> CheckResult {
     let resource = AnyResource::of(subject.resource());
     let restore = Restore(set_current_device_resource(subject.resource())?);
     let vector = DeviceUVector::from_slice(&[1u32, 2, 3], subject.stream())?;

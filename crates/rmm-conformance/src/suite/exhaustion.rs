@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use rmm_core::{Error, Resource};
 
 use crate::failure::ensure;
-use crate::{Failure, Outcome, Subject};
+use crate::{CheckResult, Failure, Subject};
 
 /// The error of `allocate`: a request that cannot be served is out of memory, says how much was
 /// asked for, and changes nothing: everything is usable afterwards. A resource with a limit serves
@@ -13,7 +13,7 @@ use crate::{Failure, Outcome, Subject};
 ///
 /// # Errors
 /// What is wrong.
-pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     let before = subject.allocate(subject.stream(), 1000)?;
     before.fill(17, 0)?;
@@ -61,7 +61,7 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
     Ok(())
 }
 
-fn refused<R: Resource>(subject: &Subject<'_, R>, bytes: usize) -> Outcome {
+fn refused<R: Resource>(subject: &Subject<'_, R>, bytes: usize) -> CheckResult {
     let layout = Layout::from_size_align(bytes, 256).map_err(Failure::new)?;
     let (resource, stream) = (subject.resource(), subject.stream().as_stream_ref());
     for outcome in [resource.allocate(stream, layout), resource.allocate_sync(layout)] {
@@ -80,6 +80,6 @@ fn refused<R: Resource>(subject: &Subject<'_, R>, bytes: usize) -> Outcome {
     Ok(())
 }
 
-fn is_out_of_memory(error: &Error) -> Outcome {
+fn is_out_of_memory(error: &Error) -> CheckResult {
     ensure(error.is_out_of_memory(), || format!("the refusal is no out-of-memory error: {error}"))
 }

@@ -9,7 +9,7 @@ use rmm_core::{
 };
 
 use crate::failure::ensure;
-use crate::{Failure, Outcome, Subject};
+use crate::{CheckResult, Failure, Subject};
 
 /// Clause 4: memory may be freed by a resource that is equal to the one it came from: a clone, or
 /// either one with its type forgotten. Erasure keeps equality, the name, the type and what the
@@ -19,7 +19,7 @@ use crate::{Failure, Outcome, Subject};
 /// What is wrong.
 pub fn equality_and_erasure_keep_the_resource<R: DeviceResource>(
     subject: &Subject<'_, R>,
-) -> Outcome {
+) -> CheckResult {
     let original = subject.resource();
     let clone = original.clone();
     let any: AnyResource = AnyResource::of(original);

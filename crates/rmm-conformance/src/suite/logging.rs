@@ -8,7 +8,7 @@ use rmm_adaptors::{LOG_HEADER, LoggingResourceAdaptor};
 use rmm_core::Resource;
 
 use crate::failure::ensure;
-use crate::{Block, Failure, Outcome, Random, Subject};
+use crate::{CheckResult, CheckedBlock, Failure, Random, Subject};
 
 /// A writer whose text can be read.
 #[derive(Clone, Default)]
@@ -30,16 +30,18 @@ impl Write for Text {
 ///
 /// # Errors
 /// What is wrong.
-pub fn logs_name_each_allocation_and_its_free<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn logs_name_each_allocation_and_its_free<R: Resource>(
+    subject: &Subject<'_, R>,
+) -> CheckResult {
     const ALLOCATIONS: usize = 60;
     let text = Text::default();
     let logged = LoggingResourceAdaptor::to_writer(subject.resource(), text.clone())?;
     let errors = subject.counter()?;
     let mut random = Random::new(11);
-    let mut live: Vec<(Block<'_, _>, u32)> = Vec::new();
+    let mut live: Vec<(CheckedBlock<'_, _>, u32)> = Vec::new();
     for _ in 0..ALLOCATIONS {
         let words = 1 + random.below(4096);
-        let block = Block::allocate(&logged, subject.kernels(), subject.stream(), words)?;
+        let block = CheckedBlock::allocate(&logged, subject.kernels(), subject.stream(), words)?;
         block.fill(words, 0)?;
         live.push((block, words));
         if random.below(2) == 0 {

@@ -5,14 +5,14 @@ use std::alloc::Layout;
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Resource};
 
 use crate::failure::ensure;
-use crate::{Block, Failure, Outcome, Random, Subject};
+use crate::{CheckResult, CheckedBlock, Failure, Random, Subject};
 
 /// Clause 1: memory may be used at once by work on the stream, by kernels and by copies to and from
 /// it, of any size.
 ///
 /// # Errors
 /// What is wrong.
-pub fn memory_is_usable<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn memory_is_usable<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     for words in [1, 3, 63, 64, 65, 1000, 1 << 16, (1 << 18) + 1] {
         let mut block = subject.allocate(subject.stream(), words)?;
@@ -44,7 +44,7 @@ pub fn memory_is_usable<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
 ///
 /// # Errors
 /// What is wrong.
-pub fn alignments_are_honoured<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn alignments_are_honoured<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let (resource, stream) = (subject.resource(), subject.stream().as_stream_ref());
     for shift in 0..=16 {
         let alignment = 1usize << shift;
@@ -82,7 +82,7 @@ pub fn alignments_are_honoured<R: Resource>(subject: &Subject<'_, R>) -> Outcome
 ///
 /// # Errors
 /// What is wrong.
-pub fn zero_bytes_are_free<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn zero_bytes_are_free<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let (resource, stream) = (subject.resource(), subject.stream().as_stream_ref());
     for alignment in [1, 256, 4096] {
         let layout = Layout::from_size_align(0, alignment).map_err(Failure::new)?;
@@ -104,13 +104,13 @@ pub fn zero_bytes_are_free<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
 ///
 /// # Errors
 /// What is wrong.
-pub fn live_blocks_never_overlap<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn live_blocks_never_overlap<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     const LIVE: usize = 120;
     const ROUNDS: usize = 3;
     let errors = subject.counter()?;
     let other = subject.other_stream()?;
     let mut random = Random::new(7);
-    let mut live: Vec<(Block<'_, R>, u32)> = Vec::new();
+    let mut live: Vec<(CheckedBlock<'_, R>, u32)> = Vec::new();
     for round in 0..ROUNDS {
         while live.len() < LIVE {
             let stream = if random.below(2) == 0 { subject.stream() } else { &other };

@@ -3,14 +3,14 @@
 use rmm_core::Resource;
 
 use super::blocks::{BLOCK_WORDS, SLOW, keep_busy, stays_intact, take_over};
-use crate::{Outcome, Subject};
+use crate::{CheckResult, Subject};
 
 /// Clause 2: memory freed on a stream may go to the next request on it at once; the work before the
 /// free comes first.
 ///
 /// # Errors
 /// What is wrong.
-pub fn reuse_on_one_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn reuse_on_one_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     for _ in 0..3 {
         let first = subject.allocate(subject.stream(), BLOCK_WORDS)?;
@@ -31,7 +31,9 @@ pub fn reuse_on_one_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) ->
 ///
 /// # Errors
 /// What is wrong.
-pub fn handed_over_between_streams_keeps_order<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn handed_over_between_streams_keeps_order<R: Resource>(
+    subject: &Subject<'_, R>,
+) -> CheckResult {
     let errors = subject.counter()?;
     let (own, other, third) = (subject.stream(), subject.other_stream()?, subject.other_stream()?);
     for (giver, taker) in [(own, &other), (&other, own), (&other, &third)] {
@@ -58,7 +60,7 @@ pub fn handed_over_between_streams_keeps_order<R: Resource>(subject: &Subject<'_
 ///
 /// # Errors
 /// What is wrong.
-pub fn merged_blocks_keep_order<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn merged_blocks_keep_order<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     let streams = [subject.stream().clone(), subject.other_stream()?, subject.other_stream()?];
     let mut quarters = Vec::new();
@@ -67,7 +69,7 @@ pub fn merged_blocks_keep_order<R: Resource>(subject: &Subject<'_, R>) -> Outcom
         keep_busy(&quarter)?;
         quarters.push(quarter);
     }
-    let lowest = quarters.iter().map(crate::Block::pointer).min().unwrap_or_default();
+    let lowest = quarters.iter().map(crate::CheckedBlock::pointer).min().unwrap_or_default();
     drop(quarters);
     let taker = subject.other_stream()?;
     drop(take_over(subject, &taker, lowest, BLOCK_WORDS, &errors)?);
@@ -79,7 +81,7 @@ pub fn merged_blocks_keep_order<R: Resource>(subject: &Subject<'_, R>) -> Outcom
 ///
 /// # Errors
 /// What is wrong.
-pub fn freed_on_another_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn freed_on_another_stream_keeps_order<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     let (own, other, third) = (subject.stream(), subject.other_stream()?, subject.other_stream()?);
     for (from, to) in [(own, &other), (&other, own)] {

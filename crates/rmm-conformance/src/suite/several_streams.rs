@@ -7,7 +7,7 @@ use rmm_core::{Device, DeviceResource};
 
 use super::blocks::{BLOCK_WORDS, SLOW, TRAIL, take_over};
 use crate::failure::ensure;
-use crate::{Failure, Outcome, Subject};
+use crate::{CheckResult, Failure, Subject};
 
 const WORDS: usize = BLOCK_WORDS as usize;
 
@@ -20,7 +20,7 @@ fn fill<R: DeviceResource>(
     used: &Used<'_, '_>,
     value: u32,
     spin_cycles: u64,
-) -> Outcome {
+) -> CheckResult {
     let words = u32::try_from(used.bytes() / 4).map_err(Failure::new)?;
     let kernels = subject.kernels();
     // SAFETY: the container ordered its words for this stream.
@@ -36,7 +36,9 @@ fn filled(words: usize, value: u32) -> Vec<u32> {
 ///
 /// # Errors
 /// What is wrong.
-pub fn halves_are_written_by_two_streams<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn halves_are_written_by_two_streams<R: DeviceResource>(
+    subject: &Subject<'_, R>,
+) -> CheckResult {
     let errors = subject.counter()?;
     let (resource, stream) = (subject.resource(), subject.stream());
     let (first, second) = (subject.other_stream()?, subject.other_stream()?);
@@ -75,7 +77,7 @@ pub fn halves_are_written_by_two_streams<R: DeviceResource>(subject: &Subject<'_
 /// What is wrong.
 pub fn pinned_vectors_wait_for_their_copies<R: DeviceResource>(
     subject: &Subject<'_, R>,
-) -> Outcome {
+) -> CheckResult {
     let (resource, stream, other) = (subject.resource(), subject.stream(), subject.other_stream()?);
     let numbers = filled(WORDS, 5);
     let mut vector = DeviceUVector::<u32>::uninit_in(WORDS, stream, resource)?;
@@ -102,7 +104,7 @@ pub fn pinned_vectors_wait_for_their_copies<R: DeviceResource>(
 ///
 /// # Errors
 /// What is wrong.
-pub fn values_travel_with_the_call<R: DeviceResource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn values_travel_with_the_call<R: DeviceResource>(subject: &Subject<'_, R>) -> CheckResult {
     let (resource, stream) = (subject.resource(), subject.stream());
     let mut scalar = DeviceScalar::new_in(-0.0f64, stream, resource)?;
     ensure(scalar.value_on(stream)?.is_sign_negative(), || "the sign is lost".into())?;

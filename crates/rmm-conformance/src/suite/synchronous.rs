@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use rmm_core::{CudaStream, Device, DevicePtr, Resource};
 
 use super::blocks::{BLOCK_WORDS, keep_busy};
-use crate::{Counter, Failure, Outcome, Subject};
+use crate::{CheckResult, DeviceCounter, Failure, Subject};
 
 /// A block from `allocate_sync`, freed by `deallocate_sync` when this is dropped, after a wait for
 /// the device.
@@ -37,8 +37,8 @@ fn use_on_every_stream<R: Resource>(
     subject: &Subject<'_, R>,
     pointer: DevicePtr,
     streams: &[CudaStream],
-    errors: &Counter,
-) -> Outcome {
+    errors: &DeviceCounter,
+) -> CheckResult {
     let count = u32::try_from(streams.len()).map_err(Failure::new)?;
     let words = BLOCK_WORDS / count;
     let part = |number: u32| DevicePtr(pointer.0 + 4 * u64::from(number) * u64::from(words));
@@ -76,7 +76,7 @@ fn streams<R: Resource>(subject: &Subject<'_, R>) -> Result<Vec<CudaStream>, Fai
 /// What is wrong.
 pub fn synchronous_memory_is_usable_on_every_stream<R: Resource>(
     subject: &Subject<'_, R>,
-) -> Outcome {
+) -> CheckResult {
     let errors = subject.counter()?;
     let streams = streams(subject)?;
     for _ in 0..3 {
@@ -97,7 +97,7 @@ pub fn synchronous_memory_is_usable_on_every_stream<R: Resource>(
 /// What is wrong.
 pub fn synchronous_memory_is_free_of_earlier_work<R: Resource>(
     subject: &Subject<'_, R>,
-) -> Outcome {
+) -> CheckResult {
     let errors = subject.counter()?;
     let streams = streams(subject)?;
     for giver in &streams {

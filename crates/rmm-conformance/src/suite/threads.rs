@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rmm_core::{CudaEvent, Resource};
 
-use crate::{Block, Counter, Failure, Outcome, Random, Subject};
+use crate::{CheckResult, CheckedBlock, DeviceCounter, Failure, Random, Subject};
 
 const THREADS: u64 = 8;
 const STEPS: u32 = 80;
@@ -14,7 +14,7 @@ const HELD: usize = 12;
 const WORDS: u32 = 6000;
 
 /// A block on its way to the next thread, with its contents and the mark behind its uses.
-type Parcel<'a, R> = (Block<'a, R>, u32, CudaEvent);
+type Parcel<'a, R> = (CheckedBlock<'a, R>, u32, CudaEvent);
 
 /// A resource is `Sync`: eight threads, each on a stream of its own (of the subject's kind),
 /// allocate, fill, check and free at random, and hand blocks to the next thread with an event.
@@ -22,7 +22,7 @@ type Parcel<'a, R> = (Block<'a, R>, u32, CudaEvent);
 ///
 /// # Errors
 /// What is wrong.
-pub fn threads_share_a_resource<R: Resource>(subject: &Subject<'_, R>) -> Outcome {
+pub fn threads_share_a_resource<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     for _ in 0..THREADS {
         let (sender, receiver) = channel();
@@ -30,7 +30,7 @@ pub fn threads_share_a_resource<R: Resource>(subject: &Subject<'_, R>) -> Outcom
         receivers.push(receiver);
     }
     senders.rotate_left(1);
-    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+    let outcomes: Vec<CheckResult> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
             .zip(senders.into_iter().zip(receivers))
             .map(|(seed, (next, from_previous))| {
@@ -52,11 +52,11 @@ fn work<'a, R: Resource>(
     seed: u64,
     next: Sender<Parcel<'a, R>>,
     from_previous: &Receiver<Parcel<'a, R>>,
-) -> Outcome {
+) -> CheckResult {
     let stream = subject.stream_for_thread()?;
-    let errors = Counter::new(&stream)?;
+    let errors = DeviceCounter::new(&stream)?;
     let mut random = Random::new(seed);
-    let mut held: Vec<(Block<'a, R>, u32)> = Vec::new();
+    let mut held: Vec<(CheckedBlock<'a, R>, u32)> = Vec::new();
     let receive = |(mut block, value, departed): Parcel<'a, R>| {
         block.arrive(&stream, &departed)?;
         block.check(value, &errors)?;

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_conformance::{Failure, Outcome, Random, ensure};
+use rmm_conformance::{CheckResult, Failure, Random, ensure};
 use rmm_containers::DeviceBuffer;
 use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, SyncResource, copy};
 use rmm_resources::{
@@ -23,7 +23,7 @@ const fn mib(count: u64) -> u64 {
 }
 
 #[track_caller]
-fn is_current(device: Device) -> Outcome {
+fn is_current(device: Device) -> CheckResult {
     let current = Device::current()?;
     ensure(current == device, || format!("{current:?} is current, expected {device:?}"))
 }
@@ -66,8 +66,8 @@ fn guards_restore_the_device_that_was_current() {
 fn allocated_on(
     current: Device,
     resource: &impl SyncResource,
-    check: impl FnOnce(DevicePtr) -> Outcome,
-) -> Outcome {
+    check: impl FnOnce(DevicePtr) -> CheckResult,
+) -> CheckResult {
     on(current, || {
         let layout = Layout::new::<[u8; MIB]>();
         let pointer = resource.allocate_sync(layout)?;
@@ -79,7 +79,7 @@ fn allocated_on(
 }
 
 #[track_caller]
-fn lies_on(pointer: DevicePtr, device: Device) -> Outcome {
+fn lies_on(pointer: DevicePtr, device: Device) -> CheckResult {
     let found = device_of(pointer)?;
     ensure(found == device.ordinal(), || format!("memory of device {found}, expected {device:?}"))
 }
@@ -147,7 +147,7 @@ struct Held {
     number: u32,
 }
 
-fn write(held: &Held, stream: &CudaStream) -> Outcome {
+fn write(held: &Held, stream: &CudaStream) -> CheckResult {
     let bytes = held.number.to_ne_bytes();
     // SAFETY: a block is at least as long and in this stream's order, and `bytes` lives until the
     // synchronization below.
@@ -155,7 +155,7 @@ fn write(held: &Held, stream: &CudaStream) -> Outcome {
     Ok(stream.synchronize()?)
 }
 
-fn still_holds_its_number(held: &Held, stream: &CudaStream) -> Outcome {
+fn still_holds_its_number(held: &Held, stream: &CudaStream) -> CheckResult {
     let mut bytes = [0u8; 4];
     // SAFETY: as in `write`.
     unsafe { copy::device_to_host(bytes.as_mut_ptr().cast(), held.pointer, 4, stream) }?;

@@ -86,32 +86,32 @@ mod zero_bytes;
 use std::fmt::Debug;
 use std::io::Write;
 
-use rmm_conformance::{Failure, Outcome, ensure};
+use rmm_conformance::{CheckResult, Failure, ensure};
 use rmm_sys::CuResult;
 
 use crate::pair::{self, Pair, on};
 
 /// Runs the probe with two devices in every place, the first one current.
 #[track_caller]
-fn in_every_pair(probe: impl Fn(&Pair) -> Outcome) {
+fn in_every_pair(probe: impl Fn(&Pair) -> CheckResult) {
     pair::in_every_pair(|pair| on(pair.home, || probe(pair)));
 }
 
 /// As [`in_every_pair`], for what the software device would report as misuse.
 #[track_caller]
-fn in_every_pair_unwatched(probe: impl Fn(&Pair) -> Outcome) {
+fn in_every_pair_unwatched(probe: impl Fn(&Pair) -> CheckResult) {
     pair::in_every_pair_unwatched(|pair| on(pair.home, || probe(pair)));
 }
 
 /// Fails unless what was found is what was expected.
 #[track_caller]
-fn answers<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
+fn answers<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> CheckResult {
     ensure(found == expected, || format!("{what}: {found:?}, expected {expected:?}"))
 }
 
 /// Fails with every claim that does not hold, so that one run on a device shows all of them.
 #[track_caller]
-fn all(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
+fn all(claims: impl IntoIterator<Item = CheckResult>) -> CheckResult {
     let broken: Vec<String> =
         claims.into_iter().filter_map(Result::err).map(|failure| failure.to_string()).collect();
     if broken.is_empty() { Ok(()) } else { Err(Failure::new(broken.join("; "))) }
@@ -119,7 +119,7 @@ fn all(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
 
 /// Fails unless what was found is one of what may be: where no documentation says which.
 #[track_caller]
-fn is_one_of<T: PartialEq + Debug>(what: &str, found: &T, expected: &[T]) -> Outcome {
+fn is_one_of<T: PartialEq + Debug>(what: &str, found: &T, expected: &[T]) -> CheckResult {
     ensure(expected.contains(found), || format!("{what}: {found:?}, expected one of {expected:?}"))
 }
 
@@ -131,18 +131,18 @@ fn report(what: &str, found: &impl Debug) {
 
 /// Fails unless the code is success.
 #[track_caller]
-fn works(what: &str, code: CuResult) -> Outcome {
+fn works(what: &str, code: CuResult) -> CheckResult {
     answers(what, &code, &CuResult::SUCCESS)
 }
 
 /// Fails unless the code is that there is work left.
 #[track_caller]
-fn waits(what: &str, code: CuResult) -> Outcome {
+fn waits(what: &str, code: CuResult) -> CheckResult {
     answers(what, &code, &CuResult::NOT_READY)
 }
 
 /// Fails unless the code is that an argument is wrong.
 #[track_caller]
-fn is_refused(what: &str, code: CuResult) -> Outcome {
+fn is_refused(what: &str, code: CuResult) -> CheckResult {
     answers(what, &code, &CuResult::INVALID_VALUE)
 }

@@ -7,7 +7,7 @@
 use std::alloc::Layout;
 
 use rmm_adaptors::{PoolMemoryResource, default_pool};
-use rmm_conformance::{Outcome, ensure};
+use rmm_conformance::{CheckResult, ensure};
 use rmm_core::{CudaStream, Device, DevicePtr, StreamFlags, SyncResource, current_driver};
 use rmm_resources::CudaMemoryResource;
 
@@ -15,7 +15,7 @@ use crate::run::in_every_environment;
 use crate::siblings::may_fill_the_device;
 
 /// Allocates and frees memory of the default pool, as `cudaMallocAsync` and `cudaFreeAsync` do.
-fn leave_in_default_pool(bytes: usize, waits: bool) -> Outcome {
+fn leave_in_default_pool(bytes: usize, waits: bool) -> CheckResult {
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     let (driver, mut pointer) = (current_driver()?, DevicePtr::NULL);
     // SAFETY: `pointer` may be written to, and the stream exists.
@@ -30,7 +30,7 @@ fn leave_in_default_pool(bytes: usize, waits: bool) -> Outcome {
 }
 
 /// Takes so many bytes of a resource, and frees them.
-fn takes(what: &str, resource: &impl SyncResource, layout: Layout) -> Outcome {
+fn takes(what: &str, resource: &impl SyncResource, layout: Layout) -> CheckResult {
     let taken = resource.allocate_sync(layout);
     ensure(taken.is_ok(), || format!("{what}: {taken:?}"))?;
     if let Ok(block) = taken {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 
-use rmm_conformance::{Environment, Outcome, Place, ensure};
+use rmm_conformance::{CheckResult, Environment, Place, ensure};
 use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, StreamFlags, copy};
 use rmm_resources::{CudaAsyncMemoryResource, ExportHandleTypes, ImportedPool};
 use rmm_sys::CuMemPoolPtrExportData;
@@ -30,7 +30,7 @@ fn another_process_reads_an_exported_pool() {
     }
 }
 
-fn export(place: Place) -> Outcome {
+fn export(place: Place) -> CheckResult {
     let environment = Environment::open(place)?;
     let capabilities = Device::current()?.capabilities()?;
     let built = CudaAsyncMemoryResource::builder()
@@ -72,7 +72,7 @@ fn export(place: Place) -> Outcome {
 }
 
 /// The child: the same program, with the descriptor open.
-fn import(given: &str) -> Outcome {
+fn import(given: &str) -> CheckResult {
     let ordinal = std::env::var("RMM_TEST_DEVICE").ok().and_then(|device| device.parse().ok());
     let _environment = Environment::open(Place::Gpu(ordinal.unwrap_or(0)))?;
     let (number, digits) =

@@ -7,7 +7,9 @@
 //! if nothing keeps them from it.
 
 use rmm_adaptors::{ArenaMemoryResource, FixedSizeMemoryResource, PoolMemoryResource, PoolPreset};
-use rmm_conformance::{Block, Counter, DeviceHandle, Environment, Kernels, Outcome, Place, ensure};
+use rmm_conformance::{
+    CheckResult, CheckedBlock, DeviceCounter, DeviceHandle, Environment, Kernels, Place, ensure,
+};
 use rmm_core::{CudaStream, Device, Error, Resource, StreamFlags};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::ViolationKind;
@@ -37,10 +39,10 @@ fn given<'a, R: Resource, const COUNT: usize>(
     resource: &'a R,
     kernels: &'a Kernels,
     stream: &CudaStream,
-) -> Result<[Block<'a, R>; COUNT], rmm_conformance::Failure> {
+) -> Result<[CheckedBlock<'a, R>; COUNT], rmm_conformance::Failure> {
     let mut blocks = Vec::new();
     for _ in 0..COUNT {
-        blocks.push(Block::allocate(resource, kernels, stream, WORDS)?);
+        blocks.push(CheckedBlock::allocate(resource, kernels, stream, WORDS)?);
     }
     kernels.stall(stream.as_stream_ref(), LONG)?;
     for block in &blocks {
@@ -50,7 +52,7 @@ fn given<'a, R: Resource, const COUNT: usize>(
 }
 
 /// Fills the block on its stream, and checks it when all streams have done what they had to do.
-fn stays_intact<R: Resource>(block: &Block<'_, R>, errors: &Counter) -> Outcome {
+fn stays_intact<R: Resource>(block: &CheckedBlock<'_, R>, errors: &DeviceCounter) -> CheckResult {
     block.fill(0xc000_0000, 0)?;
     // Work that nothing keeps from it is done now.
     block.stream().synchronize()?;
@@ -63,34 +65,37 @@ fn stays_intact<R: Resource>(block: &Block<'_, R>, errors: &Counter) -> Outcome 
 fn what_is_left_of_merged_blocks_keeps_order<R: Resource>(
     kernels: &Kernels,
     resource: &R,
-) -> Outcome {
+) -> CheckResult {
     let (first, second, third) = (stream()?, stream()?, stream()?);
-    let errors = Counter::new(&third)?;
+    let errors = DeviceCounter::new(&third)?;
     drop(given::<_, 2>(resource, kernels, &first)?);
-    let merged = Block::allocate(resource, kernels, &second, WORDS / 2 * 3)?;
+    let merged = CheckedBlock::allocate(resource, kernels, &second, WORDS / 2 * 3)?;
     merged.fill(0xb000_0000, 0)?;
-    let left = Block::allocate(resource, kernels, &third, WORDS / 2)?;
+    let left = CheckedBlock::allocate(resource, kernels, &third, WORDS / 2)?;
     stays_intact(&left, &errors)?;
     merged.check(0xb000_0000, &errors)?;
     errors.expect_none(&second, "the merged block was written to by the first stream")
 }
 
 /// The resource has room for three blocks, and for nothing else.
-fn a_refusal_after_merging_keeps_order<R: Resource>(kernels: &Kernels, resource: &R) -> Outcome {
+fn a_refusal_after_merging_keeps_order<R: Resource>(
+    kernels: &Kernels,
+    resource: &R,
+) -> CheckResult {
     let (first, second, third) = (stream()?, stream()?, stream()?);
-    let errors = Counter::new(&third)?;
+    let errors = DeviceCounter::new(&third)?;
     let [_live, one, other] = given::<_, 3>(resource, kernels, &first)?;
     drop((one, other));
-    let refused = Block::allocate(resource, kernels, &second, WORDS / 2 * 5).err();
+    let refused = CheckedBlock::allocate(resource, kernels, &second, WORDS / 2 * 5).err();
     ensure(refused.as_ref().is_some_and(Error::is_out_of_memory), || {
         format!("there is not enough for it, but: {refused:?}")
     })?;
-    let taken = Block::allocate(resource, kernels, &third, WORDS)?;
+    let taken = CheckedBlock::allocate(resource, kernels, &third, WORDS)?;
     stays_intact(&taken, &errors)
 }
 
 /// Runs the script on the little allocator.
-fn on_lists(environment: &Environment, bug: Bug) -> Outcome {
+fn on_lists(environment: &Environment, bug: Bug) -> CheckResult {
     let kernels = Kernels::load(environment.handle())?;
     let lists = Merging::new(bug, BYTES / 2 * 3, 2)?;
     what_is_left_of_merged_blocks_keeps_order(&kernels, &lists)
@@ -102,7 +107,7 @@ fn contents_show(place: Place) {
         // On the software device too, what is seen is only what a GPU would show.
         on_lists(&Environment::open_unwatched(place)?, Bug::Present)
     });
-    let failure = outcomes.find_map(Outcome::err).expect("the bug shows in what memory holds");
+    let failure = outcomes.find_map(CheckResult::err).expect("the bug shows in what memory holds");
     assert!(failure.to_string().contains("words are wrong"), "{failure}");
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::io::Write;
 
-use rmm_conformance::{DeviceHandle, Environment, Failure, Kernels, Outcome, Place};
+use rmm_conformance::{CheckResult, DeviceHandle, Environment, Failure, Kernels, Place};
 use rmm_core::{CudaStream, Device, DevicePtr, Error, StreamFlags, check, driver_in_context};
 use rmm_sys::CuPointerAttribute;
 
@@ -39,7 +39,7 @@ impl Pair {
 /// Runs the check with two devices in every place, and panics with what is wrong. A machine with
 /// one device reports an ignored test.
 #[track_caller]
-pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
+pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> CheckResult) {
     run_in(Environment::open, |pair| {
         run(pair)?;
         Ok(None)
@@ -49,7 +49,7 @@ pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> Outcome) {
 /// As [`in_every_pair`], for checks of what a driver answers to misuse, which the software device
 /// would report as such.
 #[track_caller]
-pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> Outcome) {
+pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> CheckResult) {
     run_in(Environment::open_unwatched, |pair| {
         run(pair)?;
         Ok(None)
@@ -59,7 +59,7 @@ pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> Outcome) {
 /// As [`in_every_pair`], for devices that can use each other's memory. Other machines report
 /// an ignored test.
 #[track_caller]
-pub(crate) fn in_every_pair_of_peers(run: impl Fn(&Pair) -> Outcome) {
+pub(crate) fn in_every_pair_of_peers(run: impl Fn(&Pair) -> CheckResult) {
     run_in(Environment::open, |pair| {
         if !pair.are_peers()? {
             let (home, other) = (pair.home.ordinal(), pair.other.ordinal());

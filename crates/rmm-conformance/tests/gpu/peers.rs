@@ -3,7 +3,9 @@
 use std::alloc::Layout;
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_conformance::{Block, Counter, Failure, Kernels, Outcome, ensure, suite::BLOCK_WORDS};
+use rmm_conformance::{
+    CheckResult, CheckedBlock, DeviceCounter, Failure, Kernels, ensure, suite::BLOCK_WORDS,
+};
 use rmm_core::{CudaEvent, CudaStream, Device, DevicePtr, ErrorKind, Resource, StreamRef, copy};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sys::CuMemAccessFlags;
@@ -16,7 +18,11 @@ const DEVICE: CudaMemoryResource = CudaMemoryResource::new();
 /// Cycles that a slow kernel spins for: about 5 ms.
 const SLOW: u64 = 10_000_000;
 
-fn can_be_used_from(resource: &CudaAsyncMemoryResource, device: Device, wanted: bool) -> Outcome {
+fn can_be_used_from(
+    resource: &CudaAsyncMemoryResource,
+    device: Device,
+    wanted: bool,
+) -> CheckResult {
     let flags = resource.pool().access(device)?;
     let expected = if wanted { CuMemAccessFlags::READ_WRITE } else { CuMemAccessFlags::NONE };
     ensure(flags == expected, || format!("{device:?} has {flags:?}, expected {expected:?}"))
@@ -53,7 +59,7 @@ fn a_pool_is_granted_where_devices_are_peers_and_nowhere_else() {
 ///
 /// # Safety
 /// `source` names as many words, whose other uses are ordered with this place on the stream.
-unsafe fn read(stream: &CudaStream, source: DevicePtr, words: &mut [u32]) -> Outcome {
+unsafe fn read(stream: &CudaStream, source: DevicePtr, words: &mut [u32]) -> CheckResult {
     let (target, bytes) = (words.as_mut_ptr().cast(), size_of_val(words));
     // SAFETY: the caller's contract; the words are borrowed until the synchronization below.
     unsafe { copy::device_to_host(target, source, bytes, stream) }?;
@@ -61,10 +67,10 @@ unsafe fn read(stream: &CudaStream, source: DevicePtr, words: &mut [u32]) -> Out
 }
 
 /// Reads a block of `home` and writes to it: by kernels and copies on a stream of the other device.
-fn use_from_the_other(pair: &Pair, home: DevicePtr) -> Outcome {
+fn use_from_the_other(pair: &Pair, home: DevicePtr) -> CheckResult {
     let own = stream()?;
-    let (kernels, errors) = (pair.kernels()?, Counter::new(&own)?);
-    let local = Block::allocate(&DEVICE, &kernels, &own, BLOCK_WORDS)?;
+    let (kernels, errors) = (pair.kernels()?, DeviceCounter::new(&own)?);
+    let local = CheckedBlock::allocate(&DEVICE, &kernels, &own, BLOCK_WORDS)?;
     let (from, to) = (own.as_stream_ref(), errors.pointer());
     // SAFETY: both blocks are as long and live until this returns, all else that uses them has
     // completed, and this device may use both.
@@ -92,8 +98,8 @@ fn use_from_the_other(pair: &Pair, home: DevicePtr) -> Outcome {
 fn a_granted_pool_is_read_and_written_by_another_device() {
     in_every_pair_of_peers(|pair| {
         let (kernels, own, resource) = (pair.kernels()?, stream()?, shared(pair)?);
-        let errors = Counter::new(&own)?;
-        let block = Block::allocate(&resource, &kernels, &own, BLOCK_WORDS)?;
+        let errors = DeviceCounter::new(&own)?;
+        let block = CheckedBlock::allocate(&resource, &kernels, &own, BLOCK_WORDS)?;
         block.fill(100, 0)?;
         own.synchronize()?;
         on(pair.other, || use_from_the_other(pair, block.pointer()))?;
@@ -104,7 +110,11 @@ fn a_granted_pool_is_read_and_written_by_another_device() {
 
 /// Fills the block and checks it at once, and again when both devices have done everything:
 /// whatever else writes to it shows.
-fn stays_intact<R: Resource>(pair: &Pair, block: &Block<'_, R>, errors: &Counter) -> Outcome {
+fn stays_intact<R: Resource>(
+    pair: &Pair,
+    block: &CheckedBlock<'_, R>,
+    errors: &DeviceCounter,
+) -> CheckResult {
     block.fill(500, 0)?;
     block.check(500, errors)?;
     for device in pair.devices() {
@@ -119,7 +129,7 @@ fn stays_intact<R: Resource>(pair: &Pair, block: &Block<'_, R>, errors: &Counter
 /// # Safety
 /// The block has [`BLOCK_WORDS`] words that the stream's device may use, and is not used otherwise
 /// before that work is done.
-unsafe fn keep_busy(kernels: &Kernels, stream: &CudaStream, block: DevicePtr) -> Outcome {
+unsafe fn keep_busy(kernels: &Kernels, stream: &CudaStream, block: DevicePtr) -> CheckResult {
     // SAFETY: the caller's contract.
     unsafe { kernels.fill(stream.as_stream_ref(), block, BLOCK_WORDS, 900, SLOW) }?;
     for _ in 0..8 {
@@ -133,12 +143,12 @@ unsafe fn keep_busy(kernels: &Kernels, stream: &CudaStream, block: DevicePtr) ->
 fn a_pool_of_the_driver_s_serves_streams_of_another_device_in_their_order() {
     in_every_pair_of_peers(|pair| {
         let (kernels, own, resource) = (pair.kernels()?, stream()?, shared(pair)?);
-        let errors = Counter::new(&own)?;
+        let errors = DeviceCounter::new(&own)?;
         let _other = pair.other.make_current()?;
         let (foreign_kernels, foreign) = (pair.kernels()?, stream()?);
         for with_event in [true, false] {
-            let foreign_errors = Counter::new(&foreign)?;
-            let given = Block::allocate(&resource, &foreign_kernels, &foreign, BLOCK_WORDS)?;
+            let foreign_errors = DeviceCounter::new(&foreign)?;
+            let given = CheckedBlock::allocate(&resource, &foreign_kernels, &foreign, BLOCK_WORDS)?;
             let found = device_of(given.pointer())?;
             ensure(found == pair.home.ordinal(), || format!("memory of device {found}"))?;
             given.fill(700, 0)?;
@@ -155,7 +165,7 @@ fn a_pool_of_the_driver_s_serves_streams_of_another_device_in_their_order() {
                 if with_event {
                     own.wait(&freed)?;
                 }
-                let taken = Block::allocate(&resource, &kernels, &own, BLOCK_WORDS)?;
+                let taken = CheckedBlock::allocate(&resource, &kernels, &own, BLOCK_WORDS)?;
                 stays_intact(pair, &taken, &errors)
             })?;
         }
@@ -172,7 +182,7 @@ fn a_pool_of_the_driver_s_serves_streams_of_another_device_in_their_order() {
 fn a_pool_refuses_streams_of_another_device_and_waits_for_what_they_free() {
     in_every_pair_of_peers(|pair| {
         let (kernels, own) = (pair.kernels()?, stream()?);
-        let errors = Counter::new(&own)?;
+        let errors = DeviceCounter::new(&own)?;
         let builder = PoolMemoryResource::builder(shared(pair)?);
         let pool = builder.maximum_size(LAYOUT.size() as u64).build()?;
         let given = pool.allocate(&own, LAYOUT)?;
@@ -197,7 +207,7 @@ fn a_pool_refuses_streams_of_another_device_and_waits_for_what_they_free() {
             // SAFETY: allocated above with this layout; its uses are on this stream.
             unsafe { pool.deallocate(&foreign, given, LAYOUT) };
             on(pair.home, || {
-                let taken = Block::allocate(&pool, &kernels, &own, BLOCK_WORDS)?;
+                let taken = CheckedBlock::allocate(&pool, &kernels, &own, BLOCK_WORDS)?;
                 ensure(taken.pointer() == given, || "there is room for one block".to_owned())?;
                 stays_intact(pair, &taken, &errors)
             })

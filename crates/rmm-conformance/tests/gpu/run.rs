@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Once;
 
-use rmm_conformance::{Cell, Environment, Failure, Outcome, Place, is_supported};
+use rmm_conformance::{Cell, CheckResult, Environment, Failure, Place, is_supported};
 use rmm_core::driver_in_context;
 use rmm_spec::stacks;
 
@@ -21,7 +21,7 @@ pub(crate) use conformance;
 
 /// Runs `check` in every cell that the environment chooses, and panics with all that is wrong.
 #[track_caller]
-pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> Outcome) {
+pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> CheckResult) {
     let cells = match Cell::selected() {
         Ok(cells) => cells,
         Err(failure) => panic!("{failure}"),
@@ -39,7 +39,7 @@ pub(crate) fn in_every_cell(check: impl Fn(&Cell) -> Outcome) {
 /// Runs a check of something that is built on the resource once in every place where the resource
 /// was chosen and is supported, and panics with what is wrong.
 #[track_caller]
-pub(crate) fn in_places_with(resource: &str, check: impl Fn(&Environment) -> Outcome) {
+pub(crate) fn in_places_with(resource: &str, check: impl Fn(&Environment) -> CheckResult) {
     let resource =
         stacks::named(resource).unwrap_or_else(|| panic!("no resource is named {resource}"));
     let cells = Cell::selected().unwrap_or_else(|failure| panic!("{failure}"));
@@ -63,33 +63,33 @@ pub(crate) fn in_places_with(resource: &str, check: impl Fn(&Environment) -> Out
 /// Runs a check that is about no stream or resource in particular in every place that the
 /// environment chooses, and panics with what is wrong.
 #[track_caller]
-pub(crate) fn in_every_place(check: impl Fn() -> Outcome) {
+pub(crate) fn in_every_place(check: impl Fn() -> CheckResult) {
     in_every_environment(|_| check());
 }
 
 /// As [`in_every_place`], for checks that need the device itself.
 #[track_caller]
-pub(crate) fn in_every_environment(check: impl Fn(&Environment) -> Outcome) {
+pub(crate) fn in_every_environment(check: impl Fn(&Environment) -> CheckResult) {
     open_every_place(Environment::open, check);
 }
 
 /// As [`in_every_environment`], for checks in which the software device would see misuse.
 #[track_caller]
-pub(crate) fn in_every_environment_unwatched(check: impl Fn(&Environment) -> Outcome) {
+pub(crate) fn in_every_environment_unwatched(check: impl Fn(&Environment) -> CheckResult) {
     open_every_place(Environment::open_unwatched, check);
 }
 
 /// As [`in_every_place`], for checks of what a driver answers to misuse, which the software device
 /// would report as such.
 #[track_caller]
-pub(crate) fn in_every_place_unwatched(check: impl Fn() -> Outcome) {
+pub(crate) fn in_every_place_unwatched(check: impl Fn() -> CheckResult) {
     open_every_place(Environment::open_unwatched, |_| check());
 }
 
 #[track_caller]
 fn open_every_place(
     open: impl Fn(Place) -> Result<Environment, Failure>,
-    check: impl Fn(&Environment) -> Outcome,
+    check: impl Fn(&Environment) -> CheckResult,
 ) {
     let places = Place::selected().unwrap_or_else(|failure| panic!("{failure}"));
     for place in places {

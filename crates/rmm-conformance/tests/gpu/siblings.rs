@@ -9,7 +9,7 @@
 //! ```
 
 use rmm_adaptors::{PoolMemoryResource, PoolPreset, default_pool};
-use rmm_conformance::{Environment, Failure, Kernels, Outcome, Place, Random, ensure};
+use rmm_conformance::{CheckResult, Environment, Failure, Kernels, Place, Random, ensure};
 use rmm_containers::DeviceBuffer;
 use rmm_core::{CudaStream, Device, DeviceResource, StreamFlags};
 use rmm_resources::CudaMemoryResource;
@@ -33,7 +33,7 @@ struct Program {
 
 impl Program {
     /// Takes blocks of random sizes, and frees them while the streams still work.
-    fn use_most(&mut self, pool: &impl DeviceResource) -> Outcome {
+    fn use_most(&mut self, pool: &impl DeviceResource) -> CheckResult {
         let (mut held, mut left) = (Vec::new(), self.bytes);
         while left > self.bytes / 64 {
             let size = (self.bytes / 64 + self.random.index(self.bytes / 16)).min(left);
@@ -48,7 +48,7 @@ impl Program {
 }
 
 /// Each pool in turn needs nine tenths of 95 % of what is free at first.
-fn neither_pool_is_refused(environment: &Environment, preset: PoolPreset) -> Outcome {
+fn neither_pool_is_refused(environment: &Environment, preset: PoolPreset) -> CheckResult {
     let free = usize::try_from(Device::memory_info()?.free).unwrap_or(usize::MAX);
     let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0);
     let mut program = Program {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rmm_core::{Error, StreamId};
 
 use super::player::Player;
-use super::subject::Subject;
+use super::subject::ReplaySubject;
 use crate::results::{BlockState, HeapBlock, Sample};
 use crate::trace::{ALIGNMENT, Action, Trace};
 
@@ -34,7 +34,7 @@ pub(super) struct Observed {
 pub(super) fn observe(
     trace: &Trace,
     player: &Player<'_>,
-    subject: &Subject,
+    subject: &ReplaySubject,
     progress: &dyn Fn(u64),
 ) -> Result<Observed, Error> {
     let observed = observe_events(trace, player, subject, progress);
@@ -45,7 +45,7 @@ pub(super) fn observe(
 fn observe_events(
     trace: &Trace,
     player: &Player<'_>,
-    subject: &Subject,
+    subject: &ReplaySubject,
     progress: &dyn Fn(u64),
 ) -> Result<Observed, Error> {
     let mut observed = Observed::default();
@@ -100,7 +100,11 @@ fn observe_events(
 }
 
 /// The resource's blocks, with the streams by their numbers in the trace.
-fn heap_map(player: &Player<'_>, subject: &Subject, owners: &HashMap<u64, u32>) -> Vec<HeapBlock> {
+fn heap_map(
+    player: &Player<'_>,
+    subject: &ReplaySubject,
+    owners: &HashMap<u64, u32>,
+) -> Vec<HeapBlock> {
     let number_of: HashMap<StreamId, u32> =
         (0..).zip(player.streams()).map(|(number, stream)| (stream.id(), number)).collect();
     let block = |block: rmm_adaptors::PoolBlock| {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
 
 use super::device::{ReplayDevice, Work};
-use super::run::Options;
+use super::run::ReplayOptions;
 use crate::trace::{ALIGNMENT, Action, Event, Trace};
 
 /// Events between two reports of progress, which are not part of the time.
@@ -83,7 +83,7 @@ impl Failures {
 impl<'a> Player<'a> {
     /// Makes the streams: non-blocking ones, one for each that was recorded, but for the legacy
     /// default stream if that is wanted.
-    pub(super) fn new(trace: &'a Trace, options: Options) -> Result<Self, Error> {
+    pub(super) fn new(trace: &'a Trace, options: ReplayOptions) -> Result<Self, Error> {
         let stream = |&handle: &u64| {
             if options.legacy_stream && DEFAULT_STREAMS.contains(&handle) {
                 Ok(CudaStream::legacy())
@@ -337,7 +337,7 @@ mod tests {
         let mut trace = read_from("log.csv", log.as_bytes()).expect("a log");
         trace.events[1].action = Action::Free { block: 0, size: 10 };
         let resource = StatisticsResourceAdaptor::new(CudaMemoryResource::new());
-        let player = Player::new(&trace, Options::default()).expect("streams");
+        let player = Player::new(&trace, ReplayOptions::default()).expect("streams");
         player.run(&resource, &|_| ());
         assert_eq!(resource.bytes_counter().value, 0);
     }

@@ -4,7 +4,7 @@ use rmm_core::Error;
 
 use super::device::ReplayDevice;
 use super::player::{Outcome, Player};
-use super::subject::Subject;
+use super::subject::ReplaySubject;
 
 /// How recorded threads become threads of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum ThreadMode {
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ReplayOptions {
     /// How often, the first time on a fresh resource.
     pub repeat: u32,
     /// Whether recorded threads become threads.
@@ -25,7 +25,7 @@ pub struct Options {
 }
 
 /// Once, on one thread and streams of its own.
-impl Default for Options {
+impl Default for ReplayOptions {
     fn default() -> Self {
         Self { repeat: 1, threads: None, legacy_stream: false }
     }
@@ -35,8 +35,8 @@ impl Default for Options {
 pub(super) fn run(
     device: &impl ReplayDevice,
     player: &Player<'_>,
-    subject: &Subject,
-    options: Options,
+    subject: &ReplaySubject,
+    options: ReplayOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, Error> {
     match options.threads {

@@ -11,12 +11,12 @@ use crate::suballocators::Suballocators;
 
 /// A type-erased resource, and the figures of the resources in it.
 #[derive(Debug)]
-pub struct Subject {
+pub struct ReplaySubject {
     /// The resource, called through the type-erased handle, as the parts of a program call it.
     pub resource: AnyResource,
 }
 
-impl Subject {
+impl ReplaySubject {
     /// The figures of this resource.
     pub fn new(resource: AnyResource) -> Self {
         Self { resource }

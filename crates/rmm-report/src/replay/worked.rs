@@ -4,8 +4,8 @@ use rmm_core::{AnyResource, Device, Error};
 
 use super::device::{ReplayDevice, Work};
 use super::player::Player;
-use super::run::{Options, run};
-use super::subject::Subject;
+use super::run::{ReplayOptions, run};
+use super::subject::ReplaySubject;
 use crate::trace::Trace;
 
 /// What happened in a replay with work.
@@ -32,13 +32,13 @@ pub struct Worked {
 pub fn replay_with_work(
     device: &impl ReplayDevice,
     trace: &Trace,
-    options: Options,
+    options: ReplayOptions,
     progress: &(dyn Fn(u64) + Sync),
     work: &dyn Work,
     make: impl FnOnce() -> Result<AnyResource, Error>,
 ) -> Result<Worked, Error> {
     let player = Player::new(trace, options)?.with_work(work);
-    let subject = Subject::new(make()?);
+    let subject = ReplaySubject::new(make()?);
     let mut worked = Worked::default();
     for _ in 0..options.repeat {
         let outcome = run(device, &player, &subject, options, progress)?;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rmm_sys::{AllocationEvent, Annotations, Checker, CuDevicePtr, CuStream};
+use rmm_sys::{AllocationEvent, AnnotationChecker, Annotations, CuDevicePtr, CuStream};
 
 use crate::calls::arguments::address;
 use crate::engine::context::ends_contexts;
@@ -29,7 +29,7 @@ struct Device;
 
 static LAST_OWNER: AtomicU64 = AtomicU64::new(0);
 
-impl Checker for Device {
+impl AnnotationChecker for Device {
     fn new_owner() -> u64 {
         LAST_OWNER.fetch_add(1, Ordering::Relaxed) + 1
     }

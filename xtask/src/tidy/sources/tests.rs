@@ -79,3 +79,17 @@ fn a_policy_module_covered_by_its_crate_is_covered() {
 fn a_policy_module_that_is_not_there_is_found() {
     assert_eq!(check_policy_modules(&[]).len(), POLICY_MODULES.len());
 }
+
+#[test]
+fn a_name_means_one_type_in_all_crates() {
+    let one = file("crates/one/src/block.rs", "pub struct Block<T>(T);\nstruct Own;\n");
+    let same = file("crates/one/src/other.rs", "    pub unsafe trait Block {}\n");
+    assert!(check_type_names(&[one, same]).is_empty());
+    let one = file("crates/one/src/block.rs", "pub struct Block;\n");
+    let two = file("crates/two/src/lib.rs", "\npub type Block = u8;\nstruct Own;\n");
+    let found = check_type_names(&[one, two]);
+    assert_eq!(found.len(), 1);
+    let shown = found[0].to_string();
+    assert!(shown.starts_with("crates/two/src/lib.rs:2: `Block`"), "{shown}");
+    assert!(shown.ends_with("crates/one/src/block.rs"), "{shown}");
+}

@@ -97,7 +97,7 @@ fn check_log(
     let memory = memory.map(|size| size.parse().expect("a size"));
     let device = OpenDevice::checked(memory).expect("always there");
     let trace = rmm_report::trace::read_from("log.csv", log.as_bytes()).expect("a good log");
-    let options = Options { repeat: 2, ..Options::default() };
+    let options = ReplayOptions { repeat: 2, ..ReplayOptions::default() };
     check_on(&device, &trace, options, &|_| {}, make).expect("it can be made")
 }
 

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, exit};
 
-use rmm_conformance::{Environment, Outcome, Place};
+use rmm_conformance::{CheckResult, Environment, Place};
 use rmm_core::driver_in_context;
 
 /// Set for the child.
@@ -14,7 +14,7 @@ const CHILD: &str = "RMM_TEST_ALONE";
 /// Runs a probe in every place that the environment chooses, in a child process. `test` is the path
 /// of the calling test.
 #[track_caller]
-pub(super) fn in_a_process_of_its_own(test: &str, probe: impl Fn(&Environment) -> Outcome) {
+pub(super) fn in_a_process_of_its_own(test: &str, probe: impl Fn(&Environment) -> CheckResult) {
     if std::env::var(CHILD).is_ok_and(|child| child == test) {
         // Not by returning: what would be dropped then may be of a context that is gone.
         let ran = catch_unwind(AssertUnwindSafe(|| run(probe)));
@@ -40,7 +40,7 @@ pub(super) fn leave<T>(gone: T) {
 }
 
 /// Whether the probe passed in every place.
-fn run(probe: impl Fn(&Environment) -> Outcome) -> bool {
+fn run(probe: impl Fn(&Environment) -> CheckResult) -> bool {
     let places = Place::selected().unwrap_or_else(|failure| panic!("{failure}"));
     let mut passed = true;
     for place in places {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use rmm_conformance::{Environment, Failure, Outcome};
+use rmm_conformance::{CheckResult, Environment, Failure};
 use rmm_sys::{
     CuCaptureMode, CuCaptureStatus, CuDevicePtr, CuMemPoolAttribute, CuResult, MEM_ATTACH_GLOBAL,
 };
@@ -176,7 +176,7 @@ fn each(
     mode: CuCaptureMode,
     expected: Found,
     run: impl Fn(&(dyn Fn() -> CuResult + Sync)) -> CuResult,
-) -> Outcome {
+) -> CheckResult {
     let (captured, things) = (Stream::non_blocking()?, Things::new()?);
     let claim = |(name, call): &Call| {
         let found = during(&captured, mode, || run(&|| call(&things)));
@@ -329,7 +329,7 @@ fn the_legacy_stream_is_closed_while_a_blocking_stream_is_captured() {
             ("a wait", |_| Stream::LEGACY.synchronize()),
             ("a capture", |_| begin_legacy()),
         ];
-        let mut claims: Vec<Outcome> = Vec::new();
+        let mut claims: Vec<CheckResult> = Vec::new();
         for (name, call) in calls {
             let found = during(&captured, RELAXED, || call(&things));
             claims.push(answers(&format!("{name} on the legacy stream"), &found, &Ok(implicit)));

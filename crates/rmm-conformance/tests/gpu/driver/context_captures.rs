@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::channel;
 
-use rmm_conformance::{Environment, Failure, Outcome};
+use rmm_conformance::{CheckResult, Environment, Failure};
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
 
 use super::capture_calls::{FINE, Found, MODES, during};
@@ -25,7 +25,7 @@ const SPOILT: Found = (
 /// Runs in every environment whose driver has the call. The software device is not to report that
 /// captures are spoilt.
 #[track_caller]
-fn with_context_events(probe: impl Fn(&Environment) -> Outcome) {
+fn with_context_events(probe: impl Fn(&Environment) -> CheckResult) {
     in_every_environment_unwatched(
         |environment| {
             if has_context_events()? { probe(environment) } else { Ok(()) }

@@ -2,7 +2,7 @@
 //! destroyed or of an ended thread, and no more than that. A pool that reaches memory of streams
 //! which it cannot name relies on each of these.
 
-use rmm_conformance::{Environment, Failure, Outcome};
+use rmm_conformance::{CheckResult, Environment, Failure};
 use rmm_sys::CuResult;
 
 use super::gate::Gate;
@@ -21,7 +21,7 @@ pub(super) fn has_context_events() -> Result<bool, Failure> {
 
 /// Runs in every environment whose driver has the call.
 #[track_caller]
-fn with_context_events(probe: impl Fn(&Environment) -> Outcome) {
+fn with_context_events(probe: impl Fn(&Environment) -> CheckResult) {
     in_every_environment(
         |environment| {
             if has_context_events()? { probe(environment) } else { Ok(()) }
@@ -38,7 +38,7 @@ fn recorded() -> Result<Event, Failure> {
 
 /// Fails unless an event that is recorded now is behind what waits at the gate, orders a stream
 /// after it, and is complete once the gate is open.
-fn covers_what_waits(gate: Gate, memory: &Memory) -> Outcome {
+fn covers_what_waits(gate: Gate, memory: &Memory) -> CheckResult {
     let later = Stream::non_blocking()?;
     let event = recorded()?;
     waits("the query", event.query())?;
@@ -153,7 +153,7 @@ fn a_context_event_covers_the_stream_of_another_thread() {
         let (end, must_end) = std::sync::mpsc::channel::<()>();
         let (handle, shared) = (environment.handle(), (&gate, &memory));
         std::thread::scope(|scope| {
-            scope.spawn(move || -> Outcome {
+            scope.spawn(move || -> CheckResult {
                 let (gate, memory) = shared;
                 let _current = handle.make_current()?;
                 rmm_core::driver_in_context()?;

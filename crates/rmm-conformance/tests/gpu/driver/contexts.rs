@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use rmm_conformance::{DeviceHandle, Environment, Failure, Outcome};
+use rmm_conformance::{CheckResult, DeviceHandle, Environment, Failure};
 use rmm_core::Device;
 use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult};
 
@@ -37,8 +37,8 @@ fn device() -> Result<CuDevice, CuResult> {
 /// Runs on a new thread, which has no context.
 pub(super) fn without_context(
     environment: &Environment,
-    run: impl FnOnce() -> Outcome + Send,
-) -> Outcome {
+    run: impl FnOnce() -> CheckResult + Send,
+) -> CheckResult {
     let machine = match environment.handle() {
         DeviceHandle::Software(machine) => Some(machine),
         DeviceHandle::Gpu(_) => None,

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use rmm_conformance::{Environment, Kernels, Outcome};
+use rmm_conformance::{CheckResult, Environment, Kernels};
 use rmm_core::{CudaStream, Device};
 use rmm_sys::{CuContext, CuDevice, CuDeviceAttribute, CuDevicePtr, CuResult, CuStream};
 
@@ -15,7 +15,7 @@ use super::{all, answers, is_one_of, report, works};
 const LOST: CuResult = CuResult::ILLEGAL_ADDRESS;
 
 /// Loses the context by a kernel that fails.
-pub(super) fn lose(environment: &Environment) -> Outcome {
+pub(super) fn lose(environment: &Environment) -> CheckResult {
     let kernels = Kernels::load(environment.handle())?;
     let stream = CudaStream::new()?;
     // SAFETY: this process probes what becomes of the context, and nothing else.

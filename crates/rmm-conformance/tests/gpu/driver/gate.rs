@@ -1,7 +1,7 @@
 //! A gate that streams of the context under test wait at, closed by a stream of another context:
 //! all that the context under test then has to do is what waits there.
 
-use rmm_conformance::{Environment, Failure, Outcome};
+use rmm_conformance::{CheckResult, Environment, Failure};
 use rmm_sys::CuContext;
 
 use super::library::OtherContext;
@@ -31,7 +31,7 @@ impl Gate {
     }
 
     /// Makes a stream wait at the gate.
-    pub(super) fn stops(&self, stream: &Stream) -> Outcome {
+    pub(super) fn stops(&self, stream: &Stream) -> CheckResult {
         works("the wait at the gate", stream.wait_for(&self.event))
     }
 
@@ -41,7 +41,7 @@ impl Gate {
     }
 
     /// Opens it, and waits for what closed it.
-    pub(super) fn open(self) -> Outcome {
+    pub(super) fn open(self) -> CheckResult {
         let Self { stall, event, busy, other } = self;
         stall.release()?;
         works("the wait for what closed the gate", busy.synchronize())?;

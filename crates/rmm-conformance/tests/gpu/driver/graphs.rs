@@ -1,6 +1,6 @@
 //! Graphs: how streams join a capture, and what the graph does.
 
-use rmm_conformance::Outcome;
+use rmm_conformance::CheckResult;
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuDevicePtr, CuResult};
 
 use super::raw::{Event, Memory, Stream, driver};
@@ -227,7 +227,7 @@ fn memory_of_pools_is_part_of_the_graph_or_refused() {
         let mut pointer = CuDevicePtr::NULL;
         // SAFETY: `pointer` may be written to, and the stream exists.
         let given = unsafe { driver().cuMemAllocAsync(&raw mut pointer, 1 << 20, captured.raw()) };
-        let taken: Outcome = if given.is_success() {
+        let taken: CheckResult = if given.is_success() {
             // SAFETY: the graph's own memory, allocated above.
             works("the free", unsafe { driver().cuMemFreeAsync(pointer, captured.raw()) })
         } else {

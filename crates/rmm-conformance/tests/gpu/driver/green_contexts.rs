@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use rmm_conformance::{DeviceHandle, Environment, Failure, Outcome, ensure};
+use rmm_conformance::{CheckResult, DeviceHandle, Environment, Failure, ensure};
 use rmm_sys::{CuContext, CuDevice, CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use super::context_events::has_context_events;
@@ -122,7 +122,7 @@ impl Drop for Green {
 
 /// Runs in every environment with a green context.
 #[track_caller]
-fn with_green_context(probe: impl Fn(&Environment, &Green) -> Outcome) {
+fn with_green_context(probe: impl Fn(&Environment, &Green) -> CheckResult) {
     in_every_environment(|environment| {
         let DeviceHandle::Gpu(device) = environment.handle() else { return Ok(()) };
         if let Some(green) = Green::new(device.as_raw())? {

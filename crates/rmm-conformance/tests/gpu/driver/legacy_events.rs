@@ -2,7 +2,7 @@
 //! freed and allocated on the legacy stream, used on one blocking stream before and on another one
 //! after, is ordered by nothing else.
 
-use rmm_conformance::{Failure, Outcome};
+use rmm_conformance::{CheckResult, Failure};
 
 use super::raw::{Event, Memory, Stream};
 use super::stall::Stall;
@@ -17,7 +17,7 @@ fn record_on_legacy() -> Result<Event, Failure> {
 }
 
 /// Fails unless the later stream waits for the stalled one.
-fn is_ordered(later: &Stream, memory: &Memory, stall: Stall) -> Outcome {
+fn is_ordered(later: &Stream, memory: &Memory, stall: Stall) -> CheckResult {
     works("the work of the second user", later.fill(memory, 2))?;
     waits("the query of the second user", later.query())?;
     stall.release()?;

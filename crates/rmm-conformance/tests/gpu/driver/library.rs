@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 
-use rmm_conformance::{DeviceHandle, Environment, Failure, Outcome};
+use rmm_conformance::{CheckResult, DeviceHandle, Environment, Failure};
 use rmm_sys::{CuContext, CuDevice, CuResult};
 
 use super::contexts::push;
@@ -83,7 +83,7 @@ impl OtherContext {
         result
     }
 
-    fn leave(&self) -> Outcome {
+    fn leave(&self) -> CheckResult {
         let mut popped = CuContext::NULL;
         // SAFETY: `popped` may be written to.
         works("leaving it", unsafe { driver().cuCtxPopCurrent_v2(&raw mut popped) })?;

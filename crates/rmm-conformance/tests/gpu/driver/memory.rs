@@ -3,7 +3,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use rmm_conformance::{Failure, Kernels, Outcome, ensure};
+use rmm_conformance::{CheckResult, Failure, Kernels, ensure};
 use rmm_sys::{
     CuDevicePtr, CuResult, MEM_ATTACH_GLOBAL, MEM_ATTACH_HOST, MEMHOSTALLOC_DEVICEMAP,
     MEMHOSTALLOC_PORTABLE, MEMHOSTALLOC_WRITECOMBINED,
@@ -52,7 +52,7 @@ pub(super) fn managed(bytes: usize, flags: c_uint) -> Result<CuDevicePtr, CuResu
 
 /// Fails unless there were about so many free bytes more than there are now: other programs may use
 /// the device too.
-fn is_near(what: &str, more: usize, less: usize, expected: usize) -> Outcome {
+fn is_near(what: &str, more: usize, less: usize, expected: usize) -> CheckResult {
     let found = more.saturating_sub(less);
     ensure(found.abs_diff(expected) <= LARGE / 8, || {
         format!("{what} {found} bytes ({more} free, and {less}), expected about {expected}")

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use rmm_conformance::{Failure, Outcome};
+use rmm_conformance::{CheckResult, Failure};
 use rmm_core::Device;
 use rmm_sys::{
     CuContext, CuDevicePtr, CuMemPool, CuMemoryType, CuPointerAttribute, CuResult,
@@ -73,7 +73,7 @@ fn has_attributes(
     start: CuDevicePtr,
     (kind, is_managed): (CuMemoryType, bool),
     is_on_host: bool,
-) -> Outcome {
+) -> CheckResult {
     let ordinal = c_int::try_from(Device::current()?.ordinal()).map_err(Failure::new)?;
     for pointer in [start, CuDevicePtr(start.0 + 12345)] {
         let expected = Attributes {

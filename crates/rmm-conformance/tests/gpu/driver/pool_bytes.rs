@@ -1,6 +1,6 @@
 //! Pool statistics, and what makes pools release memory.
 
-use rmm_conformance::Outcome;
+use rmm_conformance::CheckResult;
 use rmm_sys::{CuMemPoolAttribute, CuResult};
 
 use super::raw::{Event, Stream, synchronize_context};
@@ -168,7 +168,7 @@ fn trimming_takes_nothing_that_the_host_has_not_waited_for() {
     });
 }
 
-fn gives_back(threshold: u64, kept: usize, wait: impl Fn(&Stream) -> CuResult) -> Outcome {
+fn gives_back(threshold: u64, kept: usize, wait: impl Fn(&Stream) -> CuResult) -> CheckResult {
     let (pool, own) = (Pool::that_keeps(0)?, Stream::non_blocking()?);
     works("the threshold", pool.set(CuMemPoolAttribute::RELEASE_THRESHOLD, threshold))?;
     let block = pool.allocate(BLOCK, &own)?;

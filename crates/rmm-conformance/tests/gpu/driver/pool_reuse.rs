@@ -1,11 +1,11 @@
 //! Which memory a driver's pool reuses, and for which stream. Blocks are so large that a pool that
 //! does not reuse one has to grow.
 
-use rmm_conformance::{Environment, Outcome, ensure};
+use rmm_conformance::{CheckResult, Environment, ensure};
 use rmm_sys::{CuMemPoolAttribute, CuResult};
 
 use super::raw::{Event, Stream};
-use super::raw_pool::{BLOCK, Block, Pool};
+use super::raw_pool::{BLOCK, CheckedBlock, Pool};
 use super::stall::Stall;
 use super::{answers, waits, works};
 use crate::run::in_every_environment;
@@ -37,7 +37,7 @@ const SAME_MEMORY: Served = Served { with_what_was_freed: true, reserved: BLOCK 
 /// With other memory, by which the pool grew.
 const OTHER_MEMORY: Served = Served { with_what_was_freed: false, reserved: 2 * BLOCK as u64 };
 
-fn served(pool: &Pool, freed: u64, block: &Block) -> Result<Served, CuResult> {
+fn served(pool: &Pool, freed: u64, block: &CheckedBlock) -> Result<Served, CuResult> {
     let reserved = pool.get(CuMemPoolAttribute::RESERVED_MEM_CURRENT)?;
     Ok(Served { with_what_was_freed: block.pointer.0 == freed, reserved })
 }
@@ -257,9 +257,9 @@ fn live_memory_of_a_pool_is_never_handed_out_twice() {
         let blocks = (0..4).map(|_| pool.allocate(BLOCK, &own));
         let mut blocks = blocks.collect::<Result<Vec<_>, _>>()?;
         blocks.sort_by_key(|block| block.pointer.0);
-        let apart = |pair: &[Block]| pair[1].pointer.0 - pair[0].pointer.0 >= BLOCK as u64;
+        let apart = |pair: &[CheckedBlock]| pair[1].pointer.0 - pair[0].pointer.0 >= BLOCK as u64;
         let are_apart = blocks.windows(2).all(apart);
-        let outcome: Outcome = ensure(are_apart, || {
+        let outcome: CheckResult = ensure(are_apart, || {
             let starts: Vec<_> = blocks.iter().map(|block| block.pointer).collect();
             format!("blocks of {BLOCK} bytes start at {starts:x?}")
         });

@@ -3,7 +3,7 @@
 //!
 //! Undocumented; seen on an H200.
 
-use rmm_conformance::{Failure, Outcome};
+use rmm_conformance::{CheckResult, Failure};
 use rmm_sys::{CuMemPoolAttribute, CuResult};
 
 use super::raw::{Stream, driver, synchronize_context};
@@ -27,7 +27,7 @@ fn used(pool: &Pool) -> Result<u64, CuResult> {
 }
 
 /// The pool counts the block as in use after a step, too.
-fn stays_in_use(step: impl Fn(&Pool, &Stream) -> CuResult) -> Outcome {
+fn stays_in_use(step: impl Fn(&Pool, &Stream) -> CuResult) -> CheckResult {
     let (pool, own) = freed_without_a_stream()?;
     let code = step(&pool, &own);
     all([

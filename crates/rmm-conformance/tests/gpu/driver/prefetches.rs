@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use rmm_conformance::{Failure, Outcome};
+use rmm_conformance::{CheckResult, Failure};
 use rmm_core::Device;
 use rmm_sys::{
     CuDevice, CuDeviceAttribute, CuDevicePtr, CuMemLocation, CuMemLocationType,
@@ -28,7 +28,7 @@ fn last(at: CuDevicePtr, bytes: usize) -> Result<CuDevice, CuResult> {
     attribute(CuMemRangeAttribute::LAST_PREFETCH_LOCATION, at, bytes).map(CuDevice)
 }
 
-fn prefetch(at: CuDevicePtr, bytes: usize, location: CuMemLocation, own: &Stream) -> Outcome {
+fn prefetch(at: CuDevicePtr, bytes: usize, location: CuMemLocation, own: &Stream) -> CheckResult {
     // SAFETY: the memory is managed, longer than that, and outlives the work.
     let code = unsafe { driver().cuMemPrefetchAsync_v2(at, bytes, location, 0, own.raw()) };
     works("a prefetch", code)

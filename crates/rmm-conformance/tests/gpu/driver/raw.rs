@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
-use rmm_conformance::{Failure, Outcome};
+use rmm_conformance::{CheckResult, Failure};
 use rmm_sys::{
     CuContext, CuDevicePtr, CuEvent, CuResult, CuStream, Driver, EVENT_DISABLE_TIMING,
     STREAM_DEFAULT, STREAM_NON_BLOCKING,
@@ -217,7 +217,7 @@ impl Memory {
     }
 
     /// Fails unless the first word is `expected`. All work on it is known to be done.
-    pub(super) fn holds(&self, expected: u32) -> Outcome {
+    pub(super) fn holds(&self, expected: u32) -> CheckResult {
         let mut word = [0u8; 4];
         // SAFETY: both are so long.
         let code =

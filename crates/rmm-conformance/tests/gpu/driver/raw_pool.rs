@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use rmm_conformance::{Failure, Outcome};
+use rmm_conformance::{CheckResult, Failure};
 use rmm_core::Device;
 use rmm_sys::{
     CuDevicePtr, CuMemLocation, CuMemLocationType, CuMemPool, CuMemPoolAttribute, CuMemPoolProps,
@@ -23,7 +23,7 @@ pub(super) struct Pool {
 }
 
 /// Memory of a pool. Dropping it does not free it.
-pub(super) struct Block {
+pub(super) struct CheckedBlock {
     /// # Invariant
     /// Allocated by `Pool::allocate`, and not freed.
     pub(super) pointer: CuDevicePtr,
@@ -61,13 +61,13 @@ impl Pool {
         self.raw
     }
 
-    pub(super) fn allocate(&self, bytes: usize, stream: &Stream) -> Result<Block, CuResult> {
+    pub(super) fn allocate(&self, bytes: usize, stream: &Stream) -> Result<CheckedBlock, CuResult> {
         let mut pointer = CuDevicePtr::NULL;
         // SAFETY: `pointer` may be written to, and the pool and the stream exist.
         let code = unsafe {
             driver().cuMemAllocFromPoolAsync(&raw mut pointer, bytes, self.raw, stream.raw())
         };
-        code.result().map(|()| Block { pointer })
+        code.result().map(|()| CheckedBlock { pointer })
     }
 
     pub(super) fn trim_to(&self, keep: usize) -> CuResult {
@@ -115,19 +115,19 @@ impl Pool {
         when: &str,
         attribute: CuMemPoolAttribute,
         bytes: usize,
-    ) -> Outcome {
+    ) -> CheckResult {
         answers(&format!("{attribute:?} {when}"), &self.get(attribute), &Ok(bytes as u64))
     }
 
     /// Fails unless this many bytes are reserved.
     #[track_caller]
-    pub(super) fn reserves(&self, when: &str, bytes: usize) -> Outcome {
+    pub(super) fn reserves(&self, when: &str, bytes: usize) -> CheckResult {
         self.counts(when, CuMemPoolAttribute::RESERVED_MEM_CURRENT, bytes)
     }
 
     /// Fails unless this many bytes are allocated.
     #[track_caller]
-    pub(super) fn hands_out(&self, when: &str, bytes: usize) -> Outcome {
+    pub(super) fn hands_out(&self, when: &str, bytes: usize) -> CheckResult {
         self.counts(when, CuMemPoolAttribute::USED_MEM_CURRENT, bytes)
     }
 
@@ -146,9 +146,9 @@ impl Drop for Pool {
     }
 }
 
-impl Block {
+impl CheckedBlock {
     /// Frees it in the stream's order.
-    pub(super) fn free(self, stream: &Stream) -> Outcome {
+    pub(super) fn free(self, stream: &Stream) -> CheckResult {
         // SAFETY: allocated by `Pool::allocate`, and not used again; probes use it in streams that
         // come before.
         works("a free in stream order", unsafe {
@@ -163,7 +163,7 @@ impl Block {
     }
 
     /// Fails unless its first word is `expected`, for a stream that is ordered after the write.
-    pub(super) fn holds(&self, stream: &Stream, expected: u32) -> Outcome {
+    pub(super) fn holds(&self, stream: &Stream, expected: u32) -> CheckResult {
         let mut word = [0u8; 4];
         // SAFETY: both are so long; the copy is complete when the wait below returns.
         let code = unsafe {

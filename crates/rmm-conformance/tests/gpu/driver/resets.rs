@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use rmm_conformance::{DeviceHandle, Failure, Outcome, ensure};
+use rmm_conformance::{CheckResult, DeviceHandle, Failure, ensure};
 use rmm_core::Device;
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp,
@@ -22,7 +22,7 @@ fn device() -> Result<CuDevice, Failure> {
 }
 
 /// Resets the primary context of a device. What the probe made in it is forgotten by the probe.
-fn reset(device: CuDevice) -> Outcome {
+fn reset(device: CuDevice) -> CheckResult {
     // SAFETY: nothing else in this process uses the device.
     works("the reset", unsafe { driver().cuDevicePrimaryCtxReset_v2(device) })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rmm_conformance::{DeviceHandle, Failure, Outcome, ensure};
+use rmm_conformance::{CheckResult, DeviceHandle, Failure, ensure};
 use rmm_sys::{CuContext, CuResult, CuStream};
 
 use super::raw::{Stream, context, driver};
@@ -67,7 +67,7 @@ impl Stall {
     }
 
     /// Lets the stream go on.
-    pub(super) fn release(mut self) -> Outcome {
+    pub(super) fn release(mut self) -> CheckResult {
         let step = self.gate.open();
         let ran = self.runner.take().map_or(Ok(()), JoinHandle::join);
         ensure(ran.is_ok(), || "what ran the work that stalls panicked".to_owned())?;

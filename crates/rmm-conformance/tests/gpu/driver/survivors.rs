@@ -5,7 +5,7 @@
 use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource,
 };
-use rmm_conformance::{DeviceHandle, Environment, Outcome, ensure};
+use rmm_conformance::{CheckResult, DeviceHandle, Environment, ensure};
 use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
 use rmm_core::{CudaEvent, CudaStream, Device, DeviceResource, Error, StreamRef};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
@@ -27,7 +27,7 @@ fn host_words() -> Vec<u32> {
     (0..1024).collect()
 }
 
-fn lost<T>(what: &str, answer: Result<T, Error>) -> Outcome {
+fn lost<T>(what: &str, answer: Result<T, Error>) -> CheckResult {
     match answer {
         Ok(_) => ensure(false, || format!("{what} succeeded in a context that is gone")),
         Err(error) => ensure(error.is_context_lost(), || format!("{what}: {error}")),
@@ -62,7 +62,7 @@ impl<R: DeviceResource + Clone + 'static> Made<R> {
     }
 
     /// Nothing but an error that says so comes of them.
-    fn say_that_it_is_lost(&mut self) -> Outcome {
+    fn say_that_it_is_lost(&mut self) -> CheckResult {
         lost("allocation", DeviceBuffer::uninit_in(4096, &self.stream, &self.resource))?;
         lost("allocation", DeviceBuffer::uninit_in(MIB, &self.other, &self.resource))?;
         lost("copy", self.vector.to_vec_on(&self.stream))?;
@@ -81,7 +81,7 @@ fn outlives_a_reset<R: DeviceResource + Clone + 'static>(
     environment: &Environment,
     holds_memory: bool,
     make: impl Fn() -> Result<R, Error>,
-) -> Outcome {
+) -> CheckResult {
     let device = Device::current()?;
     let mut old = Made::new(make()?)?;
     // SAFETY: what this process does afterwards is what the library promises to bear.

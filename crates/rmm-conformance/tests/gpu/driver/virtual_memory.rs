@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_ulonglong};
 
-use rmm_conformance::{Failure, Outcome, ensure};
+use rmm_conformance::{CheckResult, Failure, ensure};
 use rmm_core::{Device, DevicePtr};
 use rmm_sys::{
     CuDeviceAttribute, CuIpcMemHandle, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp,
@@ -117,7 +117,7 @@ fn write(own: &Stream, at: DevicePtr, value: u32) -> CuResult {
 }
 
 /// Fails unless there is this word.
-fn holds(own: &Stream, at: DevicePtr, expected: u32) -> Outcome {
+fn holds(own: &Stream, at: DevicePtr, expected: u32) -> CheckResult {
     let mut word = [0u8; 4];
     // SAFETY: probes read where memory is mapped and accessible; the wait below ends the copy.
     let code = unsafe {
@@ -129,7 +129,7 @@ fn holds(own: &Stream, at: DevicePtr, expected: u32) -> Outcome {
 }
 
 /// Runs a probe with the granularity, or looks that the device has none of it.
-fn with_granularity(probe: impl Fn(usize) -> Outcome) -> Outcome {
+fn with_granularity(probe: impl Fn(usize) -> CheckResult) -> CheckResult {
     let supported = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     if Device::current()?.attribute(supported)? == 1 {
         return probe(granularity()?);

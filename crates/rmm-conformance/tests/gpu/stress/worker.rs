@@ -4,7 +4,9 @@ use std::ops::AddAssign;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use rmm_conformance::{Block, Counter, DeviceHandle, Failure, Kernels, Outcome, Random};
+use rmm_conformance::{
+    CheckResult, CheckedBlock, DeviceCounter, DeviceHandle, Failure, Kernels, Random,
+};
 use rmm_core::{CudaEvent, CudaStream, Resource};
 
 use super::lanes::Lanes;
@@ -59,7 +61,7 @@ pub(super) struct Round<'a, R> {
 /// A block and its words, the first of those that it was filled with, and whether it has left the
 /// stream that it was allocated on.
 struct Held<'a, R: Resource> {
-    block: Block<'a, R>,
+    block: CheckedBlock<'a, R>,
     words: u32,
     value: u32,
     has_moved: bool,
@@ -73,7 +75,7 @@ struct Worker<'a, R: Resource> {
     board: &'a Board,
     round: &'a Round<'a, R>,
     lanes: &'a Lanes,
-    errors: &'a Counter,
+    errors: &'a DeviceCounter,
     random: Random,
     held: Vec<Held<'a, R>>,
     figures: Figures,
@@ -83,7 +85,7 @@ impl<R: Resource> Round<'_, R> {
     /// Runs the threads, waits for the device, and fails if a word was wrong.
     pub(super) fn run(&self) -> Result<Figures, Failure> {
         let own = CudaStream::new()?;
-        let (errors, lanes) = (Counter::new(&own)?, Lanes::new()?);
+        let (errors, lanes) = (DeviceCounter::new(&own)?, Lanes::new()?);
         let board = Board::new(THREADS);
         let (mut senders, mut receivers): (Vec<_>, Vec<_>) =
             (0..THREADS).map(|_| channel()).unzip();
@@ -163,7 +165,7 @@ impl<'a, R: Resource> Worker<'a, R> {
         self.board.begin(self.number, what);
     }
 
-    fn synchronize(&mut self) -> Outcome {
+    fn synchronize(&mut self) -> CheckResult {
         self.begin("synchronize");
         Ok(self.lanes.pick(&mut self.random)?.synchronize()?)
     }
@@ -173,13 +175,13 @@ impl<'a, R: Resource> Worker<'a, R> {
         (self.round.trim)(self.round.resource);
     }
 
-    fn allocate(&mut self) -> Outcome {
+    fn allocate(&mut self) -> CheckResult {
         let most = LEAST_WORDS << self.random.below(SCALES);
         let words = (most - self.random.below(most / 2)).max(LEAST_WORDS);
         let Round { resource, kernels, .. } = self.round;
         let stream = self.lanes.pick(&mut self.random)?;
         self.begin("allocate");
-        match Block::allocate(*resource, kernels, &stream, words) {
+        match CheckedBlock::allocate(*resource, kernels, &stream, words) {
             Ok(block) => {
                 let value = self.random.next_u32();
                 self.begin("fill");
@@ -197,7 +199,7 @@ impl<'a, R: Resource> Worker<'a, R> {
     }
 
     /// Checks a block and frees it: on the stream that it is on, or on another one.
-    fn free(&mut self) -> Outcome {
+    fn free(&mut self) -> CheckResult {
         let Some(mut held) = self.pick() else { return Ok(()) };
         self.begin("check before a free");
         if self.random.below(3) == 0 {
@@ -213,7 +215,7 @@ impl<'a, R: Resource> Worker<'a, R> {
     }
 
     /// Checks a block, perhaps on another stream, and fills it anew.
-    fn look(&mut self) -> Outcome {
+    fn look(&mut self) -> CheckResult {
         let Some(mut held) = self.pick() else { return Ok(()) };
         self.begin("look");
         if self.random.below(2) == 0 {
@@ -227,18 +229,18 @@ impl<'a, R: Resource> Worker<'a, R> {
     }
 
     /// Has the device count the words that are wrong.
-    fn check(&mut self, held: &Held<'a, R>) -> Outcome {
+    fn check(&mut self, held: &Held<'a, R>) -> CheckResult {
         self.figures.words_checked += u64::from(held.words);
         held.block.check(held.value, self.errors)
     }
 
-    fn move_on(&mut self, held: &mut Held<'a, R>) -> Outcome {
+    fn move_on(&mut self, held: &mut Held<'a, R>) -> CheckResult {
         let stream = self.lanes.pick(&mut self.random)?;
         held.has_moved |= stream != *held.block.stream();
         Ok(held.block.move_to(&stream)?)
     }
 
-    fn hand_on(&mut self, next: &Sender<Parcel<'a, R>>) -> Outcome {
+    fn hand_on(&mut self, next: &Sender<Parcel<'a, R>>) -> CheckResult {
         let Some(held) = self.pick() else { return Ok(()) };
         self.begin("hand on");
         let used = held.block.depart()?;
@@ -249,7 +251,7 @@ impl<'a, R: Resource> Worker<'a, R> {
         Ok(())
     }
 
-    fn take_in(&mut self, (mut held, used): Parcel<'a, R>) -> Outcome {
+    fn take_in(&mut self, (mut held, used): Parcel<'a, R>) -> CheckResult {
         self.begin("take in");
         let stream = self.lanes.pick(&mut self.random)?;
         held.block.arrive(&stream, &used)?;
@@ -273,14 +275,14 @@ impl<'a, R: Resource> Worker<'a, R> {
         }
     }
 
-    fn stall_some(&mut self, stream: &CudaStream) -> Outcome {
+    fn stall_some(&mut self, stream: &CudaStream) -> CheckResult {
         match self.stall() {
             0 => Ok(()),
             cycles => self.round.kernels.stall(stream.as_stream_ref(), cycles),
         }
     }
 
-    fn stall_any(&mut self) -> Outcome {
+    fn stall_any(&mut self) -> CheckResult {
         let stream = self.lanes.pick(&mut self.random)?;
         self.round.kernels.stall(stream.as_stream_ref(), u64::from(self.random.below(LONG)))
     }

@@ -13,7 +13,7 @@ use rmm_spec::ResourceSpec;
 use rmm_spec::stacks::{ADAPTORS, RESOURCES, VARIANTS};
 
 use super::super::device::Work;
-use super::super::run::Options;
+use super::super::run::ReplayOptions;
 use super::*;
 use crate::trace::read_from;
 
@@ -111,8 +111,9 @@ fn every_stack_is_reported_as_it_counts_itself() {
             Err(error) if error.kind() == ErrorKind::Unsupported => continue,
             Err(error) => panic!("{spec}: {error}"),
         };
-        let subject = Subject::new(resource);
-        let player = Player::new(&trace, Options::default()).expect("streams").with_work(&Fill);
+        let subject = ReplaySubject::new(resource);
+        let player =
+            Player::new(&trace, ReplayOptions::default()).expect("streams").with_work(&Fill);
         let found = observe(&trace, &player, &subject, &|_| ()).expect("the driver answers");
         assert_eq!((found.failures, found.first_failure), (0, None), "{spec}");
 
