@@ -63,7 +63,7 @@ impl Build {
     pub(super) fn configure(args: &Args, cpp: Option<&Path>, root: &Path) -> Result<Self> {
         let target = root.join("target");
         let wheels = wheels::find(args.wheels.as_deref(), &target)?;
-        let libraries = target.join("rmm-tests/lib");
+        let libraries = target.join("rmm-tests/libraries");
         libraries::build_driver(&libraries)?;
         let folder = match cpp {
             None => target.join("rmm-tests/runtime"),

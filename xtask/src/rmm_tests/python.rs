@@ -41,7 +41,7 @@ pub(super) fn run(checkout: &Path, args: &Args, root: &Path) -> Result<Vec<Row>>
     };
     let mut environment = BTreeMap::new();
     if !args.gpu {
-        let libraries = target.join("lib");
+        let libraries = target.join("libraries");
         libraries::build_driver(&libraries)?;
         environment = libraries::environment(&libraries, args.devices.unwrap_or(DEVICES));
     }
