@@ -26,12 +26,12 @@ pub(super) const NINJA: &str = "bin/ninja";
 pub(super) fn find(named: Option<&Path>, target: &Path) -> Result<PathBuf> {
     let given = named.map(Path::to_path_buf).or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
     if let Some(folder) = given {
-        return complete(folder);
+        return complete(&folder);
     }
     let folder = target.join("rmm-wheels");
     let marker = folder.join("requirements.txt");
     if fs::read_to_string(&marker).is_ok_and(|installed| installed == REQUIREMENTS) {
-        return complete(folder);
+        return complete(&folder);
     }
     fs::create_dir_all(&folder).context(folder.display())?;
     let list = folder.join("wanted.txt");
@@ -45,11 +45,11 @@ pub(super) fn find(named: Option<&Path>, target: &Path) -> Result<PathBuf> {
         return Err(format!("{status}; {VARIABLE} can name a folder with unpacked wheels").into());
     }
     fs::rename(&list, &marker).context(marker.display())?;
-    complete(folder)
+    complete(&folder)
 }
 
-/// The folder, if it has a file of each wheel.
-fn complete(folder: PathBuf) -> Result<PathBuf> {
+/// The whole path of the folder, if it has a file of each wheel.
+fn complete(folder: &Path) -> Result<PathBuf> {
     for file in [
         "librmm/include/rapids/cuda/memory_resource",
         "rapids_logger/include/rapids_logger/logger.hpp",
@@ -67,7 +67,8 @@ fn complete(folder: PathBuf) -> Result<PathBuf> {
             .into());
         }
     }
-    Ok(folder)
+    // CMake would look for it in its own folders.
+    fs::canonicalize(folder).context(folder.display())
 }
 
 #[cfg(test)]
