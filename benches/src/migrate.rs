@@ -92,7 +92,6 @@ mod tests {
 
     use rmm_adaptors::{CallbackMemoryResource, StatisticsResourceAdaptor};
     use rmm_core::{DevicePtr, StreamRef};
-    use rmm_sim::Machine;
 
     use super::*;
     use crate::nothing::Nothing;
@@ -105,8 +104,7 @@ mod tests {
 
     #[test]
     fn each_call_is_made_once_by_some_thread() {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let machine = rmm_sim::enter();
         let (programs, device) = (programs(4), AnyDevice::Software(machine.clone()));
         let tasks = Tasks::new(&programs).unwrap();
         for calls_a_round in [7, 1_000] {
@@ -118,8 +116,7 @@ mod tests {
 
     #[test]
     fn a_run_after_one_that_failed_begins_anew() {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let machine = rmm_sim::enter();
         let (programs, device) = (programs(4), AnyDevice::Software(machine.clone()));
         let tasks = Tasks::new(&programs).unwrap();
         let left = AtomicUsize::new(60);

@@ -31,8 +31,7 @@ fn run(
     make: impl Fn(u64) -> Outcome<PoolMemoryResource>,
 ) -> Outcome<Run> {
     let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
-    let machine = device.build();
-    let _entered = machine.enter();
+    let _machine = device.enter();
     let pool = make(start)?;
     let mut player = Player::new(program)?;
     for _ in 1..runs {
@@ -114,8 +113,7 @@ fn recorded_programs_that_repeat_hold_little_and_map_little() -> Outcome {
 #[test]
 fn a_program_that_loads_takes_few_steps() -> Outcome {
     let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
-    let machine = device.build();
-    let _entered = machine.enter();
+    let _machine = device.enter();
     let pool = default_pool(0)?;
     let program = Program::allocations(RandomOps::growing(), 4_000)?;
     Player::new(&program)?.run(&pool)?;

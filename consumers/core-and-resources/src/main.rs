@@ -102,8 +102,7 @@ fn round_trip(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let counting = Counting::new();
     let before = set_current_device_resource(&counting)?;
     assert!(before.downcast_ref::<CudaMemoryResource>().is_some());

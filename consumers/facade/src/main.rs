@@ -28,8 +28,7 @@ unsafe impl Zeroable for Particle {}
 unsafe impl Pod for Particle {}
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(Device::percent_of_free_memory(25)?)
         .maximum_size(Device::percent_of_free_memory(50)?)

@@ -43,8 +43,7 @@ pub use report::ArenaReport;
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(64 << 20).build()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(48 << 20, 256)?;
@@ -109,8 +108,7 @@ impl<S: PropertySet> ArenaMemoryResource<S> {
     /// use rmm_adaptors::ArenaMemoryResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
     /// let report = arena.report();
     /// assert_eq!((report.largest_free, report.total_free), (4 << 20, 4 << 20));
@@ -134,8 +132,7 @@ impl<S: PropertySet> ArenaMemoryResource<S> {
     /// use rmm_adaptors::ArenaMemoryResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let arena = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20).build()?;
     /// assert_eq!((arena.trim(0), arena.arena_size()), (4 << 20, 0));
     /// # Ok::<(), rmm_core::Error>(())

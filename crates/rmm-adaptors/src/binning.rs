@@ -34,8 +34,7 @@ use crate::with_properties::{Exactly, WithProperties, provide_views};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
 /// let binning = BinningMemoryResource::builder(pool).bins_of_powers(18..=22)?.build();
 /// assert!(binning.bins().map(|(bytes, _)| bytes).eq((18..=22).map(|power| 1 << power)));
@@ -197,8 +196,7 @@ impl<S: PropertySet> BinningMemoryResource<S> {
     /// use rmm_adaptors::{BinningMemoryResource, PoolMemoryResource};
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// let binning = BinningMemoryResource::builder(pool.clone()).bin(64 << 10)?.build();
     /// assert_eq!(pool.reserved_bytes(), 8 << 20); // the bin's 128 blocks

@@ -44,8 +44,7 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 /// use rmm_resources::CudaAsyncMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = CudaAsyncMemoryResource::new()?;
 /// let same_pool = pool.clone();
 /// let allocate = move |stream: StreamRef<'_>, layout| pool.allocate(stream, layout);
@@ -103,8 +102,7 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
     /// use rmm_resources::PinnedHostMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pinned = PinnedHostMemoryResource::new();
     /// let allocate = move |stream: StreamRef<'_>, layout| pinned.allocate(stream, layout);
     /// let pinned = PinnedHostMemoryResource::new();

@@ -23,8 +23,7 @@ use crate::{PoolMemoryResource, PoolMemoryResourceBuilder};
 /// use rmm_core::{CudaStream, Resource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = rmm_adaptors::default_pool()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
@@ -50,8 +49,7 @@ impl PoolMemoryResource {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let mut pool = PoolMemoryResource::on_device()?.maximum_size(8 << 30).build()?;
     /// assert_eq!(pool.maximum_size(), Some(8 << 30));
     ///

@@ -34,8 +34,7 @@ const GRANULE: u64 = rmm_core::CUDA_ALLOCATION_ALIGNMENT as u64;
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let builder = FixedSizeMemoryResource::builder(CudaMemoryResource::new());
 /// let blocks = builder.block_size(4096).blocks(16).build()?;
 /// let stream = CudaStream::new()?;

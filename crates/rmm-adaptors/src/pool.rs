@@ -154,8 +154,7 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
@@ -214,8 +213,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// use rmm_resources::PinnedHostMemoryResource;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let upstream = PinnedHostMemoryResource::new();
     /// let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(upstream).build()?;
     /// let for_the_host = HostResourceRef::new(&pool);
@@ -275,8 +273,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// use rmm_resources::{Backing, CudaMemoryResource};
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// assert_eq!(rmm_adaptors::default_pool()?.backing(), Some(Backing::VirtualMemory));
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// assert_eq!(pool.backing(), Some(Backing::CudaMalloc));
@@ -320,8 +317,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(256 << 20, 256)?);
     /// let block = pool.allocate(&stream, layout)?;
@@ -375,8 +371,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let pool = pool.maximum_size(4 << 20).build()?;
     /// let layout = Layout::from_size_align(3 << 20, 256)?;
@@ -419,8 +414,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// # use std::alloc::Layout;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(2 << 20, 256)?);
     /// let block = pool.allocate(&stream, layout)?;
@@ -460,8 +454,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let pool = pool.maximum_size(4 << 20).build()?;
     /// let layout = Layout::from_size_align(6 << 20, 256)?;

@@ -126,8 +126,7 @@ fn assert_free_of_requests(seen: &Seen) {
 
 #[test]
 fn the_pool_allocates_none_on_one_stream() {
-    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).enter();
     let (pool, streams) = (pool(), streams(1));
     assert!(mix(&machine, &pool, &streams, 40).requests > 0, "the metadata grow at first");
     let seen = mix(&machine, &pool, &streams, 40);
@@ -137,8 +136,7 @@ fn the_pool_allocates_none_on_one_stream() {
 
 #[test]
 fn the_pool_allocates_none_on_several_streams() {
-    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).enter();
     let (pool, streams) = (pool(), streams(8));
     mix(&machine, &pool, &streams, 80);
     assert_free_of_requests(&mix(&machine, &pool, &streams, 80));
@@ -148,8 +146,7 @@ fn the_pool_allocates_none_on_several_streams() {
 fn the_pool_allocates_almost_none_on_several_threads() {
     const THREADS: usize = 4;
     const RUNS: usize = 20;
-    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).enter();
     let (pool, start) = (pool(), Barrier::new(THREADS));
     let seen: Vec<Seen> = thread::scope(|scope| {
         let work = || {
@@ -179,8 +176,7 @@ fn the_pool_allocates_almost_none_on_several_threads() {
 #[test]
 fn metadata_is_small_and_reported() {
     const BLOCKS: usize = 100_000;
-    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).enter();
     let builder = Pool::builder(CudaMemoryResource::new()).initial_size(64 << 20);
     let (pool, streams) = (builder.check_frees(false).build().expect("a pool"), streams(1));
     let on = streams[0].as_stream_ref();
@@ -211,8 +207,7 @@ fn metadata_is_small_and_reported() {
 /// A free that allocates host memory could fail, in a place where nothing may.
 #[test]
 fn adaptors_allocate_no_host_memory_after_warm_up() {
-    let machine = Machine::builder().schedule(Schedule::Eager).checks(false).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().schedule(Schedule::Eager).checks(false).enter();
     let (pool, stream) = (pool(), streams(1).remove(0));
     let over = || pool.clone();
     let writer = std::io::BufWriter::new(std::io::sink());

@@ -277,8 +277,7 @@ fn assert_refused(states: &[(&str, State)], upstream: fn() -> AnyResource) {
     let mut seen = Vec::new();
     for (state, enter) in states {
         for (way, make) in WAYS {
-            let machine = Machine::builder().memory(512 * MIB).schedule(Schedule::Eager).build();
-            let _entered = machine.enter();
+            let machine = Machine::builder().memory(512 * MIB).schedule(Schedule::Eager).enter();
             let _current = Device::new(0).and_then(Device::make_current).expect("a device");
             let pool = PoolMemoryResource::builder(upstream()).build().expect("a pool");
             let streams = vec![stream(), stream()];
@@ -325,8 +324,7 @@ fn what_stands_above_a_pool_ends_with_the_pool_s_context() {
     let seen_through = |way: &&(&str, Make)| !way.0.contains("over functions");
     for (name, make) in WAYS.iter().filter(seen_through) {
         for ordinal in [0, 1] {
-            let machine = Machine::builder().devices(2).memory(512 * MIB).build();
-            let _entered = machine.enter();
+            let machine = Machine::builder().devices(2).memory(512 * MIB).enter();
             let below = Device::new(0).and_then(Device::make_current).expect("a device");
             let upstream = CudaMemoryResource::new();
             let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");

@@ -62,8 +62,7 @@ fn forbid_membarrier() {
 
 /// Builds a pool, forbids the call, and takes blocks from the cache of another thread.
 fn trim_in_a_sandbox(symmetric_fences: bool) {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(8 << 20);
     let pool = builder.symmetric_fences(symmetric_fences).build().expect("a pool");
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");

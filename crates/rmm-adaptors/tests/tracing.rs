@@ -90,8 +90,7 @@ fn free(resource: &impl Resource, stream: &CudaStream, pointer: DevicePtr, bytes
 
 #[test]
 fn calls_are_events_with_their_fields() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 << 20).enter();
     let (listener, stream) = (Listener::new("rmm::"), CudaStream::new().unwrap());
     let traced = TracingResourceAdaptor::new(CudaMemoryResource::new());
     let block = listener.while_it_listens(|| {
@@ -117,8 +116,7 @@ fn calls_are_events_with_their_fields() {
 
 #[test]
 fn growth_is_a_span_that_records_success() {
-    let machine = Machine::builder().memory(16 << 20).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(16 << 20).enter();
     let listener = Listener::new("rmm::grow");
     listener.while_it_listens(|| {
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
@@ -135,8 +133,7 @@ fn growth_is_a_span_that_records_success() {
 /// Allocates all 4 MiB of a resource on one stream, then on another, then without a stream. Returns
 /// the recorded waits.
 fn waits_of<R: Resource>(make: impl FnOnce() -> R) -> Vec<String> {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let listener = Listener::new("rmm::wait");
     let resource = make();
     let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
@@ -187,8 +184,7 @@ fn waits_of_an_arena_are_reported_with_its_name() {
 fn a_default_pool_tells_where_its_memory_comes_from() {
     let attribute = rmm_sys::CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     for (has_virtual, backing) in [(1, "virtual memory"), (0, "cudaMalloc")] {
-        let machine = Machine::builder().attribute(attribute, has_virtual).build();
-        let _entered = machine.enter();
+        let _machine = Machine::builder().attribute(attribute, has_virtual).enter();
         let listener = Listener::new("rmm::backing");
         listener.while_it_listens(|| rmm_adaptors::default_pool().expect("a pool"));
         let recorded = listener.recorded();

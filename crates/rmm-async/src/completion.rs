@@ -32,8 +32,7 @@ pub struct Completion {
 /// use rmm_containers::DeviceUVector;
 /// use rmm_core::CudaStream;
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let vector = DeviceUVector::filled(1u8, 1 << 20, &stream)?;
 /// let filled = stream.record_event()?;
@@ -79,8 +78,7 @@ impl Completion {
     /// use rmm_containers::PinnedVec;
     /// use rmm_core::CudaStream;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let staging = PinnedVec::from_slice(&[1.0f32, 2.0])?;
     /// let vector = staging.device_slice().to_vector(&stream)?;

@@ -21,8 +21,7 @@ use crate::keep::Keep;
 /// use rmm_containers::DeviceUVector;
 /// use rmm_core::CudaStream;
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (own, other) = (CudaStream::new()?, CudaStream::new()?);
 /// let mut vector = DeviceUVector::from_slice(&[1, 2, 3], &own)?;
 /// let copy = download(vector.as_slice(), &other)?; // `other` waits for `own`
@@ -71,8 +70,7 @@ impl<T: Pod + Send + Sync> Future for Download<T> {
 /// use rmm_containers::PinnedVec;
 /// use rmm_core::CudaStream;
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let staging = PinnedVec::from_slice(&[1, 2, 3])?;
 /// let (vector, mut staging) = smol::block_on(upload(staging, &stream)?)?;

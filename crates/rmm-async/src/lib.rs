@@ -18,8 +18,7 @@
 //!     download(vector.as_slice(), stream)?.await
 //! }
 //!
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! let stream = CudaStream::new()?;
 //! assert_eq!(smol::block_on(squares(&stream))?, [100, 1, 2, 3]);
 //! # Ok::<(), Error>(())

@@ -163,8 +163,7 @@ pub(crate) fn discard(waker: Waker) {
 /// use rmm_containers::PinnedVec;
 /// use rmm_core::CudaStream;
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let staging = PinnedVec::from_slice(&[1, 2, 3])?;
 /// let vector = staging.device_slice().to_vector(&stream)?;

@@ -8,7 +8,6 @@ use rmm_core::sys::{CuResult, CuStream, Driver};
 use rmm_core::{Device, DevicePtr, StreamRef, copy};
 use rmm_rs::ort::{rmm_rs_ort_allocate, rmm_rs_ort_bind_stream, rmm_rs_ort_deallocate};
 use rmm_rs::status::RMM_RS_OK;
-use rmm_sim::Machine;
 
 /// Calls functions of C.
 macro_rules! c {
@@ -38,8 +37,7 @@ fn fill(stream: CuStream, block: *mut c_void) {
 
 #[test]
 fn a_bound_stream_that_comes_back_is_another_stream() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let _current = Device::new(0).and_then(Device::make_current).expect("there is one");
     let driver = Driver::get().expect("the software driver");
     let mut former = CuStream::NULL;

@@ -48,15 +48,14 @@ pub(crate) fn status(checked: &Checked) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use rmm_sim::{Kernel, Machine, Violation};
+    use rmm_sim::{Kernel, Violation};
     use rmm_sys::CuStream;
 
     use super::*;
 
     /// So many violations, all alike.
     fn violations(number: usize) -> Vec<Violation> {
-        let machine = Machine::new();
-        let _here = machine.enter();
+        let machine = rmm_sim::enter();
         let _device = rmm_core::Device::current().expect("there is one");
         for _ in 0..number {
             let kernel = Kernel::new("broken", |_| panic!("on purpose"));

@@ -256,8 +256,7 @@ mod tests {
 
     #[test]
     fn a_device_is_known_by_what_it_lacks() {
-        let machine = rmm_sim::Machine::builder().driver_version(12010).build();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::Machine::builder().driver_version(12010).enter();
         let names: Vec<&str> = every_stack()
             .filter(|stack| is_supported(stack).unwrap())
             .map(|stack| stack.name)

@@ -10,12 +10,9 @@ mod objects;
 #[path = "fork/resources.rs"]
 mod resources;
 
-use rmm_sim::Machine;
-
 #[test]
 fn no_call_waits_in_the_child_of_a_fork() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     child::silence_refusals();
     let mut wrong = Vec::new();
     resources::call_all(&machine, &mut wrong);

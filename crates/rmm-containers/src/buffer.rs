@@ -32,8 +32,7 @@ pub use foreign::RawBuffer;
 /// use rmm_resources::CudaAsyncMemoryResource;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let zeros = DeviceBuffer::zeroed(1024, &stream)?; // from the current resource
 /// assert_eq!(zeros.to_vec()?, [0; 1024]);
@@ -75,8 +74,7 @@ impl DeviceBuffer {
     /// use rmm_containers::DeviceBuffer;
     /// use rmm_core::CudaStream;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let weights = DeviceBuffer::zeroed(4, &stream)?.with_name("weights");
     /// let error = weights.as_slice().slice(2..6).unwrap_err();

@@ -71,8 +71,7 @@ use rmm_core::{
 /// use rmm_containers::HostAllocator;
 /// use rmm_resources::PinnedHostMemoryResource;
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let machine = rmm_sim::enter();
 /// let pinned = HostAllocator::new(PinnedHostMemoryResource::new());
 /// let mut lengths: HashMap<&str, usize, RandomState, HostAllocator<_>> =
 ///     HashMap::with_hasher_in(RandomState::new(), pinned);

@@ -46,8 +46,7 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// use rmm_core::CudaStream;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let mut pinned = PinnedVec::from_slice(&[1, 2, 3])?;
 /// let mut vector = DeviceUVector::zeroed(3, &stream)?;

@@ -357,8 +357,7 @@ mod tests {
 
     #[test]
     fn work_enqueued_after_its_capture_ended_is_waited_for() {
-        let machine = Machine::builder().memory(1 << 20).schedule(Schedule::Lazy).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().memory(1 << 20).schedule(Schedule::Lazy).enter();
         let driver = current_driver().expect("a driver");
         let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
         let mut host = PinnedVec::from_slice(&[0u8; 4]).expect("a vector");

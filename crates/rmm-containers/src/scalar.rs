@@ -20,8 +20,7 @@ use crate::{DeviceSlice, DeviceSliceMut, DeviceUVector};
 /// use rmm_core::CudaStream;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let mut sum = DeviceScalar::new(0.0f64, &stream)?;
 /// sum.set_value_async(1.5)?;

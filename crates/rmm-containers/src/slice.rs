@@ -32,8 +32,7 @@ pub use on_stream::OnStream;
 /// use rmm_core::CudaStream;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
 /// let vector = DeviceUVector::from_slice(&[1, 2, 3, 4], &stream)?;
 /// let (left, right) = vector.as_slice().split_at(1)?;
@@ -180,8 +179,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// use rmm_containers::PinnedVec;
     /// use rmm_core::CudaStream;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let staging = PinnedVec::from_slice(&[1, 2, 3, 4])?;
     /// let vector = staging.device_slice().slice(1..)?.to_vector(&stream)?; // only enqueues

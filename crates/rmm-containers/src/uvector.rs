@@ -46,8 +46,7 @@ use crate::common::passed_on;
 /// // SAFETY: any bits are a value of each field, and there is no padding.
 /// unsafe impl Pod for Particle {}
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// # let stream = rmm_core::CudaStream::new()?;
 /// let particle = Particle { position: [0.0, 0.5, 1.0], charge: -1.0 };
 /// let particles = rmm_containers::DeviceUVector::from_slice(&[particle], &stream)?;
@@ -62,8 +61,7 @@ use crate::common::passed_on;
 /// use rmm_core::CudaStream;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let vector = DeviceUVector::from_slice(&[1.0f32, 2.0, 3.0], &stream)?;
 /// assert_eq!(vector.to_vec()?, [1.0, 2.0, 3.0]);

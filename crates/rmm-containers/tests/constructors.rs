@@ -18,8 +18,7 @@ fn pool() -> Result<Pool, Error> {
 
 #[test]
 fn constructors_without_suffix_use_the_streams_device() -> Result<(), Error> {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).enter();
     let second = Device::new(1)?;
     let (current, stream) = {
         let _current = second.make_current()?;
@@ -71,8 +70,7 @@ fn constructors_without_suffix_use_the_streams_device() -> Result<(), Error> {
 
 #[test]
 fn constructors_that_end_in_in_use_the_named_resource() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (stream, pool) = (CudaStream::new()?, pool()?);
 
     assert_eq!(DeviceBuffer::zeroed_in(3, &stream, &pool)?.to_vec()?, [0; 3]);
@@ -92,8 +90,7 @@ fn constructors_that_end_in_in_use_the_named_resource() -> Result<(), Error> {
 
 #[test]
 fn a_clone_keeps_stream_and_resource_unless_another_is_named() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     let (pool, second) = (pool()?, pool()?);
 
@@ -119,8 +116,7 @@ fn a_clone_keeps_stream_and_resource_unless_another_is_named() -> Result<(), Err
 
 #[test]
 fn host_vectors_have_the_same_constructors() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let resource = PinnedHostMemoryResource::new();
     assert!(PinnedVec::<u8>::new()?.is_empty());
     assert_eq!(PinnedVec::<u8>::zeroed(2)?.as_slice()?, [0, 0]);
@@ -136,8 +132,7 @@ fn host_vectors_have_the_same_constructors() -> Result<(), Error> {
 
 #[test]
 fn names_are_shown_and_stay_when_the_memory_moves() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = CudaStream::new()?;
     let mut weights = DeviceUVector::from_slice(&[1.0f32; 4], &stream)?.with_name("weights");
     weights.resize(1000)?;

@@ -182,8 +182,7 @@ fn host_memory_is_not_freed_under_a_copy() {
 #[test]
 fn a_lost_device_causes_errors_and_no_hang() {
     for call in 1..40 {
-        let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).enter();
         let (own, other, resource) = (stream(), stream(), over_driver());
         machine.fail(Fault::device_lost(call));
         let (mut vectors, mut staging) = (None, None);

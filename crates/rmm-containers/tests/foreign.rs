@@ -161,8 +161,7 @@ fn twin_a_free_on_another_stream_than_named_is_reported() {
 
 #[test]
 fn the_function_is_called_once_and_late() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let (own, calls) = (stream(), Arc::new(AtomicUsize::new(0)));
     let count = || calls.load(Ordering::Relaxed);
     let memory = DeviceBuffer::zeroed(LEN, &own).expect("a buffer");
@@ -208,8 +207,7 @@ impl Drop for Bomb {
 
 #[test]
 fn a_function_that_panics_is_caught() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let own = stream();
     let memory = DeviceBuffer::zeroed(LEN, &own).expect("a buffer");
     let free = |_: StreamRef<'_>| std::panic::panic_any(Bomb);
@@ -223,8 +221,7 @@ fn a_function_that_panics_is_caught() {
 
 #[test]
 fn what_cannot_be_adopted_stays_the_callers() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (own, calls) = (stream(), Arc::new(AtomicUsize::new(0)));
     let adopt = |pointer: u64, len| {
         // SAFETY: the memory is neither used nor freed.
@@ -257,8 +254,7 @@ unsafe impl bytemuck::Pod for Page {}
 
 #[test]
 fn elements_of_large_alignment_are_adopted() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let own = stream();
     // SAFETY: the memory is neither used nor freed.
     let vector = unsafe { DeviceUVector::<Page>::from_foreign(DevicePtr(4096), 1, &own, |_| ()) };
@@ -269,8 +265,7 @@ fn elements_of_large_alignment_are_adopted() {
 
 #[test]
 fn memory_of_a_reset_context_is_not_freed_again() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let calls = Arc::new(AtomicUsize::new(0));
     for own in [stream(), CudaStream::legacy()] {
         let memory = DeviceBuffer::zeroed(LEN, &own).expect("a buffer");
@@ -290,8 +285,7 @@ fn memory_of_a_reset_context_is_not_freed_again() {
 
 #[test]
 fn nothing_is_called_once_the_driver_is_gone() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (own, calls) = (stream(), Arc::new(AtomicUsize::new(0)));
     let memory = DeviceBuffer::zeroed(LEN, &own).expect("a buffer");
     // SAFETY: `memory` outlives the buffer.
@@ -373,8 +367,7 @@ fn parts_that_are_dropped_keep_the_resource() {
 
 #[test]
 fn parts_must_fit_their_layout() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (own, layout) = (stream(), std::alloc::Layout::from_size_align(16, 256).expect("a layout"));
     let resource = || AnyResource::new(CudaMemoryResource::new());
     let refused = RawBuffer::new(DevicePtr(1024), layout, 17, &own, resource());
@@ -447,8 +440,7 @@ fn twin_a_borrow_without_an_end_is_reported() {
 
 #[test]
 fn what_cannot_be_borrowed_is_refused() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let own = stream();
     let borrow = |pointer: u64, len: usize| {
         // SAFETY: the program uses nothing.

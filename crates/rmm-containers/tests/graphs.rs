@@ -102,8 +102,7 @@ fn capture_only(stream: &CudaStream, enqueue: impl FnOnce()) {
 
 #[test]
 fn host_memory_is_usable_again_after_the_capture() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let stream = stream();
     let mut vector = vector(&[0; 4], &stream);
     let mut upload = PinnedVec::from_slice(&[1, 2, 3, 4]).unwrap();
@@ -128,8 +127,7 @@ fn host_memory_is_usable_again_after_the_capture() {
 
 #[test]
 fn a_capture_hides_no_earlier_work_of_its_stream() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let stream = stream();
     let vector = vector(&[7; 4], &stream);
     let mut download = PinnedVec::from_slice(&[0; 4]).unwrap();
@@ -143,8 +141,7 @@ fn a_capture_hides_no_earlier_work_of_its_stream() {
 
 #[test]
 fn streams_of_one_capture_are_ordered_in_its_graph() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let mut vector = vector(&[0; 4], &own);
     let mut download = PinnedVec::from_slice(&[0; 4]).unwrap();
@@ -164,8 +161,7 @@ fn streams_of_one_capture_are_ordered_in_its_graph() {
 
 #[test]
 fn borrowed_host_memory_is_released_beside_other_captures() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, captured) = (stream(), stream());
     let mut vector = vector(&[7; 4], &own);
     // Pinned memory: the driver does not wait for such copies by itself.
@@ -181,8 +177,7 @@ fn borrowed_host_memory_is_released_beside_other_captures() {
 
 #[test]
 fn a_blocking_read_on_a_captured_stream_is_an_error() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let stream = stream();
     let vector = vector(&[7; 4], &stream);
     begin_capture(&stream);
@@ -222,8 +217,7 @@ fn capture_during_work(
 
 #[test]
 fn a_wait_recorded_into_a_graph_does_not_order_other_work() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let resource = CudaAsyncMemoryResource::new().unwrap();
     capture_during_work(&machine, (&own, &other), &resource, Some);
@@ -240,8 +234,7 @@ fn a_wait_recorded_into_a_graph_does_not_order_other_work() {
 
 #[test]
 fn memory_used_on_a_captured_stream_is_leaked() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
     capture_during_work(&machine, (&own, &other), &pool, |vector| {
@@ -254,8 +247,7 @@ fn memory_used_on_a_captured_stream_is_leaked() {
 
 #[test]
 fn a_vector_used_within_a_capture_only_is_freed_after_it() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let mut vector = vector(&[0; 4], &own);
     capture_only(&own, || {
@@ -269,8 +261,7 @@ fn a_vector_used_within_a_capture_only_is_freed_after_it() {
 
 #[test]
 fn an_open_use_that_began_in_a_capture_lasts_beyond_it() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let mut vector = DeviceUVector::<u32>::uninit_in(4, &own, &resource).unwrap();
@@ -298,8 +289,7 @@ fn an_open_use_that_began_in_a_capture_lasts_beyond_it() {
 
 #[test]
 fn accessing_a_host_vector_invalidates_no_capture() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (first, second) = (stream(), stream());
     let (left, right) = (vector(&[7; 2], &first), vector(&[8; 2], &second));
     let mut pinned = PinnedVec::from_slice(&[0; 4]).unwrap();
@@ -321,8 +311,7 @@ fn accessing_a_host_vector_invalidates_no_capture() {
 
 #[test]
 fn a_copy_refused_by_a_capture_keeps_uses_pending() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let mut vector = DeviceUVector::<u32>::uninit_in(4, &own, &resource).unwrap();

@@ -47,8 +47,7 @@ fn leak_a_vector<U>(upstream: U)
 where
     U: Resource + HasProperty<DeviceAccessible> + 'static,
 {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let [own, other] = [stream(), stream()];
     let pool = PoolMemoryResource::builder(CountedDrop(upstream)).build().expect("a pool");
     let mut vector = DeviceUVector::<u8>::uninit_in(1 << 20, &own, &pool).expect("a vector");
@@ -132,8 +131,7 @@ fn a_leaked_vector_keeps_its_pool() {
 
 #[test]
 fn a_freed_vector_lets_its_pool_end() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let pool = PoolMemoryResource::builder(CountedDrop(CudaMemoryResource::new())).build().unwrap();
     let vectors = [1 << 20, 0].map(|len| DeviceUVector::<u8>::uninit_in(len, &stream(), &pool));
     drop(pool);
@@ -145,8 +143,7 @@ fn a_freed_vector_lets_its_pool_end() {
 
 #[test]
 fn a_leaked_host_vector_keeps_its_pool() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let stream = stream();
     let upstream = CountedDrop(PinnedHostMemoryResource::new());
     let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(upstream);
@@ -162,8 +159,7 @@ fn a_leaked_host_vector_keeps_its_pool() {
 #[test]
 fn a_blocking_copy_is_complete_on_return_despite_driver_errors() {
     for code in [CuResult::UNKNOWN, CuResult::INVALID_VALUE, CuResult::STREAM_CAPTURE_INVALIDATED] {
-        let machine = lazy();
-        let _entered = machine.enter();
+        let machine = lazy().enter();
         let stream = stream();
         let vector = DeviceUVector::from_slice(&[7u8; 1 << 10], &stream).expect("a vector");
         // A copy to pinned memory runs when the stream reaches it.
@@ -186,8 +182,7 @@ fn live_blocks<S: PropertySet>(pool: &PoolMemoryResource<S>) -> u64 {
 
 #[test]
 fn a_host_vector_whose_wait_fails_is_leaked() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let stream = stream();
     let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
         PinnedHostMemoryResource::new(),
@@ -206,8 +201,7 @@ fn a_host_vector_whose_wait_fails_is_leaked() {
 
 #[test]
 fn memory_of_another_threads_unwaitable_stream_is_leaked() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
     let vector = std::thread::scope(|scope| {
         let made = scope.spawn(|| {
@@ -227,8 +221,7 @@ fn memory_of_another_threads_unwaitable_stream_is_leaked() {
 
 #[test]
 fn memory_of_an_unreachable_default_stream_is_leaked() {
-    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
     let mut vector = DeviceUVector::<u32>::uninit_in(4, StreamRef::legacy(), &pool).unwrap();
     vector.fill(7).expect("it is enqueued");

@@ -18,8 +18,7 @@ const HOST: [u32; 1024] = [7; 1024];
 
 #[test]
 fn a_container_owned_by_another_devices_stream_outlives_a_reset() {
-    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).enter();
     let (cuda, own) = (CudaMemoryResource::new(), CudaStream::new().expect("the device works"));
     let of_second = {
         let second = Device::new(1).and_then(Device::make_current);
@@ -42,8 +41,7 @@ fn a_container_owned_by_another_devices_stream_outlives_a_reset() {
 
 #[test]
 fn a_container_whose_owning_stream_ended_is_not_freed_early() {
-    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).memory(64 << 20).schedule(Schedule::Lazy).enter();
     let first = Device::new(1).and_then(Device::make_current).expect("the device works");
     let own = CudaStream::new().expect("the device works");
     let resource = VirtualMemoryResource::new().expect("the device works");
@@ -67,8 +65,7 @@ fn a_container_whose_owning_stream_ended_is_not_freed_early() {
 
 #[test]
 fn an_idle_host_vector_of_a_reset_context_frees_no_memory() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     // No work uses it, so that its drop has nothing to wait for.
     let old = PinnedVec::from_slice(&HOST).expect("the device works");
     reset();

@@ -94,8 +94,7 @@ fn frees(machine: &Machine) -> u64 {
 #[test]
 fn owners_of_memory_that_has_ended_free_nothing() {
     for (name, make) in OWNERS {
-        let machine = Machine::builder().devices(2).memory(64 << 20).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().devices(2).memory(64 << 20).enter();
         let _first = Device::new(0).and_then(Device::make_current).expect("a device");
         let old = make();
         let _next = reset();
@@ -119,8 +118,7 @@ fn owners_of_memory_that_has_ended_free_nothing() {
 /// A vector and a clone of its allocator: one ends with the context, the other allocates after it.
 #[test]
 fn an_allocator_whose_context_has_ended_allocates_no_more() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     let _first = Device::new(0).and_then(Device::make_current).expect("a device");
     let allocator = HostAllocator::new(PinnedHostMemoryResource::new());
     let mut old = VecIn::<u8, _>::new_in(allocator.clone());
@@ -139,8 +137,7 @@ fn an_allocator_whose_context_has_ended_allocates_no_more() {
 
 #[test]
 fn a_vector_whose_context_has_ended_says_so_when_it_grows() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     let _first = Device::new(0).and_then(Device::make_current).expect("a device");
     let mut vector = PinnedVec::<u8>::zeroed(BYTES).expect("there is room");
     let _next = reset();
@@ -151,8 +148,7 @@ fn a_vector_whose_context_has_ended_says_so_when_it_grows() {
 
 #[test]
 fn memory_of_the_host_alone_outlives_a_reset() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 << 20).enter();
     let _first = Device::new(0).and_then(Device::make_current).expect("a device");
     let mut numbers = VecIn::<u8, _>::new_in(HostAllocator::new(HostMemoryResource::new()));
     numbers.resize(BYTES, 1);

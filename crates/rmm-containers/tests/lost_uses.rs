@@ -105,8 +105,7 @@ fn stream_in(other: Other) -> (CudaStream, Option<DeviceGuard>) {
 /// Resets the device of a container under work of another context. Returns the bytes that stay in
 /// use once everything is dropped, and the violations.
 fn use_elsewhere(make: Make, drops: Drops, other: Other, wait_fails: bool) -> (u64, Vec<String>) {
-    let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).enter();
     let primary = Device::new(0).and_then(Device::make_current).expect("a device");
     let (resource, own) = (make(), CudaStream::new().expect("a stream"));
     let mut vector = DeviceUVector::<u32>::uninit_in(MIB, &own, &resource).expect("there is room");

@@ -28,8 +28,7 @@ fn last(machine: &Machine) -> Violation {
 
 #[test]
 fn a_race_on_a_named_buffer_shows_all_names() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let upload = CudaStream::new()?.with_name("upload");
     let train = CudaStream::new()?.with_name("train");
     for resource in resources()? {
@@ -50,8 +49,7 @@ fn a_race_on_a_named_buffer_shows_all_names() -> Result<(), Error> {
 
 #[test]
 fn a_name_stays_until_the_memory_is_allocated_again() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     for resource in resources()? {
         let make = || DeviceBuffer::uninit_in(4096, &stream, &resource);
@@ -74,8 +72,7 @@ fn a_name_stays_until_the_memory_is_allocated_again() -> Result<(), Error> {
 
 #[test]
 fn a_name_moves_with_the_memory() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     let mut buffer = DeviceBuffer::uninit(8, &stream)?.with_name("weights");
     let mut staging = PinnedVec::<u8>::new()?.with_name("staging");

@@ -36,8 +36,7 @@ fn ask(pool: &Pool, on: &CudaStream, old: &mut DeviceUVector<u32>, is_it: fn(&Er
 }
 
 fn in_state(enter: impl Fn(&Pool, &CudaStream, &mut DeviceUVector<u32>)) {
-    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Lazy).enter();
     let _current = Device::new(0).and_then(Device::make_current).expect("a device");
     let pages = VirtualMemoryResource::new().expect("pages");
     let pool = PoolMemoryResource::builder(pages).build().expect("a pool");
@@ -83,8 +82,7 @@ fn no_container_is_made_after_the_end_of_a_context() {
 
 #[test]
 fn no_host_vector_is_made_in_a_pool_whose_context_ended() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     let _current = Device::new(0).and_then(Device::make_current).expect("a device");
     let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
         PinnedHostMemoryResource::new(),

@@ -30,8 +30,7 @@ fn first_byte(machine: &Machine, pointer: DevicePtr) -> u8 {
 
 #[test]
 fn a_buffer_on_the_per_thread_stream_moves_between_threads() {
-    let machine = machine(1);
-    let _entered = machine.enter();
+    let machine = machine(1).enter();
     let pool = pool();
     let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     let buffer = std::thread::scope(|scope| {
@@ -54,8 +53,7 @@ fn a_buffer_on_the_per_thread_stream_moves_between_threads() {
 
 #[test]
 fn a_clone_by_another_thread_reads_before_the_source_is_freed() {
-    let machine = machine(1);
-    let _entered = machine.enter();
+    let machine = machine(1).enter();
     let pool = pool();
     let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::per_thread(), &pool).unwrap();
     buffer.fill(7).unwrap();
@@ -79,8 +77,7 @@ fn a_clone_by_another_thread_reads_before_the_source_is_freed() {
 
 #[test]
 fn a_clone_on_another_stream_reads_before_later_writes() {
-    let machine = machine(1);
-    let _entered = machine.enter();
+    let machine = machine(1).enter();
     let pool = pool();
     let (own, other) = (stream(), stream());
     let mut buffer = DeviceBuffer::uninit_in(1000, &own, &pool).unwrap();
@@ -95,8 +92,7 @@ fn a_clone_on_another_stream_reads_before_later_writes() {
 
 #[test]
 fn set_stream_orders_streams_whichever_device_is_current() {
-    let machine = machine(2);
-    let _entered = machine.enter();
+    let machine = machine(2).enter();
     let pool = pool();
     let other = stream();
     let mut buffer = DeviceBuffer::uninit_in(1000, StreamRef::legacy(), &pool).unwrap();
@@ -113,8 +109,7 @@ fn set_stream_orders_streams_whichever_device_is_current() {
 
 #[test]
 fn the_last_handle_of_a_pool_may_drop_on_another_device() {
-    let machine = machine(2);
-    let _entered = machine.enter();
+    let machine = machine(2).enter();
     let pool =
         PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
     let stream = stream();
@@ -132,8 +127,7 @@ fn the_last_handle_of_a_pool_may_drop_on_another_device() {
 
 #[test]
 fn growing_keeps_the_contents_and_frees_after_the_copy() {
-    let machine = machine(1);
-    let _entered = machine.enter();
+    let _machine = machine(1).enter();
     let pool = pool();
     let stream = stream();
     let mut buffer = DeviceBuffer::from_slice_in(b"contents", &stream, &pool).unwrap();
@@ -161,8 +155,7 @@ fn elements_are_aligned_as_their_type_asks() {
     // SAFETY: as above; every bit pattern is a value.
     unsafe impl bytemuck::Pod for Page {}
 
-    let machine = machine(1);
-    let _entered = machine.enter();
+    let _machine = machine(1).enter();
     let (stream, pool) = (stream(), pool());
     let _before = DeviceBuffer::uninit_in(1, &stream, &pool).unwrap();
     let pages = DeviceUVector::from_slice_in(&[Page([7; 1024])], &stream, &pool).unwrap();

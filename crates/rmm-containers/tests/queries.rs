@@ -9,7 +9,6 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, DeviceUVector};
 use rmm_core::{AnyResource, CudaStream, Error, HasResource};
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::Machine;
 
 /// A buffer from the same resource as `container`.
 fn beside<H>(container: &H, alignment: usize, stream: &CudaStream) -> Result<DeviceBuffer, Error>
@@ -21,8 +20,7 @@ where
 
 #[test]
 fn a_container_is_made_like_another() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = CudaStream::new()?;
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     let vector = DeviceUVector::<f64>::uninit_aligned_in(10, 512, &stream, &pool)?;
@@ -39,8 +37,7 @@ fn a_container_is_made_like_another() -> Result<(), Error> {
 
 #[test]
 fn a_wrong_alignment_does_not_reach_the_resource() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = CudaStream::new()?;
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     for wrong in [0, 4, 24] {
@@ -64,8 +61,7 @@ impl fmt::Write for Using<'_> {
 fn a_writer_may_use_the_buffer_that_it_gets() {
     let (done, is_done) = channel();
     thread::spawn(move || {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let [owner, other] = [(); 2].map(|()| CudaStream::new().expect("a stream"));
         let buffer = DeviceBuffer::uninit(100, &owner).expect("there is memory");
         let _recorded = buffer.use_on(&other).expect("it is recorded, and so listed");

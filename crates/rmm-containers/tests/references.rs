@@ -9,7 +9,6 @@ use rmm_core::{
 use rmm_resources::{
     CudaMemoryResource, ManagedMemoryResource, current_device_resource, set_current_device_resource,
 };
-use rmm_sim::Machine;
 
 /// `rmm::device_buffer{10, stream, mr}`
 fn device_buffer(
@@ -32,8 +31,7 @@ fn pool_over(resource: DeviceAsyncResourceRef<'_>) -> Result<PoolMemoryResource,
 
 #[test]
 fn a_buffer_outlives_the_reference_that_it_was_made_from() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = CudaStream::new().unwrap();
     let (buffer, any) = {
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
@@ -51,8 +49,7 @@ fn a_buffer_outlives_the_reference_that_it_was_made_from() {
 
 #[test]
 fn a_reference_becomes_the_current_resource() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let managed = ManagedMemoryResource::new();
     let both = HostDeviceAsyncResourceRef::new(&managed);
     let before = set_current(both.into()).unwrap();
@@ -63,8 +60,7 @@ fn a_reference_becomes_the_current_resource() {
 
 #[test]
 fn a_pool_is_built_over_a_reference() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = CudaMemoryResource::new();
     let pool = pool_over(DeviceAsyncResourceRef::new(&upstream)).unwrap();
     assert!(pool.upstream().is_equal(&upstream));

@@ -36,8 +36,7 @@ fn stream() -> CudaStream {
 
 #[test]
 fn rmm_2450_a_copy_that_fails_leaks_nothing() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     // SAFETY: a null pointer is refused before it is read.
     let refused = unsafe { DeviceBuffer::from_device_ptr_in(DevicePtr::NULL, 10, &stream, &pool) };
@@ -58,8 +57,7 @@ fn rmm_2450_a_copy_that_fails_leaks_nothing() {
 
 #[test]
 fn rmm_2451_a_size_that_overflows_is_refused() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let huge = usize::MAX / 2;
     // The size in bytes would wrap to 8.
@@ -87,8 +85,7 @@ fn rmm_2451_a_size_that_overflows_is_refused() {
 
 #[test]
 fn rmm_2337_an_empty_buffer_is_aligned_and_grows() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let mut buffer = DeviceBuffer::empty().unwrap();
     assert_eq!((buffer.alignment(), buffer.len(), buffer.as_ptr()), (256, 0, DevicePtr::NULL));
     buffer.resize(100).unwrap();
@@ -99,8 +96,7 @@ fn rmm_2337_an_empty_buffer_is_aligned_and_grows() {
 
 #[test]
 fn rmm_2302_values_keep_their_bits() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let quiet = f64::from_bits(0x7ff8_dead_beef_0001);
     let mut vector = DeviceUVector::from_slice_in(&[1.0; 3], &stream, &pool).unwrap();
@@ -120,8 +116,7 @@ fn rmm_2302_values_keep_their_bits() {
 
 #[test]
 fn rmm_2243_slices_of_bytes_do_not_narrow() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let flags = [0u8, 1, 1, 0, 1];
     let mut vector = DeviceUVector::from_slice_in(&flags, &stream, &pool).unwrap();
@@ -131,8 +126,7 @@ fn rmm_2243_slices_of_bytes_do_not_narrow() {
 
 #[test]
 fn rmm_2526_a_stalled_stream_reads_its_source_before_it_is_gone() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let mut vector = DeviceUVector::<u64>::uninit_in(4, &stream, &pool).unwrap();
     let source = PinnedVec::from_slice(&[1, 2, 3, 4]).unwrap();
@@ -145,8 +139,7 @@ fn rmm_2526_a_stalled_stream_reads_its_source_before_it_is_gone() {
 
 #[test]
 fn rmm_2527_scalars_are_made_of_temporaries() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let wide = [0x0102_0304_0506_0708u64, 9, 10];
     let mut scalar = DeviceScalar::new_in(wide.map(|word| word + 1), &stream, &pool).unwrap();
@@ -162,8 +155,7 @@ fn rmm_2527_scalars_are_made_of_temporaries() {
 
 #[test]
 fn rmm_2511_empty_copies_make_no_call_on_default_streams() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let pool = pool();
     for stream in [StreamRef::legacy(), StreamRef::per_thread()] {
         let mut empty = DeviceUVector::<u32>::uninit_in(0, stream, &pool).unwrap();
@@ -181,8 +173,7 @@ fn rmm_2511_empty_copies_make_no_call_on_default_streams() {
 
 #[test]
 fn rmm_2477_a_clone_comes_from_the_named_resource() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let (stream, own, current) = (stream(), pool(), pool());
     set_current_device_resource(&current).unwrap();
     let buffer = DeviceBuffer::from_slice_in(b"bytes", &stream, &own).unwrap();
@@ -212,8 +203,7 @@ fn rmm_1655_memory_is_freed_after_the_work_of_all_its_streams() {
 
 #[test]
 fn moves_leave_no_moved_from_container() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let mut source = DeviceUVector::from_slice_in(&[1u16, 2, 3], &stream, &pool).unwrap();
     // What a move leaves behind in RMM is another valid container here.
@@ -231,8 +221,7 @@ fn moves_leave_no_moved_from_container() {
 
 #[test]
 fn a_host_vector_refuses_sizes_that_overflow() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let mut pinned = PinnedVec::from_slice(&[1u64, 2]).unwrap();
     assert!(pinned.resize(usize::MAX / 4, 0).unwrap_err().is_invalid_argument());
     assert!(pinned.resize(usize::MAX, 0).unwrap_err().is_invalid_argument());
@@ -242,8 +231,7 @@ fn a_host_vector_refuses_sizes_that_overflow() {
 
 #[test]
 fn a_failed_wait_is_an_error_and_the_copy_is_complete() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let mut vector = DeviceUVector::from_slice_in(&[1u32, 2], &stream, &pool).unwrap();
     machine.fail(Fault::nth("cuStreamSynchronize", 1, CuResult::LAUNCH_FAILED));
@@ -257,8 +245,7 @@ fn a_failed_wait_is_an_error_and_the_copy_is_complete() {
 
 #[test]
 fn an_alignment_that_the_resource_does_not_support_is_refused() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let stream = stream();
     let plain = CudaMemoryResource::new();
     let refused = DeviceBuffer::uninit_aligned_in(10, 512, &stream, &plain).unwrap_err();
@@ -274,8 +261,7 @@ fn an_alignment_that_the_resource_does_not_support_is_refused() {
 
 #[test]
 fn elements_out_of_range_are_errors() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let mut vector = DeviceUVector::from_slice_in(&[1, 2, 3], &stream, &pool).unwrap();
     assert_eq!(vector.front_element_on(&stream).unwrap(), 1);
@@ -304,8 +290,7 @@ fn elements_out_of_range_are_errors() {
 
 #[test]
 fn debug_output_does_not_show_contents() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let (stream, pool) = (stream(), pool());
     let mut vector = DeviceUVector::from_slice_in(&[77_777_777u32; 2], &stream, &pool).unwrap();
     let pinned = PinnedVec::from_slice(&[77_777_777u32; 2]).unwrap();
@@ -325,8 +310,7 @@ fn debug_output_does_not_show_contents() {
 
 #[test]
 fn a_pool_of_pinned_memory_serves_host_vectors() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let pool = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
         PinnedHostMemoryResource::new(),
     )

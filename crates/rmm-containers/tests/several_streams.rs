@@ -31,8 +31,7 @@ fn calls(machine: &Machine, part: &str) -> u64 {
 
 #[test]
 fn one_stream_costs_no_event() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     for stream in [stream(), CudaStream::legacy(), CudaStream::per_thread()] {
         let mut vector = vector(100, &stream);
         vector.fill(1).unwrap();
@@ -51,8 +50,7 @@ fn one_stream_costs_no_event() {
 
 #[test]
 fn reused_staging_memory_creates_one_event() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let stream = stream();
     let mut vector = vector(1000, &stream);
     let mut staging = PinnedVec::from_slice(&[0u32; 1000]).expect("a vector");
@@ -67,8 +65,7 @@ fn reused_staging_memory_creates_one_event() {
 
 #[test]
 fn two_halves_do_not_wait_for_each_other() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, first, second) = (stream(), stream(), stream());
     let mut vector = vector(100, &own);
     let (mut left, mut right) = vector.as_slice_mut().split_at(40).unwrap();
@@ -83,8 +80,7 @@ fn two_halves_do_not_wait_for_each_other() {
 
 #[test]
 fn readers_do_not_wait_for_each_other() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, first, second) = (stream(), stream(), stream());
     let mut source = vector(100, &own);
     source.fill(1).unwrap();
@@ -102,8 +98,7 @@ fn readers_do_not_wait_for_each_other() {
 
 #[test]
 fn a_wait_for_a_copy_does_not_cover_later_work() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let mut source = vector(100, &own);
     source.fill(1).unwrap();
@@ -132,8 +127,7 @@ fn the_owning_stream_waits_for_a_clone_on_another() {
 
 #[test]
 fn a_default_stream_is_that_of_the_containers_device() {
-    let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).enter();
     for default in [StreamRef::legacy(), StreamRef::per_thread()] {
         let resource = CudaAsyncMemoryResource::new().unwrap();
         let mut first = DeviceUVector::<u32>::uninit_in(100, default, &resource).unwrap();
@@ -158,8 +152,7 @@ fn a_default_stream_is_that_of_the_containers_device() {
 #[test]
 fn a_container_works_on_the_default_stream_of_its_own_device() {
     type Work<'a> = &'a dyn Fn(&mut DeviceUVector<u32>);
-    let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).memory(1 << 30).schedule(Schedule::Lazy).enter();
     let own = CudaStream::legacy();
     let mut vector = vector(100, &own);
     let source = [7u32; 100];
@@ -206,8 +199,7 @@ fn a_leaked_use_is_waited_for() {
 
 #[test]
 fn the_default_stream_of_a_thread_that_has_ended_is_waited_for() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let own = stream();
     let mut vector = vector(100, &own);
     std::thread::scope(|scope| {
@@ -269,8 +261,7 @@ fn one_stream_is_shared_by_threads_that_read() {
 
 #[test]
 fn a_host_vector_waits_for_its_copies_only() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let mut vector = vector(4, &own);
     let mut pinned = PinnedVec::from_slice(&[1u32, 2, 3, 4]).unwrap();
@@ -324,11 +315,10 @@ fn managed_memory_is_written_by_kernels_and_read_by_the_host() {
 
 #[test]
 fn pageable_memory_is_not_read_before_its_stream_reaches_it() {
-    let machine = Machine::builder()
+    let _machine = Machine::builder()
         .attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1)
         .schedule(Schedule::Lazy)
-        .build();
-    let _entered = machine.enter();
+        .enter();
     let stream = stream();
     let pageable = SystemMemoryResource::new().unwrap();
     let mut source = DeviceUVector::from_slice_in(&[1u32; 100], &stream, &pageable).unwrap();
@@ -358,8 +348,7 @@ fn managed_memory_is_prefetched_and_other_memory_is_not() {
 #[test]
 fn managed_memory_without_concurrent_access_is_refused() {
     let attribute = CuDeviceAttribute::CONCURRENT_MANAGED_ACCESS;
-    let machine = Machine::builder().attribute(attribute, 0).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().attribute(attribute, 0).enter();
     assert!(ManagedVec::<u32>::zeroed(1).unwrap_err().is_unsupported());
     assert!(PinnedVec::<u32>::zeroed(1).is_ok());
 }
@@ -377,8 +366,7 @@ fn fills_every_part<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(stream: &Cud
 
 #[test]
 fn fills_repeat_values_of_every_size_at_every_offset() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let stream = stream();
     fills_every_part(&stream, 7u8);
     fills_every_part(&stream, 0x0102u16);
@@ -396,8 +384,7 @@ fn fills_repeat_values_of_every_size_at_every_offset() {
 fn half_floats_are_elements() {
     use rmm_containers::half::f16;
 
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let stream = stream();
     let value = f16::from_f32(1.5);
     let mut vector = DeviceUVector::from_slice(&[f16::ZERO; 7], &stream).unwrap();
@@ -420,8 +407,7 @@ impl StreamWatcher for Reader {
 
 #[test]
 fn a_stream_watcher_may_use_the_memory_that_kept_the_stream() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (own, other) = (stream(), stream());
     let mut source = vector(4, &own);
     source.fill(7).unwrap();

@@ -29,8 +29,7 @@ fn device_of(pointer: DevicePtr) -> i32 {
 
 #[test]
 fn containers_are_on_the_device_of_their_stream() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let machine = two_devices().enter();
     let second = Device::new(1).unwrap();
     let (stream, context, pool) = {
         let _current = second.make_current().unwrap();
@@ -57,8 +56,7 @@ fn containers_are_on_the_device_of_their_stream() {
 
 #[test]
 fn a_resource_of_another_device_is_refused() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let _machine = two_devices().enter();
     let of_first = CudaAsyncMemoryResource::new().unwrap();
     let stream = {
         let _current = Device::new(1).unwrap().make_current().unwrap();
@@ -70,8 +68,7 @@ fn a_resource_of_another_device_is_refused() {
 
 #[test]
 fn a_copy_from_another_device_waits_for_its_default_stream() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let machine = two_devices().enter();
     let default = StreamRef::legacy();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let mut first = DeviceUVector::<u32>::uninit_in(4, default, &resource).unwrap();
@@ -87,8 +84,7 @@ fn a_copy_from_another_device_waits_for_its_default_stream() {
 
 #[test]
 fn streams_of_two_devices_take_turns_with_one_vector() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let machine = two_devices().enter();
     let mut pinned = PinnedVec::<u32>::zeroed(1).unwrap();
     let vectors: Vec<_> = (0..2)
         .map(|number| {

@@ -30,8 +30,7 @@ pub(crate) fn name_stream(stream: CuStream, name: &str) {
 /// use rmm_core::{Annotator, CudaStream, DevicePtr};
 /// # use rmm_core::Resource;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let machine = rmm_sim::Machine::new();
-/// let _entered = machine.enter();
+/// let machine = rmm_sim::enter();
 /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
 /// # let cuda = rmm_resources::CudaMemoryResource::new();
 /// # let whole = Layout::from_size_align(1 << 20, 256)?;
@@ -77,8 +76,7 @@ impl Annotator {
     /// use rmm_core::{Annotator, CudaStream, copy};
     /// # use rmm_core::Resource;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let machine = rmm_sim::Machine::new();
-    /// let _entered = machine.enter();
+    /// let machine = rmm_sim::enter();
     /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     /// # let cuda = rmm_resources::CudaMemoryResource::new();
     /// # let layout = std::alloc::Layout::from_size_align(4096, 256)?;
@@ -110,8 +108,7 @@ impl Annotator {
     /// use rmm_core::{Annotator, CudaStream, copy};
     /// # use rmm_core::Resource;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let machine = rmm_sim::Machine::new();
-    /// let _entered = machine.enter();
+    /// let machine = rmm_sim::enter();
     /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     /// # let cuda = rmm_resources::CudaMemoryResource::new();
     /// # let layout = std::alloc::Layout::from_size_align(4096, 256)?;

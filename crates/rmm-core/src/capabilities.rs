@@ -12,8 +12,7 @@ use crate::{Device, Error, fork};
 /// ```
 /// use rmm_core::{Device, ErrorKind};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let capabilities = Device::current()?.capabilities()?;
 /// assert!(capabilities.compute_capability >= (1, 0));
 /// if !capabilities.memory_pools {
@@ -65,8 +64,7 @@ impl Device {
     /// call for a device queries a dozen attributes, later ones only the device's UUID.
     ///
     /// ```
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let capabilities = rmm_core::Device::current()?.capabilities()?;
     /// assert!(capabilities.memory_pools);
     /// # Ok::<(), rmm_core::Error>(())

@@ -22,8 +22,7 @@ use crate::{Error, StreamRef};
 /// use rmm_core::{CaptureScope, CudaStream};
 /// use rmm_core::sys::{CuCaptureMode, CuGraph};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let driver = rmm_core::current_driver()?;
 /// let stream = CudaStream::new()?;
 /// let scope = CaptureScope::announce();
@@ -107,8 +106,7 @@ impl StreamRef<'_> {
 /// ```
 /// use rmm_core::RelaxedCapture;
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let relaxed = RelaxedCapture::enter();
 /// // ... cuMemAlloc, cuMemFree, cuEventQuery ...
 /// drop(relaxed);

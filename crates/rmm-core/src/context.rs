@@ -23,8 +23,7 @@ use crate::{Error, known_contexts};
 /// ```
 /// use rmm_core::{Context, Device};
 ///
-/// # let machine = rmm_sim::Machine::builder().devices(2).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
 /// let first = Context::current()?; // device 0's, since this thread had none
 /// let _second_is_current = Device::new(1)?.make_current()?;
 /// {
@@ -103,8 +102,7 @@ impl Context {
     /// ```
     /// use rmm_core::{Context, Device, current_driver};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let context = Context::current()?;
     /// context.check()?;
     /// // SAFETY: nothing of this program uses the device.

@@ -11,8 +11,7 @@
 //! use rmm_resources::CudaAsyncMemoryResource;
 //!
 //! # fn main() -> Result<(), rmm_core::Error> {
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! let (stream, pool) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
 //! let (there, mut back) = ([1u8, 2, 3, 4], [0u8; 4]);
 //! let layout = Layout::for_value(&there);

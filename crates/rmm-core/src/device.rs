@@ -16,8 +16,7 @@ use crate::{CUDA_ALLOCATION_ALIGNMENT, Error};
 /// ```
 /// use rmm_core::Device;
 ///
-/// # let machine = rmm_sim::Machine::builder().devices(2).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
 /// assert_eq!(Device::count()?, 2);
 /// let second = Device::new(1)?;
 /// {
@@ -35,8 +34,7 @@ pub struct Device(CuDevice);
 /// How much memory a device has, see [`Device::memory_info`].
 ///
 /// ```
-/// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
 /// let memory = rmm_core::Device::memory_info()?;
 /// assert_eq!((memory.free, memory.total), (1 << 30, 1 << 30));
 /// # Ok::<(), rmm_core::Error>(())
@@ -72,8 +70,7 @@ impl Device {
     /// All devices, by ascending ordinal.
     ///
     /// ```
-    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
     /// let devices = rmm_core::Device::all()?;
     /// let ordinals: Vec<usize> = devices.map(|device| device.ordinal()).collect();
     /// assert_eq!(ordinals, [0, 1]);
@@ -208,8 +205,7 @@ impl Device {
     /// ```
     /// use rmm_core::{Device, ErrorKind};
     ///
-    /// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
     /// assert_eq!(Device::percent_of_free_memory(50)?, 1 << 29);
     /// let error = Device::percent_of_free_memory(101).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -14,8 +14,7 @@ use crate::{MemoryInfo, PoolUsage, format_bytes};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::builder().memory(8 << 20).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().memory(8 << 20).enter();
 /// let cache = PoolMemoryResource::builder(CudaMemoryResource::new()).name("cache").build()?;
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
 /// let layout = Layout::from_size_align(6 << 20, 256)?;

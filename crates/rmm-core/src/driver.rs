@@ -10,8 +10,7 @@ use crate::{Error, exit, wait};
 /// [`driver_in_context`] says.
 ///
 /// ```
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let driver = rmm_core::current_driver()?;
 /// let (mut free, mut total) = (0, 0);
 /// // SAFETY: both may be written to.
@@ -42,8 +41,7 @@ pub(crate) fn loaded_driver() -> Result<&'static Driver, Error> {
 /// operating system reclaims everything when the process ends.
 ///
 /// ```
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// assert!(rmm_core::driver_for_drop().is_some()); // for as long as the process does not exit
 /// ```
 #[doc(alias = "RMM_ASSERT_CUDA_SUCCESS_SAFE_SHUTDOWN")]
@@ -100,8 +98,7 @@ pub fn ask_again<T>(ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
 /// until the end of the process, as the runtime does. Returns the context too.
 ///
 /// ```
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (_driver, context) = rmm_core::driver_in_context()?;
 /// assert_eq!(context, rmm_core::Context::current()?.as_raw());
 /// # Ok::<(), rmm_core::Error>(())

@@ -16,8 +16,7 @@ use crate::{Context, Error, StreamRef};
 /// use rmm_core::{CudaEvent, CudaStream};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (first, second) = (CudaStream::new()?, CudaStream::new()?);
 /// let event = CudaEvent::new()?;
 /// event.record(&first)?; // everything enqueued on `first` so far ...
@@ -110,8 +109,7 @@ impl CudaEvent {
     /// ```
     /// use rmm_core::{CudaEvent, CudaStream};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let [first, second] = [CudaStream::new()?, CudaStream::non_blocking()?];
     /// let event = CudaEvent::new()?;
     /// drop(first); // its work goes on
@@ -165,8 +163,7 @@ impl CudaEvent {
     /// ```
     /// use rmm_core::{Context, CudaEvent};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// assert_eq!(CudaEvent::new()?.context(), Context::current()?);
     /// # Ok::<(), rmm_core::Error>(())
     /// ```

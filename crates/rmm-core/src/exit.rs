@@ -20,8 +20,7 @@ static WATCH: Once = Once::new();
 /// always `false`.
 ///
 /// ```
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let _stream = rmm_core::CudaStream::new()?;
 /// assert!(!rmm_core::process_is_exiting());
 /// # Ok::<(), rmm_core::Error>(())

@@ -26,8 +26,7 @@ pub struct AnyContext;
 /// ```
 /// use rmm_core::{CudaStream, StreamContext};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let context = StreamContext::from(stream.clone());
 /// assert_eq!(context.stream(), stream);
@@ -81,8 +80,7 @@ impl From<CudaStream> for StreamContext {
 /// }
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1000, 256)?);
 /// let pool = CudaAsyncMemoryResource::new()?;
 /// assert_eq!(touch(&pool, layout)?, MemoryKind::Device); // for every stream

@@ -13,8 +13,7 @@
 //! use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 //!
 //! # fn main() -> Result<(), rmm_core::Error> {
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! let device = Device::current()?;
 //! let initial = || AnyResource::new(CudaMemoryResource::new());
 //! let first = per_device::get_or_insert_with(device, initial)?;

@@ -12,8 +12,7 @@ use crate::{Device, DevicePtr, Error, StreamRef};
 /// ```
 /// use rmm_core::{Device, PrefetchTarget};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let target = PrefetchTarget::Device(Device::current()?);
 /// assert_ne!(target, PrefetchTarget::Host);
 /// # Ok::<(), rmm_core::Error>(())
@@ -53,8 +52,7 @@ impl PrefetchTarget {
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (resource, layout) = (CudaMemoryResource::new(), Layout::from_size_align(4096, 256)?);
 /// let stays = resource.allocate_sync(layout)?;
 /// let stream = CudaStream::new()?;

@@ -14,8 +14,7 @@ use crate::{LimitId, PoolUsage, StreamId, format_bytes};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).maximum_size(4 << 20);
 /// let pool = pool.build()?;
 /// let error = pool.allocate_sync(Layout::from_size_align(6 << 20, 256)?).unwrap_err();

@@ -21,8 +21,7 @@ use crate::{
 /// use rmm_resources::CudaAsyncMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let bound = StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone());
 /// let layout = Layout::from_size_align(1000, 256)?;

@@ -13,8 +13,7 @@ use crate::{CudaStream, Error, StreamFlags};
 /// ```
 /// use rmm_core::{CudaStreamPool, StreamFlags};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = CudaStreamPool::new(2, StreamFlags::NON_BLOCKING)?;
 /// let (first, second, third) = (pool.get(), pool.get(), pool.get());
 /// assert_ne!(first, second);
@@ -100,8 +99,7 @@ mod tests {
 
     #[test]
     fn the_round_robin_continues_where_its_count_wraps() {
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let mut pool = CudaStreamPool::new(3, StreamFlags::empty()).unwrap();
         *pool.turn.get_mut() = usize::MAX;
         assert_eq!(pool.get(), pool.get_at(usize::MAX));

@@ -21,8 +21,7 @@ use crate::{
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let plain: AnySyncResource = AnySyncResource::new(CudaMemoryResource::new()); // no stream order
 /// let ordered = Synchronized::new(plain);
 /// let stream = CudaStream::new()?;

@@ -12,8 +12,7 @@ use crate::{CudaEvent, Error, StreamRef};
 /// ```
 /// use rmm_core::{CudaStream, TimedEvent};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let (start, end) = (TimedEvent::new()?, TimedEvent::new()?);
 /// start.record(&stream)?;

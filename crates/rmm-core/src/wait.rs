@@ -47,8 +47,7 @@ thread_local! {
 /// use rmm_core::{CudaStream, Resource, wait};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// # let resource = rmm_resources::CudaMemoryResource::new();
 /// thread_local! { static LOCKS: Cell<u32> = const { Cell::new(1) } }
 /// let (let_go, take_back) = (|| LOCKS.set(LOCKS.get() - 1), || LOCKS.set(LOCKS.get() + 1));
@@ -180,8 +179,7 @@ mod tests {
 
     #[test]
     fn each_slow_place_runs_the_hook() {
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         assert_eq!(runs(fork::check_wait), 1);
         assert_eq!(runs(|| in_program(|| ())), 1);
         assert_eq!(runs(|| assert!(crate::current_driver().is_ok())), 1);

@@ -22,8 +22,7 @@ fn calls_of(machine: &Machine, function: &str) -> u64 {
 // RMM #2478: all streams whose id the driver did not return were taken for one stream.
 #[test]
 fn identities_do_not_depend_on_the_driver() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     machine.fail(Fault::from_nth("cuStreamGetId", 1, CuResult::NOT_SUPPORTED));
     let (first, second) = (CudaStream::new().unwrap(), CudaStream::new().unwrap());
     assert_ne!(first, second);
@@ -44,8 +43,7 @@ fn the_per_thread_default_stream_is_another_one_on_each_thread() {
 // RMM #1333: an event of the first device was recorded on streams of the second.
 #[test]
 fn an_event_is_not_recorded_on_another_devices_stream() {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let event = CudaEvent::new().unwrap();
     let timed = TimedEvent::new().unwrap();
     {
@@ -65,8 +63,7 @@ fn an_event_is_not_recorded_on_another_devices_stream() {
 // RMM #2202: destructors complained about a driver that was gone.
 #[test]
 fn values_that_outlive_the_driver_drop_silently() {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).enter();
     let guard = Device::new(1).unwrap().make_current().unwrap();
     let (stream, event) = (CudaStream::new().unwrap(), CudaEvent::new().unwrap());
     let resource = CudaAsyncMemoryResource::new().unwrap();
@@ -79,8 +76,7 @@ fn values_that_outlive_the_driver_drop_silently() {
 // A resource that one thread used was destroyed when another thread set a new one.
 #[test]
 fn a_current_resource_outlives_its_replacement() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let layout = Layout::from_size_align(1000, 256).unwrap();
     set_current_device_resource(&CudaAsyncMemoryResource::new().unwrap()).unwrap();
     let (replaced, is_replaced) = mpsc::channel();

@@ -29,8 +29,7 @@ fn machine() -> Machine {
 
 #[test]
 fn a_vector_of_ours_is_written_and_read_by_theirs() -> Result {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let (context, theirs, ours) = start()?;
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     let vector = DeviceUVector::filled_in(7_u32, 1000, &ours, &pool)?;
@@ -49,8 +48,7 @@ fn a_vector_of_ours_is_written_and_read_by_theirs() -> Result {
 
 #[test]
 fn the_memory_is_freed_once_after_the_last_lease() -> Result {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let (context, theirs, ours) = start()?;
     let counted = StatisticsResourceAdaptor::new(CudaMemoryResource::new());
     let live = || counted.counters().allocations.value;
@@ -103,8 +101,7 @@ fn a_container_of_another_context_comes_back() -> Result {
 
 #[test]
 fn streams_are_lent_in_both_directions() -> Result {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let (context, theirs, ours) = start()?;
     // SAFETY: nothing captures it.
     assert_eq!(unsafe { adopt_stream(&theirs) }?, ours);

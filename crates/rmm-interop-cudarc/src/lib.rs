@@ -39,7 +39,7 @@
 //!     });
 //!     assert_eq!(saxpy(&[1.0, 2.0]).unwrap(), [2.0, 4.0]);
 //! });
-//! # Ok::<(), rmm_sim_cuda::LoadError>(())
+//! # Ok::<(), rmm_sim_cuda::ProvideError>(())
 //! ```
 //!
 //! | here | is |

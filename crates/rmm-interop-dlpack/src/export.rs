@@ -38,8 +38,7 @@ pub enum Ready<'s> {
 /// use rmm_interop_dlpack::{DLDevice, Ready, ToDlpack};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let vector = DeviceUVector::<i32>::zeroed(6, &stream)?;
 /// let on_device = vector.into_dlpack(&[3, 2], Ready::On((&stream).into()))?;

@@ -97,8 +97,7 @@ impl Drop for Owned {
 /// use rmm_interop_dlpack::{Ready, ToDlpack, from_dlpack};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// # let theirs = CudaStream::new()?;
 /// # let producer = DeviceUVector::from_slice(&[1u16, 2, 3, 4], &theirs)?;
 /// let stream = CudaStream::new()?;

@@ -17,8 +17,7 @@
 //! use rmm_interop_dlpack::{Ready, ToDlpack, from_dlpack};
 //!
 //! # fn main() -> Result<(), rmm_core::Error> {
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! let (own, consumer) = (CudaStream::new()?, CudaStream::new()?);
 //! let vector = DeviceUVector::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &own)?;
 //! let tensor = vector.into_dlpack(&[2, 3], Ready::On((&consumer).into()))?;

@@ -231,8 +231,7 @@ impl Foreign {
 
 #[test]
 fn what_is_imported_follows_the_tensor() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = stream();
     let import = |change: &dyn Fn(&mut Foreign), strides: Option<&[i64]>| {
         let mut foreign = Foreign::new(&[2, 3], strides);
@@ -272,8 +271,7 @@ fn what_is_imported_follows_the_tensor() {
 
 #[test]
 fn a_read_only_tensor_is_read() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let own = stream();
     let tensor = vector(&own).into_dlpack(&[6], on(&own)).expect("a tensor");
     // SAFETY: the tensor exists until its deleter is called.
@@ -291,8 +289,7 @@ fn a_read_only_tensor_is_read() {
 
 #[test]
 fn a_shape_of_another_size_is_refused() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let own = stream();
     for shape in [&[7][..], &[2, 2], &[], &[-2, -3], &[i64::MAX, 2], &[6, 0]] {
         let refused = vector(&own).into_dlpack(shape, on(&own));
@@ -310,8 +307,7 @@ fn a_shape_of_another_size_is_refused() {
 
 #[test]
 fn the_deleter_after_the_driver_is_gone_calls_nothing() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let own = stream();
     let exported = theirs(vector(&own).into_dlpack(&[6], on(&own)).expect("a tensor"));
     let pinned = PinnedVec::from_slice(&[1u8]).expect("a vector");
@@ -326,8 +322,7 @@ fn the_deleter_after_the_driver_is_gone_calls_nothing() {
 
 #[test]
 fn a_deleter_does_not_end_the_capture_of_another_thread() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (own, captured) = (stream(), stream());
     let mut foreign = Foreign::new(&[2], None);
     // SAFETY: the memory is not used, and the tensor outlives the vector.
@@ -351,8 +346,7 @@ fn a_deleter_does_not_end_the_capture_of_another_thread() {
 
 #[test]
 fn an_imported_tensor_is_leaked_while_its_stream_is_captured() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let own = stream();
     let mut foreign = Foreign::new(&[2], None);
     // SAFETY: the memory is not used, and the tensor outlives the vector.

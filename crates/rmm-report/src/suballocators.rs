@@ -154,8 +154,7 @@ mod tests {
 
     #[test]
     fn the_lowest_suballocators_hold_what_the_stack_has() -> Result<(), Error> {
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let cases: [(&str, &[usize], Option<u64>, usize); 10] = [
             ("cuda", &[1000], None, 0),
             ("statistics(cuda-async)", &[1000], Some(32 * MIB), 1),

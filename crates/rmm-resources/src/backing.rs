@@ -30,8 +30,7 @@ impl Backing {
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let machine = rmm_sim::enter();
     /// assert_eq!(Backing::of(&Backing::of_device()?), Some(Backing::VirtualMemory));
     /// # }
     ///

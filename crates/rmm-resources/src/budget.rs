@@ -35,8 +35,7 @@ const ONE: u32 = 1_000_000;
 /// use rmm_resources::Budget;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
 /// assert_eq!(Budget::free_fraction(0.5).resolve()?, 512 << 20);
 /// assert_eq!(Budget::free_except(1 << 20).resolve()?, 1023 << 20);
 /// assert_eq!(Budget::bytes(1024).resolve()?, 1024);
@@ -145,8 +144,7 @@ mod tests {
 
     #[test]
     fn a_fraction_is_of_what_is_free_when_it_is_asked_for() {
-        let machine = Machine::builder().memory(1 << 30).build();
-        let _entered = machine.enter();
+        let _machine = Machine::builder().memory(1 << 30).enter();
         let budget = Budget::free_fraction(0.9);
         let free = Device::memory_info().expect("a device").free;
         let share = u64::try_from(u128::from(free) * 9 / 10).expect("it is less") / 256 * 256;
@@ -176,8 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_no_fraction_is_refused() {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         for fraction in [-0.1, 1.000_001, f64::NAN, f64::INFINITY] {
             for budget in [Budget::free_fraction(fraction), Budget::host_fraction(fraction)] {
                 assert!(budget.resolve().unwrap_err().is_invalid_argument(), "{fraction}");

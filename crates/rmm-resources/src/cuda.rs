@@ -38,8 +38,7 @@ use crate::traits::clone_to_any;
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaMemoryResource::new();
 /// let layout = Layout::from_size_align(1 << 20, 256)?;
 /// let pointer = resource.allocate_sync(layout)?;

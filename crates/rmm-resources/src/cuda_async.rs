@@ -23,8 +23,7 @@ bitflags::bitflags! {
     /// use rmm_resources::{CudaAsyncMemoryResource, ExportHandleTypes};
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// // This device cannot export pools: `build` returns an error.
     /// let builder = CudaAsyncMemoryResource::builder();
     /// let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR | ExportHandleTypes::FABRIC;
@@ -64,8 +63,7 @@ bitflags::bitflags! {
 /// use rmm_resources::CudaAsyncMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaAsyncMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4096, 256)?;
@@ -90,8 +88,7 @@ pub struct CudaAsyncMemoryResource {
 /// use rmm_resources::CudaAsyncMemoryResource;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaAsyncMemoryResource::builder()
 ///     .initial_size(32 << 20)
 ///     .maximum_size(1 << 30)
@@ -273,8 +270,7 @@ mod tests {
     #[test]
     fn decompression_is_requested_from_drivers_that_know_it() {
         for (version, wanted, usage) in [(12070, true, 0), (12080, true, 2), (13000, false, 0)] {
-            let machine = rmm_sim::Machine::builder().driver_version(version).build();
-            let _entered = machine.enter();
+            let _machine = rmm_sim::Machine::builder().driver_version(version).enter();
             let builder = CudaAsyncMemoryResource::builder().hardware_decompress(wanted);
             assert_eq!(builder.usage().unwrap(), usage);
             assert_eq!(builder.build().unwrap().name(), "cuda-async");

@@ -31,8 +31,7 @@ use crate::kind::known_kind;
 /// use rmm_resources::CudaAsyncManagedMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaAsyncManagedMemoryResource::with_release_threshold(None)?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4, 256)?;
@@ -89,8 +88,7 @@ impl CudaAsyncManagedMemoryResource {
     /// use rmm_resources::CudaAsyncManagedMemoryResource;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let own = CudaAsyncManagedMemoryResource::builder().initial_size(1 << 20).build()?;
     /// assert!(own.pool().reserved_bytes()? >= 1 << 20);
     /// assert_ne!(own, CudaAsyncManagedMemoryResource::with_release_threshold(None)?);

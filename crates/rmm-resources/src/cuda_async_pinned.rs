@@ -27,8 +27,7 @@ use crate::kind::known_kind;
 /// use rmm_resources::CudaAsyncPinnedMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaAsyncPinnedMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4, 256)?;
@@ -56,8 +55,7 @@ pub struct CudaAsyncPinnedMemoryResource {
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
 /// # let can = rmm_sys::CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED;
-/// # let machine = rmm_sim::Machine::builder().attribute(can, 1).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().attribute(can, 1).enter();
 /// let resource = CudaAsyncPinnedMemoryResource::builder()
 ///     .numa_node(0)
 ///     .initial_size(32 << 20)
@@ -102,8 +100,7 @@ impl CudaAsyncPinnedMemoryResource {
     /// use rmm_resources::CudaAsyncPinnedMemoryResource;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let resource = CudaAsyncPinnedMemoryResource::of_default_pool()?;
     /// assert_eq!(resource.pool().release_threshold()?, 0);
     /// assert_eq!(resource, CudaAsyncPinnedMemoryResource::of_default_pool()?);

@@ -22,8 +22,7 @@ use crate::driver_pool::pool_resource;
 /// use rmm_resources::CudaAsyncViewMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaAsyncViewMemoryResource::of_default_pool(Device::current()?)?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(4096, 256)?;
@@ -75,8 +74,7 @@ impl CudaAsyncViewMemoryResource {
     /// use rmm_resources::{CudaAsyncMemoryResource, CudaAsyncViewMemoryResource};
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let owner = CudaAsyncMemoryResource::new()?;
     /// // SAFETY: `owner` keeps the pool until the view is gone.
     /// let view = unsafe { CudaAsyncViewMemoryResource::from_raw(owner.as_raw()) }?;

@@ -16,8 +16,7 @@ fn initial() -> AnyResource {
 /// use rmm_resources::{CudaMemoryResource, current_device_resource};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// assert_eq!(current_device_resource()?.downcast_ref(), Some(&CudaMemoryResource::new()));
 /// # Ok(())
 /// # }
@@ -37,8 +36,7 @@ pub fn current_device_resource() -> Result<AnyResource, Error> {
 /// use rmm_resources::{ManagedMemoryResource, per_device_resource, set_per_device_resource};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::builder().devices(2).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
 /// let second = Device::new(1)?;
 /// set_per_device_resource(second, &ManagedMemoryResource::new())?;
 /// assert_eq!(per_device_resource(second)?.downcast_ref(), Some(&ManagedMemoryResource::new()));
@@ -65,8 +63,7 @@ pub fn per_device_resource(device: Device) -> Result<AnyResource, Error> {
 /// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaAsyncMemoryResource::new()?;
 /// let before = set_current_device_resource(&resource)?;
 /// assert_eq!(current_device_resource()?.downcast_ref(), Some(&resource));
@@ -91,8 +88,7 @@ pub fn set_current_device_resource(resource: &impl DeviceResource) -> Result<Any
 /// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let before = current_device_resource()?;
 /// let managed = ManagedMemoryResource::new();
 /// let inside = with_current_device_resource(&managed, current_device_resource)??;
@@ -120,8 +116,7 @@ pub fn with_current_device_resource<T>(
 /// use rmm_resources::{CurrentResourceGuard, ManagedMemoryResource, current_device_resource};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let guard = CurrentResourceGuard::set(&ManagedMemoryResource::new())?;
 /// assert_eq!(current_device_resource()?.downcast_ref(), Some(&ManagedMemoryResource::new()));
 /// assert_ne!(guard.previous(), &current_device_resource()?);
@@ -175,8 +170,7 @@ impl Drop for CurrentResourceGuard {
 /// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, set_per_device_resource};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let device = Device::current()?;
 /// let before = set_per_device_resource(device, &ManagedMemoryResource::new())?;
 /// assert_eq!(before.downcast_ref(), Some(&CudaMemoryResource::new()));
@@ -204,8 +198,7 @@ pub fn set_per_device_resource(
 /// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// set_current_device_resource(&ManagedMemoryResource::new())?;
 /// let before = reset_current_device_resource()?;
 /// assert_eq!(before.downcast_ref(), Some(&ManagedMemoryResource::new()));
@@ -231,8 +224,7 @@ pub fn reset_current_device_resource() -> Result<AnyResource, Error> {
 /// };
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let device = Device::current()?;
 /// set_per_device_resource(device, &ManagedMemoryResource::new())?;
 /// assert_eq!(reset_per_device_resource(device)?.name(), "managed");

@@ -40,8 +40,7 @@ pub use sharing::ImportedPool;
 /// use rmm_resources::{CudaAsyncMemoryResource, PoolReuse};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaAsyncMemoryResource::builder().initial_size(1 << 20).build()?;
 /// let pool = resource.pool();
 /// assert!(pool.reserved_bytes()? >= 1 << 20);
@@ -168,8 +167,7 @@ impl DriverPool {
     /// use rmm_resources::CudaAsyncMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).enter();
     /// let (resource, stream) = (CudaAsyncMemoryResource::new()?, CudaStream::new()?);
     /// let layout = Layout::from_size_align(8 << 20, 256)?;
     /// let block = resource.allocate(&stream, layout)?;

@@ -32,8 +32,7 @@ use crate::traits::{clone_to_any, free_when_done, name_and_properties};
 /// use rmm_resources::ManagedMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = ManagedMemoryResource::new();
 /// let (on_device, on_host) = (DeviceResourceRef::new(&resource), HostResourceRef::new(&resource));
 /// let layout = Layout::from_size_align(1 << 20, 256)?;

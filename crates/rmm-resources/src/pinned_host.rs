@@ -60,8 +60,7 @@ impl Default for PinnedFlags {
 /// use rmm_resources::PinnedHostMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = PinnedHostMemoryResource::new();
 /// let on_host = HostResourceRef::new(&resource);
 /// let layout = Layout::array::<u32>(1000)?;

@@ -50,8 +50,7 @@ const LARGE: usize = 64 << 20;
 /// use rmm_resources::{Budget, RegisteredHostMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pinned = RegisteredHostMemoryResource::new().with_threads(8.try_into()?);
 /// assert_eq!(pinned.threads().get(), 8);
 /// let layout = std::alloc::Layout::from_size_align(64 << 20, 256)?;

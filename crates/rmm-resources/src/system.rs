@@ -31,8 +31,7 @@ use crate::traits::{clone_to_any, free_when_done, name_and_properties};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let can = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
-/// # let machine = rmm_sim::Machine::builder().attribute(can, 1).build();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::Machine::builder().attribute(can, 1).enter();
 /// let resource = SystemMemoryResource::new()?;
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;

@@ -54,8 +54,7 @@ use crate::traits::clone_to_any;
 /// use rmm_resources::VirtualMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = VirtualMemoryResource::new()?;
 /// let layout = Layout::from_size_align(2 << 20, 256)?;
 /// let (first, second) = (resource.allocate_sync(layout)?, resource.allocate_sync(layout)?);

@@ -47,8 +47,7 @@ fn init_of(library: *mut c_void) -> Init {
 fn both_names_lead_to_the_entered_machine() {
     for name in [c"libcuda.so", c"libcuda.so.1"] {
         let init = init_of(open(name));
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let machine = rmm_sim::enter();
         // SAFETY: it takes no pointer.
         assert_eq!(unsafe { init(0) }, CuResult::SUCCESS);
         assert_eq!(machine.call_counts(), [("cuInit", 1)]);
@@ -58,8 +57,7 @@ fn both_names_lead_to_the_entered_machine() {
 #[test]
 fn arguments_pass_through_untouched() {
     let library = open(c"libcuda.so.1");
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     // SAFETY: it takes no pointer.
     assert_eq!(unsafe { init_of(library)(0) }, CuResult::SUCCESS);
     // More arguments than registers hold, and one of them a handle that is wrong.
@@ -100,8 +98,7 @@ fn functions_are_found_by_name_and_version() {
     let find: GetProcAddress =
         unsafe { std::mem::transmute(symbol(library, c"cuGetProcAddress_v2")) };
     let (mut function, mut status) = (std::ptr::null_mut(), -1);
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     // SAFETY: the pointers are valid for reads and writes.
     let code = unsafe { find(c"cuInit".as_ptr(), &raw mut function, 12000, 0, &raw mut status) };
     assert_eq!((code, status), (CuResult::SUCCESS, 0));
@@ -141,8 +138,7 @@ type Flags = unsafe extern "C" fn(*mut c_uint) -> CuResult;
 #[test]
 fn contexts_beside_the_primary_one_are_created_and_destroyed() {
     let library = open(c"libcuda.so.1");
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     // SAFETY: it takes no pointer.
     assert_eq!(unsafe { init_of(library)(0) }, CuResult::SUCCESS);
     let (mut older, mut newer) = (CuContext::NULL, CuContext::NULL);
@@ -180,8 +176,7 @@ type GetState = unsafe extern "C" fn(CuDevice, *mut c_uint, *mut c_int) -> CuRes
 #[test]
 fn the_flags_of_a_primary_context_are_remembered() {
     let library = open(c"libcuda.so.1");
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let set = found::<SetFlags>(library, c"cuDevicePrimaryCtxSetFlags", 13000);
     let state = found::<GetState>(library, c"cuDevicePrimaryCtxGetState", 13000);
     let (mut flags, mut active) = (9, 9);
@@ -204,8 +199,7 @@ type AddressRange = unsafe extern "C" fn(*mut CuDevicePtr, *mut usize, CuDeviceP
 #[test]
 fn an_address_of_no_allocation_has_no_range() {
     let library = open(c"libcuda.so.1");
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     // SAFETY: it takes no pointer.
     assert_eq!(unsafe { init_of(library)(0) }, CuResult::SUCCESS);
     let range = found::<AddressRange>(library, c"cuMemGetAddressRange", 13000);

@@ -75,7 +75,7 @@ pub use api::checker::{Checker, check};
 pub use api::contexts::{
     context_flags, create_context, destroy_context, set_context_flags, set_primary_context_flags,
 };
-pub use api::entry::{AllThreadsGuard, MachineGuard};
+pub use api::entry::{AllThreadsGuard, MachineGuard, enter};
 pub use api::explore::{Exploration, explore};
 pub use api::fail_each::fail_each_call;
 pub use api::install::{InstallError, driver, install};

@@ -69,8 +69,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// use rmm_spec::ResourceSpec;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let spec: ResourceSpec = "statistics(pool(cuda, initial=1GiB, max=8GiB))".parse()?;
 /// let resource = spec.build()?;
 /// assert!(resource.stack().map(SyncResource::name).eq(["statistics", "pool", "cuda"]));

@@ -128,8 +128,7 @@ fn erasure_keeps_the_type_of_each_resource() {
 fn a_pool_over_nothing_is_the_default_pool() {
     let attribute = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     for (has_virtual, below) in [(1, "virtual"), (0, "cuda")] {
-        let machine = Machine::builder().attribute(attribute, has_virtual).build();
-        let _entered = machine.enter();
+        let _machine = Machine::builder().attribute(attribute, has_virtual).enter();
         let build = |text: &str| text.parse::<ResourceSpec>().unwrap().build();
         assert_eq!(names(&build("pool").unwrap()), ["pool", below]);
         let limited = build("statistics(pool(initial=2MiB, max=8MiB))").unwrap();
@@ -144,8 +143,7 @@ fn a_pool_over_nothing_is_the_default_pool() {
 
 #[test]
 fn sizes_reach_the_resources() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let text = " limiting ( pool(cuda,initial=1MiB ,\n max=8MiB), limit=4096 ) ";
     let resource = text.parse::<ResourceSpec>().unwrap().build().unwrap();
     let limit = resource.find::<LimitingResourceAdaptor<AnyResource>>().expect("it is on top");
@@ -156,8 +154,7 @@ fn sizes_reach_the_resources() {
 
 #[test]
 fn a_resource_that_cannot_be_made_returns_its_error() {
-    let machine = Machine::builder().memory(16 << 20).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(16 << 20).enter();
     let spec: ResourceSpec = "pool(cuda, initial=1GiB)".parse().unwrap();
     assert!(spec.build().unwrap_err().is_out_of_memory());
     let spec: ResourceSpec = "aligned(cuda, alignment=3)".parse().unwrap();

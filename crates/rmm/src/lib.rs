@@ -8,8 +8,7 @@
 //! use rmm::prelude::*;
 //!
 //! # fn main() -> rmm::Result<()> {
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! # let (host, n) = (vec![1.0f32; 1000], 500);
 //! let pool = rmm::default_pool()?; // over virtual memory, or else `cudaMalloc`
 //! rmm::set_current_device_resource(&pool)?; // returns the previous one, owned
@@ -47,8 +46,7 @@
 //! ```
 //! use rmm::prelude::*;
 //!
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let machine = rmm_sim::enter();
 //! # let launch = |pointer: rmm::DevicePtr, bytes, stream: StreamRef<'_>| {
 //! #     let kernel = rmm_sim::Kernel::new("saxpy", |_| ()).writes(pointer, bytes);
 //! #     machine.launch(stream.as_raw(), kernel).expect("the memory belongs to the device");
@@ -71,8 +69,7 @@
 //! use rmm::prelude::*;
 //! use rmm::stream::StreamFlags;
 //!
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! let streams = CudaStreamPool::new(4, StreamFlags::NON_BLOCKING)?;
 //! let mut staging = PinnedVec::filled(1.0f32, 1 << 16)?;
 //! let x = staging.device_slice().to_vector(streams.get())?; // enqueues an upload
@@ -99,8 +96,7 @@
 //! use rmm::prelude::*;
 //! use rmm::{Device, mr};
 //!
-//! # let machine = rmm_sim::Machine::builder().devices(2).build();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::Machine::builder().devices(2).enter();
 //! let mut streams = Vec::new();
 //! for device in Device::all()? {
 //!     let _current = device.make_current()?; // until the guard is dropped
@@ -124,8 +120,7 @@
 //! use rmm::mr::PoolPreset;
 //! use rmm::prelude::*;
 //!
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! let pool = PoolMemoryResource::on_device()?.maximum_size(8 << 30).build()?;
 //! // For a program that exports memory by `cudaIpcGetMemHandle`:
 //! let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
@@ -153,8 +148,7 @@
 //! use rmm::prelude::*;
 //! use rmm::{LimitingResourceAdaptor, StatisticsResourceAdaptor};
 //!
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let _machine = rmm_sim::enter();
 //! let pool = rmm::default_pool()?;
 //! let log = std::env::temp_dir().join(format!("rmm-{}.csv", std::process::id()));
 //! let mr = LoggingResourceAdaptor::create(pool, &log)?;
@@ -265,8 +259,7 @@
 //!
 //! // SAFETY: all memory is from `cudaMalloc`.
 //! unsafe impl HasProperty<DeviceAccessible> for Slabs {}
-//! # let machine = rmm_sim::Machine::new();
-//! # let _entered = machine.enter();
+//! # let machine = rmm_sim::enter();
 //! # let slabs = Slabs { upstream: CudaMemoryResource::new(), free: Arc::default() };
 //! # let stream = CudaStream::new()?;
 //! # let address = DeviceBuffer::zeroed_in(100, &stream, &slabs)?.as_ptr();

@@ -57,8 +57,7 @@ impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let builder = ArenaMemoryResource::builder(CudaMemoryResource::new()).arena_size(4 << 20);
     /// let arena = builder.maximum_size(16 << 20).build()?;
     /// let layout = Layout::from_size_align(8 << 20, 256)?;

@@ -21,8 +21,7 @@ const FLUSH_EVERY: NonZeroU64 = NonZeroU64::new(100).expect("100 is not 0");
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// # let folder = std::env::temp_dir();
 /// # let log = folder.join(format!("rmm-builder-{}.csv", std::process::id()));
 /// // One file for each device, as `rmm.enable_logging` of RMM's Python package names them.

@@ -91,8 +91,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).name("kv-cache");
     /// let pool = pool.maximum_size(4 << 20).build()?;
     /// let layout = Layout::from_size_align(6 << 20, 256)?;
@@ -131,8 +130,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// use rmm_resources::{Budget, CudaMemoryResource};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::builder().memory(1 << 30).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
     /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let pool = builder.budget(Budget::free_fraction(0.5)).build()?;
     /// assert_eq!(pool.maximum_size(), Some(512 << 20));
@@ -183,8 +181,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let (sender, found) = channel();
     /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let pool = builder.on_wrong_free(move |what| drop(sender.send(what.to_string()))).build()?;
@@ -221,8 +218,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let pool = builder.clear_blocks(true).build()?;
     /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(4096, 256)?);
@@ -264,8 +260,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let pool = builder.symmetric_fences(true).build()?;
     /// // From here on the program may forbid itself `membarrier`.
@@ -294,8 +289,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// # use std::alloc::Layout;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let theirs = CudaStream::new()?; // in its place: a stream of another library
     /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// // SAFETY: `theirs` is declared before the pool, so it is destroyed after it.
@@ -327,8 +321,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// # use std::alloc::Layout;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let upstream = VirtualMemoryResource::new()?;
     /// let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact).build()?;
     /// let layout = Layout::from_size_align(10 << 20, 256)?;

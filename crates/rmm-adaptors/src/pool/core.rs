@@ -404,8 +404,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_the_pool_s_lock_runs_the_hook() {
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
         let pool = builder.initial_size(1 << 20).build().expect("a pool");
         let stream = CudaStream::non_blocking().expect("a stream");

@@ -25,8 +25,7 @@ use std::time::{Duration, Instant};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let clock = ManualClock::new();
 /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
 /// let pool = builder.release_after(Duration::from_secs(5)).clock(clock.clone()).build()?;

@@ -109,8 +109,7 @@ mod tests {
 
     #[test]
     fn other_threads_have_the_lock_while_blocks_are_listed() {
-        let machine = rmm_sim::Machine::builder().memory(1 << 30).checks(false).build();
-        let _entered = machine.enter();
+        let machine = rmm_sim::Machine::builder().memory(1 << 30).checks(false).enter();
         let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
         let pool = builder.initial_size(64 << 20).build().expect("there is memory");
         let layout = Layout::from_size_align(256, 256).expect("a layout");

@@ -60,8 +60,7 @@ pub enum PoolPreset {
 /// # use std::alloc::Layout;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let builder = PoolMemoryResource::builder(VirtualMemoryResource::new()?);
 /// let pool = builder.release(ReleasePolicy::Above { bytes: 8 << 20 }).build()?;
 /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(32 << 20, 256)?);

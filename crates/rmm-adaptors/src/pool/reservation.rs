@@ -48,8 +48,7 @@ const NAME: &str = "reservation";
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
 /// let reservation = pool.reserve(3 << 20)?;
 /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1 << 20, 256)?);

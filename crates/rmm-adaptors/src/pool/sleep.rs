@@ -62,8 +62,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// use rmm_resources::VirtualMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()?;
     /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(8 << 20, 256)?);
     /// let before = Device::memory_info()?.free;

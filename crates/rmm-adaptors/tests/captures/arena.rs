@@ -16,8 +16,7 @@ fn arena() -> Arena {
 #[test]
 fn a_graph_keeps_memory_freed_in_its_capture() {
     let _alone = alone();
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
     let (arena, captured, other) = (arena(), stream(), stream());
     let before = arena.allocate(&captured, layout(4 * KIB)).unwrap();
     let beside = arena.allocate(&captured, layout(4 * KIB)).unwrap();
@@ -79,8 +78,7 @@ fn other_users_of_the_arena_invalidate_no_capture() {
     for flags in [StreamFlags::NON_BLOCKING, StreamFlags::empty()] {
         for announced in [true, false] {
             let _alone = alone();
-            let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-            let _entered = machine.enter();
+            let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
             let arena =
                 Arena::builder(CudaMemoryResource::new()).arena_size(mib(32)).build().unwrap();
             let captured = CudaStream::with_flags(flags, 0).unwrap();

@@ -81,8 +81,7 @@ struct Live {
 
 fn run<R: Allocator>(ops: &[Op], schedule: Schedule, make: impl FnOnce() -> R) {
     let _alone = alone();
-    let machine = Machine::builder().memory(64 * MIB).schedule(schedule).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(schedule).enter();
     let pool = make();
     let streams: Vec<CudaStream> = (0..STREAMS)
         .map(|place| if place == 3 { CudaStream::new().expect("a stream") } else { stream() })

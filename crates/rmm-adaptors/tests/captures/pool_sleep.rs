@@ -18,8 +18,7 @@ fn sleep(pool: &Pool) -> Result<u64, Error> {
 #[test]
 fn a_pool_stays_awake_for_captures_and_graphs() {
     let _alone = alone();
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let pool = Pool::builder(upstream).initial_size(4 << 20).build().expect("a pool");
     let stream = stream();
@@ -46,8 +45,7 @@ fn a_pool_stays_awake_for_captures_and_graphs() {
 #[test]
 fn a_pool_that_sleeps_gives_a_capture_no_memory() {
     let _alone = alone();
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let pool = Pool::builder(upstream).initial_size(4 << 20).build().expect("a pool");
     let stream = stream();

@@ -22,8 +22,7 @@ fn arena(bytes: u64) -> Arena {
 
 #[test]
 fn the_size_is_half_of_the_free_memory_by_default() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let machine = lazy_machine().enter();
     let builder = || Arena::builder(CudaMemoryResource::new());
     assert_eq!(builder().build().unwrap().arena_size(), 32 << 20);
     assert_eq!(arena(mib(1) + 300).arena_size(), mib(1) + 256, "rounded down");
@@ -39,8 +38,7 @@ fn the_size_is_half_of_the_free_memory_by_default() {
 
 #[test]
 fn frees_are_checked_on_request() {
-    let machine = Machine::builder().checks(false).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().checks(false).enter();
     let stream = stream();
     let builder = Arena::builder(CudaMemoryResource::new()).arena_size(mib(4));
     let arena = builder.check_frees(true).build().unwrap();
@@ -53,8 +51,7 @@ fn frees_are_checked_on_request() {
 
 #[test]
 fn what_other_streams_freed_serves_any_request() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let machine = lazy_machine().enter();
     let arena = arena(mib(4));
     // Each stream keeps one block of a sixteenth of its part, and has freed the rest.
     let streams: Vec<CudaStream> = (0..4).map(|_| stream()).collect();
@@ -107,8 +104,7 @@ fn what_other_streams_freed_serves_any_request() {
 /// where.
 #[test]
 fn idle_memory_can_be_filled_with_equal_blocks() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let machine = lazy_machine().enter();
     let (arena, streams) = (arena(mib(16)), [stream(), stream(), stream()]);
     for bytes in [3 * MIB + 256, 2 * MIB, 5 * MIB, 16 * MIB, 4 * MIB, 3 * MIB, 2 * MIB] {
         let mut live: Vec<(&CudaStream, DevicePtr)> = Vec::new();
@@ -132,8 +128,7 @@ fn idle_memory_can_be_filled_with_equal_blocks() {
 
 #[test]
 fn a_failed_allocation_appends_a_report_if_enabled() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let path = std::env::temp_dir().join(format!("rmm-arena-{}.log", std::process::id()));
     let dumping =
         || Arena::builder(CudaMemoryResource::new()).arena_size(mib(1)).dump_log_path(&path);
@@ -158,8 +153,7 @@ fn a_failed_allocation_appends_a_report_if_enabled() {
 
 #[test]
 fn a_failing_upstream_leaves_nothing_behind() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let machine = lazy_machine().enter();
     for code in [CuResult::OUT_OF_MEMORY, CuResult::UNKNOWN] {
         machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, code));
         let error = Arena::builder(CudaMemoryResource::new()).build().unwrap_err();
@@ -174,8 +168,7 @@ fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
 fn clones_are_equal_and_have_the_upstream_s_properties() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let pinned = PinnedHostMemoryResource::new();
     let hosted = ArenaMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned);
     let hosted = hosted.arena_size(mib(1)).build().unwrap();

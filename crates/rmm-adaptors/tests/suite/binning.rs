@@ -58,8 +58,7 @@ fn each_size_goes_to_the_smallest_bin_that_fits() {
 
 #[test]
 fn a_bin_may_be_any_resource_and_is_kept_alive() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let stream = stream();
     let own: AnyResource = {
         let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
@@ -75,8 +74,7 @@ fn a_bin_may_be_any_resource_and_is_kept_alive() {
 
 #[test]
 fn invalid_bins_fail() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let machine = lazy_machine().enter();
     let builder = || BinningMemoryResource::builder(CudaMemoryResource::new());
     for outcome in [
         builder().bin(0),
@@ -97,8 +95,7 @@ fn claims_host_access<R: HasProperty<HostAccessible>>(_: &R) {}
 
 #[test]
 fn its_properties_are_common_to_all_bins_and_upstream() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let managed = ManagedMemoryResource::new();
     let hosted = BinningMemoryResource::<HostDeviceAccessible>::builder_with_properties(managed);
     let hosted = hosted.bin_of(4096, PinnedHostMemoryResource::new()).unwrap().build();
@@ -125,8 +122,7 @@ fn the_limit_of_a_stack_is_not_that_of_its_smallest_bin() {
 
 #[test]
 fn handles_to_the_same_bins_are_equal() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let builder = BinningMemoryResource::builder(CudaMemoryResource::new()).bin(256).unwrap();
     let (one, other) = (builder.clone().build(), builder.build());
     assert_eq!(one, one.clone());

@@ -458,8 +458,7 @@ fn make(call: fn(&Stage), stage: &Stage, by: By) {
 }
 
 fn run_cell(place: Place, call: Call, by: By) {
-    let machine = Machine::builder().memory(32 * MIB).schedule(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(32 * MIB).schedule(Schedule::Eager).enter();
     let (_, build, trigger) = place;
     let stage = build(&machine);
     {
@@ -503,8 +502,7 @@ fn every_call_of_a_worker_ends_that_such_code_waits_for() {
 fn pools_that_put_each_other_to_sleep_end() {
     for count in 1..=3 {
         within_a_minute(&format!("{count} pools"), move || {
-            let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).build();
-            let _entered = machine.enter();
+            let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).enter();
             let pools: Vec<Pool> = (0..count)
                 .map(|_| {
                     PoolMemoryResource::builder(pages()).maximum_size(mib(8)).build().expect("it")
@@ -564,8 +562,7 @@ fn pools_that_put_each_other_to_sleep_end() {
 #[test]
 fn a_pool_whose_request_runs_code_refuses_to_sleep() {
     within_a_minute("a sleep inside an own allocate", || {
-        let machine = Machine::builder().memory(32 * MIB).schedule(Schedule::Eager).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().memory(32 * MIB).schedule(Schedule::Eager).enter();
         for by in [By::Itself, By::Worker] {
             let stage = Stage::over(&machine, |code| by_hand(code, At::Allocate));
             let weak = Arc::downgrade(&stage);

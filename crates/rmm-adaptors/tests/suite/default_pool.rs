@@ -51,8 +51,7 @@ fn one_type_serves_devices_with_virtual_memory_and_without() {
 #[test]
 fn it_grows_in_place_and_sleeps_where_there_is_virtual_memory() {
     for has_virtual in [true, false] {
-        let machine = machine(has_virtual).build();
-        let _entered = machine.enter();
+        let _machine = machine(has_virtual).enter();
         let builder = PoolMemoryResource::on_device().expect("a device");
         let pool = builder.preset(PoolPreset::Compact).maximum_size(mib(64)).build();
         let (pool, stream) = (pool.expect("a pool"), stream());
@@ -74,8 +73,7 @@ fn it_grows_in_place_and_sleeps_where_there_is_virtual_memory() {
 
 #[test]
 fn it_is_found_by_its_type_below_adaptors() {
-    let machine = machine(true).build();
-    let _entered = machine.enter();
+    let _machine = machine(true).enter();
     for pool in [
         default_pool().expect("a pool"),
         PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool"),
@@ -90,8 +88,7 @@ fn it_is_found_by_its_type_below_adaptors() {
 /// A pool is found by each set of properties that its memory has, and by no other.
 #[test]
 fn a_pool_of_other_memory_is_found_by_what_its_memory_can_do() {
-    let machine = machine(true).build();
-    let _entered = machine.enter();
+    let _machine = machine(true).enter();
     let pinned = PinnedHostMemoryResource::new();
     let both = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned).build();
     let both = both.expect("a pool");
@@ -128,8 +125,7 @@ fn a_pool_of_other_memory_is_found_by_what_its_memory_can_do() {
 
 #[test]
 fn over_cuda_malloc_it_takes_memory_in_its_own_context() {
-    let machine = machine(false).devices(2).build();
-    let _entered = machine.enter();
+    let machine = machine(false).devices(2).enter();
     assert_eq!(Device::count().expect("a driver"), 2);
     let mut created = CuContext::NULL;
     // SAFETY: `created` is valid for a write.
@@ -160,8 +156,7 @@ fn memory_is_copied_by_devices_that_it_is_accessible_from() {
         (Backing::VirtualMemory, true, true),
         (Backing::CudaMalloc, false, true),
     ] {
-        let machine = machine(true).devices(2).build();
-        let _entered = machine.enter();
+        let _machine = machine(true).devices(2).enter();
         let second = Device::new(1).expect("a device");
         let builder = VirtualMemoryResource::builder();
         let pages = if shared { builder.accessible_from(second) } else { builder };

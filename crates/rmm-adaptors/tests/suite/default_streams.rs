@@ -24,8 +24,7 @@ const CALLS_OF_ALL: u64 = 20;
 /// memory.
 fn with_full_pools(program: impl Fn(&Machine, &dyn FullPool)) {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(7)] {
-        let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().memory(64 << 20).schedule(schedule).enter();
         let over_memory = PoolMemoryResource::builder(CudaMemoryResource::new());
         program(&machine, &over_memory.maximum_size(LIMIT).build().expect("a pool"));
         let upstream = VirtualMemoryResource::new().expect("virtual memory");
@@ -155,8 +154,7 @@ fn frees_on_a_destroyed_foreign_stream_are_in_reach_of_others() {
 fn come_and_go(lifetime: StreamLifetime) {
     let streams = if cfg!(debug_assertions) { 20_000 } else { 1_000_000 };
     let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Eager).checks(false);
-    let machine = machine.build();
-    let _entered = machine.enter();
+    let _machine = machine.enter();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     // As in a release build: otherwise each free searches all caches.
     let pool = builder.initial_size(mib(64)).check_frees(false).build().expect("a pool");

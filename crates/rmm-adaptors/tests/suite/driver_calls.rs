@@ -79,24 +79,21 @@ fn pool() -> PoolMemoryResource {
 
 #[test]
 fn a_pair_of_the_pool_calls_no_driver() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     check(&machine, &[1000, 100 << 10, 2 * MIB], pool);
 }
 
 /// Several streams share the pool.
 #[test]
 fn a_pair_beside_other_streams_calls_no_driver() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let pool = pool();
     check(&machine, &[1000, 100 << 10], || pool.clone());
 }
 
 #[test]
 fn a_pair_of_the_other_suballocators_calls_no_driver() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     check(&machine, &[1000, 100 << 10], || {
         let builder = ArenaMemoryResource::builder(CudaMemoryResource::new());
         builder.arena_size(mib(256)).build().expect("an arena")
@@ -109,8 +106,7 @@ fn a_pair_of_the_other_suballocators_calls_no_driver() {
 
 #[test]
 fn streams_that_outlive_the_pool_are_not_identified() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let theirs = stream();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
     // SAFETY: the stream is declared before the pool.

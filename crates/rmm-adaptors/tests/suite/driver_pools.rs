@@ -132,8 +132,7 @@ fn every_way(run: impl Fn(&Machine, &AnyResource, &Library, Since, &str)) {
         for from in [From::Default, From::Current] {
             for threshold in [0, u64::MAX] {
                 for since in [Since::Nothing, Since::StillRuns, Since::Waited] {
-                    let machine = machine();
-                    let _entered = machine.enter();
+                    let machine = machine().enter();
                     let (asker, library) = (make(), Library::new(from, threshold));
                     let case = format!("{who}: {from:?}, threshold {threshold}, {since:?}");
                     library.leave(&machine, 48 * MIB, since);
@@ -174,8 +173,7 @@ fn no_request_waits_for_driver_pools_in_a_capture() {
 
 #[test]
 fn a_request_in_a_capture_learns_what_driver_pools_hold() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let library = Library::new(From::Default, u64::MAX);
     library.leave(&machine, 48 * MIB, Since::Nothing);
@@ -195,8 +193,7 @@ fn a_request_in_a_capture_learns_what_driver_pools_hold() {
 
 #[test]
 fn a_request_that_driver_pools_cannot_serve_waits_for_none() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let (pool, on) = (Pool::builder(CudaMemoryResource::new()).build().unwrap(), stream());
     let library = Library::new(From::Default, u64::MAX);
     let used = library.allocate(16 * MIB);
@@ -213,8 +210,7 @@ fn a_request_that_driver_pools_cannot_serve_waits_for_none() {
 #[test]
 fn a_pool_of_another_device_waits_for_its_own() {
     let builder = Machine::builder().memory(64 * MIB).devices(2).schedule(Schedule::Lazy);
-    let machine = builder.build();
-    let _entered = machine.enter();
+    let machine = builder.enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let library = Library::new(From::Default, u64::MAX);
     library.leave(&machine, 48 * MIB, Since::StillRuns);
@@ -252,8 +248,7 @@ fn a_failed_call_of_the_driver_loses_no_memory_of_its_pools() {
 
 #[test]
 fn descriptions_name_what_driver_pools_hold() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let plain = "pool: live 0 B, peak live 0 B, reserved 0 B\n└─ cuda";
     assert_eq!(pool.describe().to_string(), plain);

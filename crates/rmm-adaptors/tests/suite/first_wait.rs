@@ -156,8 +156,7 @@ fn warm_up(resource: &Any, stream: &CudaStream, layout: Layout) -> DevicePtr {
 #[test]
 fn what_is_cached_is_served_without_the_hook() {
     for Kind { name, make, waits: expected, layout } in kinds() {
-        let machine = Machine::builder().memory(1 << 30).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().memory(1 << 30).enter();
         let (resource, stream) = (make(), stream());
         let stays = warm_up(&resource, &stream, layout);
         for after in ["one thread", "a second one"] {
@@ -243,8 +242,7 @@ fn signal() {
 #[test]
 fn a_lock_that_another_thread_has_runs_the_hook() {
     for is_shared in [false, true] {
-        let machine = lazy_machine();
-        let _entered = machine.enter();
+        let machine = lazy_machine().enter();
         let (pool, stream) = (cuda_pool(), stream());
         let (arrived, arrivals) = channel();
         let (signals, go_on) = channel();

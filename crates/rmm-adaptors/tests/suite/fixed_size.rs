@@ -18,8 +18,7 @@ fn blocks(size: u64, count: usize) -> Blocks {
 
 #[test]
 fn every_request_gets_a_whole_block() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let blocks = blocks(1000, 8);
     assert_eq!(blocks.block_size(), 1024, "rounded up to 256");
     let stream = stream();
@@ -39,8 +38,7 @@ fn every_request_gets_a_whole_block() {
 
 #[test]
 fn growth_adds_the_initial_number_of_blocks() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
     let pointers: Vec<_> =
         (0..9).map(|_| blocks.allocate(&stream, layout(4096)).unwrap()).collect();
@@ -54,8 +52,7 @@ fn growth_adds_the_initial_number_of_blocks() {
 
 #[test]
 fn a_request_that_fits_no_block_fails_with_the_reason() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let (blocks, stream) = (blocks(4096, 4), stream());
     let aligned = |bytes, align| Layout::from_size_align(bytes, align).unwrap();
     for layout in [layout(4097), aligned(4096, 512), aligned(1, 8192), aligned(1 << 62, 256)] {
@@ -75,8 +72,7 @@ fn a_request_that_fits_no_block_fails_with_the_reason() {
 
 #[test]
 fn the_smallest_block_size_limits_requests_too() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let (blocks, stream) = (blocks(256, 4), stream());
     let error = blocks.allocate(&stream, layout(257)).unwrap_err();
     let source = std::error::Error::source(&error).expect("a reason").to_string();
@@ -90,8 +86,7 @@ fn the_smallest_block_size_limits_requests_too() {
 
 #[test]
 fn invalid_sizes_fail() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let machine = lazy_machine().enter();
     let builder = || Blocks::builder(CudaMemoryResource::new()).block_size(4096).blocks(4);
     for builder in [
         builder().block_size(0),
@@ -109,8 +104,7 @@ fn invalid_sizes_fail() {
 
 #[test]
 fn its_memory_has_the_properties_of_its_upstream() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let managed = FixedSizeMemoryResource::builder(ManagedMemoryResource::new()).blocks(1);
     let managed = managed.build().unwrap();
     assert!(managed.has_property::<HostAccessible>());
@@ -121,8 +115,7 @@ fn its_memory_has_the_properties_of_its_upstream() {
 
 #[test]
 fn a_pool_grows_as_its_policy_says() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let reserved = |policy, bytes: &[usize]| {
         let (pool, stream) = (Pool::builder(CudaMemoryResource::new()), stream());
         let pool = pool.growth(policy).build().unwrap();

@@ -57,8 +57,7 @@ where
 fn what_is_no_fragmentation_is_served_in_one_block() {
     for (what, size, pattern) in PATTERNS {
         for schedule in [Schedule::Eager, Schedule::Lazy] {
-            let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
-            let _entered = machine.enter();
+            let machine = Machine::builder().memory(64 << 20).schedule(schedule).enter();
             let pages = VirtualMemoryResource::new().expect("virtual memory");
             let over_pages = after(pages, size, pattern);
             let pages = Backing::of_device().expect("virtual memory");

@@ -29,8 +29,7 @@ fn holders(error: &Error) -> Vec<(&'static str, u64, u64)> {
 #[test]
 fn every_resource_names_who_holds_the_device() {
     for (who, make) in ASKERS {
-        let machine = machine();
-        let _entered = machine.enter();
+        let machine = machine().enter();
         let (asker, on) = (make(), stream());
         let (weights, cache, library) =
             (named("weights"), named("cache"), Library::new(From::Default, u64::MAX));
@@ -75,8 +74,7 @@ fn every_resource_names_who_holds_the_device() {
 
 #[test]
 fn a_pool_over_a_pool_counts_once() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let (lower, on) = (named("lower"), stream());
     let limited = LimitingResourceAdaptor::new(lower.clone(), mib(64));
     let upper = PoolMemoryResource::builder(limited).name("upper").build().unwrap();
@@ -89,8 +87,7 @@ fn a_pool_over_a_pool_counts_once() {
 
 #[test]
 fn a_message_names_the_four_largest_holders() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let on = stream();
     let pools = ["a", "b", "c", "d", "e", "f"].map(named);
     let blocks = pools.each_ref().map(|pool| pool.allocate(&on, layout(8 * MIB)).unwrap());
@@ -105,8 +102,7 @@ fn a_message_names_the_four_largest_holders() {
 
 #[test]
 fn an_error_of_a_limit_names_no_holder_of_the_device() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let on = stream();
     let capped = Pool::builder(CudaMemoryResource::new()).maximum_size(mib(4)).build().unwrap();
     let limited = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(4));
@@ -125,8 +121,7 @@ fn an_error_of_a_limit_names_no_holder_of_the_device() {
 
 #[test]
 fn errors_name_the_three_largest_tags() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let on = stream();
     let pool = named("pool");
     let tagged = TaggedResourceAdaptor::new(StatisticsResourceAdaptor::new(pool));
@@ -146,8 +141,7 @@ fn errors_name_the_three_largest_tags() {
 
 #[test]
 fn adaptors_with_locks_pass_on_who_holds_the_device() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let (holder, on) = (named("holder"), stream());
     let block = holder.allocate(&on, layout(32 * MIB)).unwrap();
     let pages = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap()).build().unwrap();

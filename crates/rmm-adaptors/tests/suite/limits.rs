@@ -68,8 +68,7 @@ fn all() -> Vec<Limited> {
 #[test]
 fn a_refusal_says_whose_limit_to_raise_and_by_how_much() {
     for number in 0..KINDS {
-        let machine = machine();
-        let _entered = machine.enter();
+        let machine = machine().enter();
         let (limited, on) = (all().swap_remove(number), stream());
         let _beside = all();
         let held: Vec<_> =
@@ -95,8 +94,7 @@ fn a_refusal_says_whose_limit_to_raise_and_by_how_much() {
 #[test]
 fn a_limit_below_what_is_held_refuses_growth_only() {
     for number in 0..KINDS {
-        let machine = machine();
-        let _entered = machine.enter();
+        let machine = machine().enter();
         let (limited, [on, other]) = (all().swap_remove(number), [stream(), stream()]);
         let name = limited.name;
         let take = |size| limited.resource.allocate(&on, layout(size));
@@ -136,8 +134,7 @@ type Lower = Box<dyn Fn() -> Result<(), Error>>;
 
 #[test]
 fn a_lowered_limit_still_lets_what_is_held_coalesce() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let upstream = VirtualMemoryResource::new().unwrap();
     let pages = PoolMemoryResource::builder(upstream).build().unwrap();
     let pool = Pool::builder(CudaMemoryResource::new()).initial_size(mib(16)).build().unwrap();
@@ -162,8 +159,7 @@ fn a_lowered_limit_still_lets_what_is_held_coalesce() {
 
 #[test]
 fn a_maximum_size_that_cannot_be_is_refused_and_changes_nothing() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let upstream = VirtualMemoryResource::new().unwrap();
     let pages = PoolMemoryResource::builder(upstream).maximum_size(mib(8)).build().unwrap();
     for bytes in [mib(8) + 1, 4096] {
@@ -181,8 +177,7 @@ fn a_maximum_size_that_cannot_be_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_name_is_in_errors_remedies_and_descriptions() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let named = |name: &str| {
         let builder = Pool::builder(CudaMemoryResource::new()).name(name);
         builder.maximum_size(mib(4)).build().unwrap()
@@ -203,8 +198,7 @@ fn a_name_is_in_errors_remedies_and_descriptions() {
 /// A thread raises the limit while others are refused: each gets its memory in the end.
 #[test]
 fn requests_that_are_refused_succeed_once_the_limit_is_raised() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(mib(2)).build().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -70,8 +70,7 @@ fn is_time_of_day(text: &str) -> bool {
 
 #[test]
 fn calls_are_logged_with_the_handle_of_their_stream() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (resource, page) = logged();
     let stream = CudaStream::new().unwrap();
     let pointer = resource.allocate(&stream, layout(1000)).unwrap();
@@ -92,8 +91,7 @@ fn calls_are_logged_with_the_handle_of_their_stream() {
 
 #[test]
 fn a_failure_is_logged_without_an_address() {
-    let machine = Machine::builder().memory(1 << 20).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(1 << 20).enter();
     let (resource, page) = logged();
     let stream = CudaStream::new().unwrap();
     let error = resource.allocate(&stream, layout(1 << 30)).unwrap_err();
@@ -111,8 +109,7 @@ fn a_failure_is_logged_without_an_address() {
 
 #[test]
 fn synchronous_calls_are_logged_and_those_for_zero_bytes_are_not() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (resource, page) = logged();
     let pointer = resource.allocate_sync(layout(1)).unwrap();
     // SAFETY: allocated just now with this layout, and not used.
@@ -129,8 +126,7 @@ fn synchronous_calls_are_logged_and_those_for_zero_bytes_are_not() {
 
 #[test]
 fn each_thread_has_its_own_number() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (resource, page) = logged();
     let pair = |resource: &Logged| {
         let _entered = machine.enter();
@@ -164,8 +160,7 @@ fn a_free_is_logged_before_its_address_is_reused() {
 
 #[test]
 fn lines_of_many_threads_stay_whole() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (resource, page) = logged();
     thread::scope(|scope| {
         for bytes in 1..=4 {
@@ -212,8 +207,7 @@ impl Write for Narrow {
 fn a_failing_writer_loses_lines_and_no_memory() {
     // The granularity of the driver's allocations.
     const PAGE: usize = 2 << 20;
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     Logged::to_writer(CudaMemoryResource::new(), Narrow(10)).unwrap_err();
     // Room for the header and one line.
     let resource = Logged::to_writer(CudaMemoryResource::new(), Narrow(39 + 60)).unwrap();
@@ -254,8 +248,7 @@ impl Write for Panicking {
 
 #[test]
 fn a_panicking_writer_loses_lines_and_no_memory() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let resource = Logged::to_writer(CudaMemoryResource::new(), Panicking::default()).unwrap();
     let pointer = resource.allocate(StreamRef::legacy(), layout(64)).unwrap();
     free(&resource, StreamRef::legacy(), pointer, 64);
@@ -267,8 +260,7 @@ fn a_panicking_writer_loses_lines_and_no_memory() {
 /// In RMM, a sink that failed leaked the block and failed the allocation.
 #[test]
 fn a_failing_writer_does_not_affect_the_others() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (first, last) = (Page::default(), Page::default());
     let resource = Logged::builder(CudaMemoryResource::new())
         .writer(first.clone())
@@ -289,8 +281,7 @@ fn a_failing_writer_does_not_affect_the_others() {
 
 #[test]
 fn auto_flush_writes_each_line_at_once() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let folder = std::env::temp_dir();
     let path = |what: &str| folder.join(format!("rmm-{what}-{}.csv", std::process::id()));
     let (lazy, eager) = (path("lazy"), path("eager"));
@@ -316,8 +307,7 @@ fn auto_flush_writes_each_line_at_once() {
 
 #[test]
 fn a_file_lags_by_fewer_lines_than_flush_every() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let path = std::env::temp_dir().join(format!("rmm-every-{}.csv", std::process::id()));
     let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
     let three = std::num::NonZeroU64::new(3).unwrap();
@@ -347,8 +337,7 @@ fn a_file_lags_by_fewer_lines_than_flush_every() {
 fn a_log_that_is_never_dropped_is_flushed_at_exit() {
     const CHILD: &str = "RMM_TEST_LOG_OF_CHILD";
     if let Some(path) = std::env::var_os(CHILD) {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let resource = Logged::create(CudaMemoryResource::new(), &path).unwrap();
         let resource = Box::leak(Box::new(resource));
         for _ in 0..3 {
@@ -370,8 +359,7 @@ fn a_log_that_is_never_dropped_is_flushed_at_exit() {
 
 #[test]
 fn errors_about_a_file_name_it() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let file = |name: &str| {
         std::env::temp_dir().join(format!("rmm-{}-{name}", std::process::id())).join("log.csv")
     };

@@ -94,8 +94,7 @@ fn pinned_pool() -> PoolMemoryResource<HostDeviceAccessible> {
 #[test]
 fn contents_that_ended_with_the_context_are_not_freed() {
     for (name, host) in HOST_MEMORY {
-        let machine = machine();
-        let _entered = machine.enter();
+        let machine = machine().enter();
         let upstream = VirtualMemoryResource::new().expect("virtual memory");
         let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
         let block = pool.allocate_sync(layout(4 * MIB)).expect("memory");

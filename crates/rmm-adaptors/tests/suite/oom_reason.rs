@@ -13,8 +13,7 @@ fn adversary() -> Machine {
 
 #[test]
 fn too_little_is_exhausted_and_scattered_is_fragmented() {
-    let machine = adversary();
-    let _entered = machine.enter();
+    let _machine = adversary().enter();
     let pool = Pool::builder(CudaMemoryResource::new());
     let pool = pool.initial_size(mib(4)).maximum_size(mib(4)).build().unwrap();
     let on = stream();
@@ -59,8 +58,7 @@ fn a_full_upstream_is_the_reason() {
 
 #[test]
 fn memory_that_a_capture_keeps_busy_is_pending() {
-    let machine = adversary();
-    let _entered = machine.enter();
+    let machine = adversary().enter();
     let pool = Pool::builder(CudaMemoryResource::new());
     let pool = pool.initial_size(mib(4)).maximum_size(mib(4)).build().unwrap();
     let on = stream();

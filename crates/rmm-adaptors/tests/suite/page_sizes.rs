@@ -100,8 +100,7 @@ const LOWERS: [(&str, Lower); 6] = [
 
 /// Fills a suballocator, and checks what is mapped and what it has allocated.
 fn check(lower: Lower, upper: Upper, sizes: Sizes, what: &str) {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).enter();
     let stream = stream();
     let resource = match upper(lower(), sizes) {
         Ok(resource) => resource,
@@ -150,8 +149,7 @@ fn a_maximum_between_pages_is_kept_and_all_used() {
 
 #[test]
 fn the_pool_says_the_maximum_that_it_keeps() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let builder = || PoolMemoryResource::builder(pages());
     let pool = builder().maximum_size(5 << 20).build().expect("a pool");
     assert_eq!(pool.maximum_size(), Some(4 << 20));
@@ -166,8 +164,7 @@ fn the_pool_says_the_maximum_that_it_keeps() {
 
 #[test]
 fn blocks_larger_than_a_page_fill_whole_pages() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Eager).enter();
     let stream = stream();
     for (maximum, blocks) in [(4, 1), (5, 1), (6, 2), (8, 2), (9, 2), (10, 3)] {
         let builder = FixedSizeMemoryResource::builder(pages()).block_size(3 << 20).blocks(1);

@@ -356,8 +356,7 @@ fn an_idle_blocking_stream_may_have_pending_work() {
 
 #[test]
 fn invalid_sizes_and_requests_fail() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let builder = || Pool::builder(CudaMemoryResource::new());
     for builder in [
         builder().initial_size(100),
@@ -424,8 +423,7 @@ fn a_block_without_room_for_rounding_is_undersized() {
     const BYTES: usize = 33 * 256;
     const ROUNDED: usize = 34 * 256;
     const ALL: usize = 3 * ROUNDED + BYTES;
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let builder = Pool::builder(CudaMemoryResource::new()).maximum_size(ALL as u64);
     let (pool, on) = (builder.build().unwrap(), stream());
     let blocks: Vec<DevicePtr> =

@@ -60,8 +60,7 @@ fn a_batch(machine: &Machine, is_marked: bool) -> Batch {
 /// The driver fails to record an event on the stream: the batch is withheld until the pool has
 /// waited for the device, whichever stream gets the slot of the destroyed one.
 fn an_unrecorded_batch_is_withheld(then: impl FnOnce(CudaStream)) {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let Batch { pool, giver, taker } = a_batch(&machine, false);
     then(giver);
     machine.clear_faults();
@@ -88,8 +87,7 @@ fn a_batch_of_a_busy_stream_is_withheld_until_done() {
 /// An event is recorded at the end of a stream for the sake of a batch alone.
 #[test]
 fn a_batch_of_a_destroyed_stream_can_be_waited_for() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let Batch { pool, giver, taker } = a_batch(&machine, true);
     (0..100).for_each(|_| keep_busy(&machine, &giver)); // more than is done while the pool asks
     drop(giver);
@@ -108,8 +106,7 @@ fn a_batch_of_a_destroyed_stream_can_be_waited_for() {
 #[test]
 fn evicted_blocks_keep_their_own_size_class() {
     const LARGE: usize = 4 * BYTES;
-    let machine = Machine::builder().schedule(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().schedule(Schedule::Eager).enter();
     let bytes = (32 * 512 * BYTES) as u64; // a cache holds 512 small blocks
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let builder = builder.initial_size(bytes).maximum_size(bytes).check_frees(false);

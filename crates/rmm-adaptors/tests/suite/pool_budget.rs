@@ -18,8 +18,7 @@ fn limit(maximum: Option<u64>, budget: Budget) -> Option<u64> {
 
 #[test]
 fn the_smaller_of_two_limits_counts() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let half = Budget::free_fraction(0.5);
     assert_eq!(limit(None, half), Some(mib(32)));
     assert_eq!(limit(Some(mib(8)), half), Some(mib(8)));
@@ -28,8 +27,7 @@ fn the_smaller_of_two_limits_counts() {
 
 #[test]
 fn a_budget_is_what_is_free_when_the_pool_is_built() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let others = CudaMemoryResource::new();
     let taken = others.allocate_sync(layout(32 * MIB)).expect("there is memory");
     assert_eq!(limit(None, Budget::free_except(mib(2))), Some(mib(30)));

@@ -35,8 +35,7 @@ fn free_all(pool: &Pool, stream: &CudaStream, blocks: Vec<DevicePtr>, bytes: usi
 
 #[test]
 fn prefilled_blocks_are_not_counted_as_allocations() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let pool = pool(mib(64));
     allocate(&pool, &stream(), 100, SMALL);
     let statistics = pool.statistics();
@@ -46,8 +45,7 @@ fn prefilled_blocks_are_not_counted_as_allocations() {
 
 #[test]
 fn a_large_block_evicted_from_a_cache_is_free() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let pool = pool(mib(256));
     let user = stream();
     let blocks = allocate(&pool, &user, 6, LARGE);
@@ -58,8 +56,7 @@ fn a_large_block_evicted_from_a_cache_is_free() {
 
 #[test]
 fn a_large_block_evicted_after_its_thread_ended_is_free() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let pool = pool(mib(256));
     let user = stream();
     let on_a_thread = |work: &(dyn Fn() -> Vec<DevicePtr> + Sync)| -> Vec<DevicePtr> {
@@ -94,8 +91,7 @@ fn large_pair(pool: &Pool, stream: &CudaStream, number: usize) {
 
 #[test]
 fn large_blocks_are_cached_while_their_sizes_come_again() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let (pool, user) = (pool(mib(512)), stream());
     (0..10).for_each(|_| large_pair(&pool, &user, 0));
     assert!(pool.statistics().cached_allocations > 5, "they are cached at first");
@@ -118,8 +114,7 @@ fn give(pool: &Pool, bytes: usize) -> CudaStream {
 
 #[test]
 fn blocks_of_a_batch_that_exceed_a_cache_are_free() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let pool = pool(mib(4)); // a cache holds 512 small blocks
     let taker = stream();
     // It misses in a class of small blocks, and its cache is full of others.
@@ -135,8 +130,7 @@ fn blocks_of_a_batch_that_exceed_a_cache_are_free() {
 
 #[test]
 fn what_the_legacy_stream_frees_waits_for_an_event_wherever_it_came_from() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let pool = pool(mib(4));
     let misses = stream();
     allocate(&pool, &misses, 12, SMALL);
@@ -160,8 +154,7 @@ fn what_the_legacy_stream_frees_waits_for_an_event_wherever_it_came_from() {
 fn caches_of_many_streams_leave_most_of_the_pool_alone() {
     const STREAMS: usize = 64;
     const BYTES: usize = 64 << 10;
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let pool = pool(mib(128));
     let streams: Vec<CudaStream> = (0..STREAMS).map(|_| stream()).collect();
     for user in &streams {
@@ -206,8 +199,7 @@ fn hits_of_a_steady_program(pool: &Pool) -> u64 {
 
 #[test]
 fn a_steady_program_hits_over_virtual_memory_as_over_any() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().expect("pages"));
     let pages = builder.check_frees(false).initial_size(mib(512)).build().expect("a pool");
     let (fixed, by_demand) =
@@ -217,8 +209,7 @@ fn a_steady_program_hits_over_virtual_memory_as_over_any() {
 
 #[test]
 fn small_blocks_stay_cached_when_large_ones_do_not() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let pool = pool(mib(512));
     let (user, other) = (stream(), stream());
     let small = allocate(&pool, &other, 1, SMALL);
@@ -238,8 +229,7 @@ fn small_blocks_stay_cached_when_large_ones_do_not() {
 
 #[test]
 fn a_pool_grows_within_its_target_before_it_flushes_small_blocks() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().expect("pages"));
     let pool = builder.check_frees(false).build().expect("a pool");
     let (user, other) = (stream(), stream());

@@ -75,8 +75,7 @@ fn no_tenant_sees_what_another_has_left() {
     let presets = [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic];
     for (seed, schedule) in schedules.into_iter().enumerate() {
         for preset in presets {
-            let machine = description(schedule).build();
-            let _entered = machine.enter();
+            let machine = description(schedule).enter();
             let over_cuda = PoolMemoryResource::builder(CudaMemoryResource::new());
             let over_cuda = over_cuda.preset(preset).clear_blocks(true).maximum_size(mib(40));
             tenants_take_turns(&machine, &over_cuda.build().expect("a pool"), seed);
@@ -92,8 +91,7 @@ fn no_tenant_sees_what_another_has_left() {
 
 #[test]
 fn a_block_without_a_stream_is_clear_when_it_is_there() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let pool = builder.clear_blocks(true).initial_size(mib(4)).build().expect("a pool");
     for _ in 0..3 {

@@ -103,8 +103,7 @@ fn a_default_stream_of_another_device_is_served_in_its_order() {
         for is_legacy in [true, false] {
             for bytes in [1000, 100_000, 2 * MIB] {
                 for uses_before in 0..3 {
-                    let machine = two_devices();
-                    let _entered = machine.enter();
+                    let machine = two_devices().enter();
                     let first_device = Device::new(0).and_then(Device::make_current).unwrap();
                     let (name, resource) = suballocators().into_iter().nth(number).unwrap();
                     let what = format!("{name}, legacy {is_legacy}, {bytes} bytes, {uses_before}");
@@ -202,8 +201,7 @@ fn a_stream_may_be_destroyed_on_another_device() {
 
 #[test]
 fn a_pool_may_be_dropped_on_another_device() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let machine = two_devices().enter();
     let pool =
         PoolMemoryResource::builder(CudaAsyncMemoryResource::new().unwrap()).build().unwrap();
     let stream = stream();

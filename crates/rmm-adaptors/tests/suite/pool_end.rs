@@ -38,8 +38,7 @@ fn an_unfreed_block_keeps_its_upstream_block_only() {
 
 #[test]
 fn an_unfreed_block_in_use_by_a_peer_keeps_its_memory() {
-    let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Timed).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Timed).enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
     let block = pool.allocate_sync(layout(4096)).unwrap();
     let second = Device::new(1).and_then(Device::make_current).unwrap();
@@ -67,8 +66,7 @@ fn a_wait_that_fails_once_is_tried_again() {
 
 #[test]
 fn a_wait_that_keeps_failing_does_not_prove_completion() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Timed).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Timed).enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
     let [freed, left] = [0, 1].map(|_| stream());
     let user = |stream: &rmm_core::CudaStream| {
@@ -92,8 +90,7 @@ fn a_wait_that_keeps_failing_does_not_prove_completion() {
 
 #[test]
 fn dropping_a_pool_waits_for_the_last_frees() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Timed).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Timed).enter();
     let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
     // Each free on this stream records its own event.
     let user = StreamRef::per_thread();
@@ -180,8 +177,7 @@ fn panics(call: impl FnOnce()) -> bool {
 
 #[test]
 fn a_panic_of_one_upstream_free_does_not_stop_the_others() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Panicking::new();
     let builder = PoolMemoryResource::builder(upstream.clone()).growth(GrowthPolicy::Exact);
     let pool = builder.build().unwrap();
@@ -204,8 +200,7 @@ fn a_panic_of_one_upstream_free_does_not_stop_the_others() {
 
 #[test]
 fn a_panic_of_upstream_during_growth_leaks_nothing() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Panicking::new();
     let builder = PoolMemoryResource::builder(upstream.clone()).growth(GrowthPolicy::Exact);
     let pool = builder.build().unwrap();
@@ -228,8 +223,7 @@ fn a_panic_of_upstream_during_growth_leaks_nothing() {
 
 #[test]
 fn streams_on_which_upstream_panicked_keep_no_slot() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Panicking::new();
     let builder = PoolMemoryResource::builder(upstream.clone()).growth(GrowthPolicy::Exact);
     let pool = builder.initial_size(PAGE as u64).build().unwrap();

@@ -14,8 +14,7 @@ const BLOCKS: usize = 64;
 
 #[test]
 fn an_event_merged_into_the_newest_covers_later_frees() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let limit = (BLOCKS * 64 * KIB) as u64;
     let pool = Pool::builder(CudaMemoryResource::new()).maximum_size(limit).build().unwrap();
     let (theirs, other) = (stream(), stream());

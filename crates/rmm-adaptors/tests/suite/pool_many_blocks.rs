@@ -5,15 +5,13 @@ use crate::support::{free, layout, stream};
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{Device, Resource};
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::Machine;
 
 const BYTES: usize = 256;
 const BLOCKS: usize = 20_000;
 
 #[test]
 fn many_free_blocks_of_two_streams_coalesce() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let size = 2 * BLOCKS * BYTES;
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let builder = builder.initial_size(size as u64).maximum_size(size as u64).check_frees(false);

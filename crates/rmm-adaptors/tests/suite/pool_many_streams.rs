@@ -110,8 +110,7 @@ fn own_streams(count: usize) -> (Vec<CudaStream>, usize) {
 #[test]
 fn requests_beside_streams_that_lag_behind_ask_about_a_few() {
     for count in STREAMS {
-        let machine = machine(Schedule::Timed).build();
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Timed).enter();
         let (streams, blocks) = own_streams(count);
         for stream in &streams {
             keep_busy_for_long(&machine, stream);
@@ -130,8 +129,7 @@ fn keep_busy_for_long(machine: &Machine, stream: &CudaStream) {
 #[test]
 fn a_request_for_neighbours_waits_for_their_owners_alone() {
     for count in STREAMS {
-        let machine = machine(Schedule::Timed).build();
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Timed).enter();
         let (streams, _) = own_streams(count);
         let (pool, heir) = (pool(count), stream());
         let allocate = |stream| pool.allocate(stream, layout(BYTES)).expect("one for each");
@@ -149,8 +147,7 @@ fn a_request_for_neighbours_waits_for_their_owners_alone() {
 #[test]
 fn a_pool_asks_about_all_streams_before_it_grows() {
     for count in STREAMS {
-        let machine = machine(Schedule::Timed).build();
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Timed).enter();
         let (streams, _) = own_streams(count);
         let builder = Pool::builder(CudaMemoryResource::new()).check_frees(false);
         let pool = builder.initial_size((BYTES * (count + 1)) as u64).build().expect("a pool");
@@ -176,8 +173,7 @@ fn a_pool_asks_about_all_streams_before_it_grows() {
 #[test]
 fn requests_beside_streams_that_are_idle_ask_about_a_few() {
     for count in STREAMS {
-        let machine = machine(Schedule::Eager).build();
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Eager).enter();
         let (streams, blocks) = own_streams(count);
         handoffs(&machine, blocks, &streams, &streams).are_at_most(2, 1, count);
     }
@@ -187,8 +183,7 @@ fn requests_beside_streams_that_are_idle_ask_about_a_few() {
 #[test]
 fn events_of_the_context_ask_one_stream_for_each_free() {
     for count in STREAMS {
-        let machine = machine(Schedule::Eager).build();
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Eager).enter();
         let (streams, blocks) = own_streams(count);
         let owners: Vec<_> = (0..count).map(|_| stream()).collect();
         let theirs: Vec<_> = owners.iter().map(unknown).collect();
@@ -223,8 +218,7 @@ fn beside_others(machine: &Machine, streams: &[CudaStream], once_known: impl FnO
 fn streams_that_come_and_go_ask_a_few_of_the_others() {
     // Before CUDA 12.5 there is no event of the context.
     for (count, version) in STREAMS.into_iter().flat_map(|count| [(count, 13000), (count, 12040)]) {
-        let machine = machine(Schedule::Eager).driver_version(version).build();
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Eager).driver_version(version).enter();
         let (streams, _) = own_streams(count);
         beside_others(&machine, &streams, || {}).are_at_most(24, 4, count);
     }
@@ -234,8 +228,7 @@ fn streams_that_come_and_go_ask_a_few_of_the_others() {
 #[test]
 fn a_capture_that_goes_on_is_found_by_a_question_or_two() {
     for count in STREAMS {
-        let machine = machine(Schedule::Eager).build();
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Eager).enter();
         let (streams, _) = own_streams(count);
         let (driver, last) = (current_driver().expect("a driver"), streams[count - 1].as_raw());
         let calls = beside_others(&machine, &streams, || {

@@ -65,8 +65,7 @@ fn frees_on_a_stream_of_unknown_end_wait_for_the_device() {
 /// An event is used a second time. Its first record was behind work that its second is not behind.
 #[test]
 fn a_second_record_does_not_cover_what_the_first_did() {
-    let machine = old_machine().schedule(Schedule::Timed).build();
-    let _entered = machine.enter();
+    let machine = old_machine().schedule(Schedule::Timed).enter();
     let (pool, own) = (pool(3), CudaStream::per_thread());
     let [busy, gone, next, heir] = [(); 4].map(|()| stream());
     let keep_busy = |block| {

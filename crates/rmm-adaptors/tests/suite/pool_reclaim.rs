@@ -46,8 +46,7 @@ fn requests(pool: &Pool, stream: &CudaStream, count: usize) {
 
 #[test]
 fn what_another_stream_is_done_with_becomes_idle_after_a_shortage() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let (own, other) = (stream(), stream());
     let pool = pool_that_was_short(PoolPreset::Throughput, &own, &other);
     assert!(free_bytes(&pool, &other) >= 16 * BLOCK as u64);
@@ -57,8 +56,7 @@ fn what_another_stream_is_done_with_becomes_idle_after_a_shortage() {
 
 #[test]
 fn a_deterministic_pool_leaves_it_where_it_is() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let (own, other) = (stream(), stream());
     let pool = pool_that_was_short(PoolPreset::Deterministic, &own, &other);
     let freed = free_bytes(&pool, &other);
@@ -77,8 +75,7 @@ fn calls(machine: &Machine, pool: &Pool, streams: &[CudaStream; 2]) -> u64 {
 
 #[test]
 fn a_pool_that_has_long_found_memory_asks_no_more_than_one_that_always_has() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let streams = [stream(), stream()];
     let was_short = pool_that_was_short(PoolPreset::Throughput, &streams[0], &streams[1]);
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());

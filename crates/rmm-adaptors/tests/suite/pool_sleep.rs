@@ -48,8 +48,7 @@ fn allocate(pool: &Pool, on: &CudaStream, bytes: usize) -> DevicePtr {
 
 #[test]
 fn blocks_come_back_with_their_contents() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (pool, stream) = (pool(), stream());
     let before = free_memory();
     // Of odd sizes, with a hole, and one that was never written.
@@ -81,8 +80,7 @@ fn blocks_come_back_with_their_contents() {
 
 #[test]
 fn discarded_contents_cost_no_copy() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (pool, stream) = (pool(), stream());
     let before = free_memory();
     let block = allocate(&pool, &stream, 20 * MIB);
@@ -101,8 +99,7 @@ fn discarded_contents_cost_no_copy() {
 
 #[test]
 fn a_pool_of_less_than_a_page_sleeps() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let pool = PoolMemoryResource::builder(upstream).initial_size(mib(1)).build().expect("a pool");
     let stream = stream();
@@ -115,8 +112,7 @@ fn a_pool_of_less_than_a_page_sleeps() {
 
 #[test]
 fn no_address_is_handed_out_while_the_pool_sleeps() {
-    let machine = description(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Eager).enter();
     let (pool, stream) = (pool(), stream());
     let sizes = [1000, 64 << 10, 2 * MIB];
     // All paths are warm: the thread's cache, and the heap's lists.
@@ -161,8 +157,7 @@ fn no_address_is_handed_out_while_the_pool_sleeps() {
 
 #[test]
 fn pending_work_is_refused_or_waited_for() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (pool, stream) = (pool(), stream());
     let block = allocate(&pool, &stream, 2 * MIB);
     free(&pool, &stream, block, 2 * MIB);
@@ -182,8 +177,7 @@ fn pending_work_is_refused_or_waited_for() {
 
 #[test]
 fn other_upstreams_are_refused() {
-    let machine = description(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let _machine = description(Schedule::Eager).enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
     // SAFETY: no work uses the pool's memory.
     let error = unsafe { pool.sleep(Contents::Discard) }.expect_err("it keeps no addresses");
@@ -194,8 +188,7 @@ fn other_upstreams_are_refused() {
 #[test]
 fn a_pool_that_sleeps_can_be_dropped() {
     for contents in [Contents::Discard, Contents::ToHost] {
-        let machine = description(Schedule::Lazy).build();
-        let _entered = machine.enter();
+        let machine = description(Schedule::Lazy).enter();
         let (pool, stream) = (pool(), stream());
         let [first, second] = [3 * MIB, 1000].map(|size| (allocate(&pool, &stream, size), size));
         write(&machine, &stream, first.0, 1);
@@ -210,8 +203,7 @@ fn a_pool_that_sleeps_can_be_dropped() {
 
 #[test]
 fn addresses_of_a_sleeping_pool_go_to_no_other() {
-    let machine = description(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Eager).enter();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let pool = PoolMemoryResource::builder(upstream.clone()).build().expect("a pool");
     let block = pool.allocate_sync(layout(4 * MIB)).expect("there is memory");
@@ -231,8 +223,7 @@ fn addresses_of_a_sleeping_pool_go_to_no_other() {
 
 #[test]
 fn a_pool_that_lacks_memory_goes_on_sleeping() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (pool, stream) = (pool(), stream());
     let block = allocate(&pool, &stream, 20 * MIB);
     write(&machine, &stream, block, 42);
@@ -258,8 +249,7 @@ fn a_pool_that_lacks_memory_goes_on_sleeping() {
 
 #[test]
 fn copies_are_reported_and_go_to_memory_of_the_program() {
-    let machine = Machine::builder().memory(256 << 20).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(256 << 20).schedule(Schedule::Lazy).enter();
     let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(
         PinnedHostMemoryResource::new(),
     );
@@ -291,8 +281,7 @@ fn copies_are_reported_and_go_to_memory_of_the_program() {
 
 #[test]
 fn a_report_that_panics_leaves_the_pool_as_it_was() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (pool, stream) = (pool(), stream());
     let block = allocate(&pool, &stream, 4 * MIB);
     write(&machine, &stream, block, 42);
@@ -357,8 +346,7 @@ fn any_call_may_fail_on_the_way() {
 /// The driver refuses to unmap, and then to undo that: the pool sleeps, and loses nothing.
 #[test]
 fn a_way_back_that_fails_can_be_gone_later() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (pool, stream) = (pool(), stream());
     // Several upstream blocks.
     let blocks = [2, 4, 6].map(|size| (allocate(&pool, &stream, size * MIB), size));
@@ -444,8 +432,7 @@ proptest! {
 /// What its documentation says of the price.
 #[test]
 fn a_sleep_takes_three_calls_for_each_upstream_block() {
-    let machine = description(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Eager).enter();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let pool = PoolMemoryResource::builder(upstream).initial_size(mib(32)).build().expect("a pool");
     let blocks = pool.statistics().upstream_allocations;

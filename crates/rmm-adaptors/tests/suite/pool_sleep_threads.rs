@@ -142,8 +142,7 @@ unsafe impl ExtendableResource for Gate {
 #[test]
 fn a_request_that_is_in_progress_is_waited_for() {
     for _ in 0..10 {
-        let machine = description(Schedule::Eager).build();
-        let _entered = machine.enter();
+        let machine = description(Schedule::Eager).enter();
         let ((arrived, arrival), (signal, go_on)) = (channel(), channel());
         let next = Mutex::new(Some((arrived, go_on)));
         let upstream = VirtualMemoryResource::new().expect("virtual memory");

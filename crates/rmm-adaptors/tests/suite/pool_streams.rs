@@ -52,8 +52,7 @@ fn write_for_long(machine: &Machine, stream: &CudaStream, block: DevicePtr) {
 #[test]
 fn workers_keep_their_caches_while_streams_change() {
     for workers in [28, 34, 96] {
-        let machine = machine(Schedule::Eager);
-        let _entered = machine.enter();
+        let machine = machine(Schedule::Eager).enter();
         let pool = pool(PoolPreset::Throughput);
         let workers: Vec<_> = (0..workers).map(|_| stream()).collect();
         pairs(&pool, &workers);
@@ -74,8 +73,7 @@ fn workers_keep_their_caches_while_streams_change() {
 
 #[test]
 fn the_cost_of_a_new_stream_ignores_busy_streams() {
-    let machine = machine(Schedule::Timed);
-    let _entered = machine.enter();
+    let machine = machine(Schedule::Timed).enter();
     let pool = pool(PoolPreset::Throughput);
     let mut streams = Vec::new();
     for _ in 0..256 {
@@ -116,8 +114,7 @@ fn a_request_asks_about_a_few_streams_until_it_has_memory() {
 #[test]
 fn short_lived_streams_share_a_few_slots() {
     for lifetime in [StreamLifetime::UntilDropped, StreamLifetime::Unknown] {
-        let machine = machine(Schedule::Eager);
-        let _entered = machine.enter();
+        let _machine = machine(Schedule::Eager).enter();
         let pool = pool(PoolPreset::Throughput);
         let metadata = |streams: usize| {
             for _ in 0..streams {
@@ -143,8 +140,7 @@ fn an_unused_pool_takes_little_host_memory() {
 #[test]
 fn trim_frees_the_metadata_of_streams() {
     for preset in [PoolPreset::Throughput, PoolPreset::Deterministic] {
-        let machine = machine(Schedule::Timed);
-        let _entered = machine.enter();
+        let _machine = machine(Schedule::Timed).enter();
         let pool = pool(preset);
         pair(&pool, &stream());
         pool.trim(u64::MAX);
@@ -177,8 +173,7 @@ fn trim_frees_the_metadata_of_streams() {
 #[test]
 fn a_wait_for_a_destroyed_stream_ignores_its_successor() {
     const SIZE: usize = 2 * MIB;
-    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Timed).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Timed).enter();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let pool = builder
         .maximum_size((3 * SIZE) as u64)
@@ -216,8 +211,7 @@ fn a_wait_for_a_destroyed_stream_ignores_its_successor() {
 /// has room for few blocks: each stream gets memory that others have freed.
 fn driver_calls_with(count: u64) -> u64 {
     const SIZE: usize = 64 << 10;
-    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Eager).enter();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     let builder = builder.preset(PoolPreset::Compact).initial_size(2 << 20).maximum_size(2 << 20);
     let pool = builder.build().expect("a pool");

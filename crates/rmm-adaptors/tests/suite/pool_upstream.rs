@@ -72,8 +72,7 @@ fn set(hook: &Hook, run: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn a_stream_keeps_its_list_during_an_upstream_call() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
     // So many busy streams that the pool forgets idle ones when another is used.
@@ -112,8 +111,7 @@ fn a_stream_keeps_its_list_during_an_upstream_call() {
 #[test]
 fn threads_do_not_retry_a_full_upstream_for_each_other() {
     const THREADS: usize = 16;
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Hooked { is_full: true, ..Hooked::default() };
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
     thread::scope(|scope| {
@@ -178,8 +176,7 @@ unsafe impl SyncResource for FullForTwo {
 
 #[test]
 fn two_threads_at_a_full_upstream_stop_retrying() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Arc::new(FullForTwo::default());
     let pool = PoolMemoryResource::builder(Arc::clone(&upstream)).build().unwrap();
     thread::scope(|scope| {
@@ -199,8 +196,7 @@ fn two_threads_at_a_full_upstream_stop_retrying() {
 
 #[test]
 fn a_single_thread_does_not_retry_for_its_own_call() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Hooked { is_full: true, ..Hooked::default() };
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
     let error = pool.allocate(&stream(), layout(4 * MIB)).unwrap_err();
@@ -210,8 +206,7 @@ fn a_single_thread_does_not_retry_for_its_own_call() {
 
 #[test]
 fn a_panic_of_upstream_leaves_the_pool_usable() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).maximum_size(mib(4)).build().unwrap();
     let stream = stream();
@@ -224,8 +219,7 @@ fn a_panic_of_upstream_leaves_the_pool_usable() {
 
 #[test]
 fn memory_being_returned_is_awaited_before_oom() {
-    let machine = Machine::builder().memory(16 * MIB).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(16 * MIB).enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
     let own = stream();
@@ -324,8 +318,7 @@ fn short_lived_streams_leave_no_metadata() {
 
 #[test]
 fn requests_whose_sum_overflows_fail() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).initial_size(mib(4)).build().unwrap();
     let most = isize::MAX as usize + 1 - 2 * MIB;
@@ -355,8 +348,7 @@ fn requests_whose_sum_overflows_fail() {
 
 #[test]
 fn a_failing_device_wait_becomes_waits_for_each_stream() {
-    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
     let (first, second) = (stream(), stream());
@@ -381,8 +373,7 @@ fn a_failing_device_wait_becomes_waits_for_each_stream() {
 
 #[test]
 fn a_growth_step_that_fails_falls_back_to_the_request() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let upstream = LimitingResourceAdaptor::new(CudaMemoryResource::new(), 6000);
     let pool = PoolMemoryResource::builder(upstream).build().unwrap();
     let stream = stream();
@@ -395,8 +386,7 @@ fn a_growth_step_that_fails_falls_back_to_the_request() {
 
 #[test]
 fn an_oversized_growth_step_serves_the_request() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).enter();
     let step = GrowthPolicy::FixedStep(u64::MAX / 256 * 256);
     let pool = Pool::builder(CudaMemoryResource::new()).growth(step).build().unwrap();
     let stream = stream();

@@ -132,8 +132,7 @@ fn threads_extend_one_pool() {
 
 #[test]
 fn growth_maps_only_the_missing_pages() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (pool, stream) = (pool(PoolPreset::Compact), stream());
     let first = allocate(&pool, &stream, 3 * PAGE);
     let second = allocate(&pool, &stream, 2 * PAGE);
@@ -149,8 +148,7 @@ fn growth_maps_only_the_missing_pages() {
 
 #[test]
 fn pages_in_the_middle_are_unmapped_and_mapped_again() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (pool, stream) = (pool(PoolPreset::Throughput), stream());
     let blocks: Vec<DevicePtr> = (0..5).map(|_| allocate(&pool, &stream, PAGE)).collect();
     for &block in &blocks[1..4] {
@@ -171,8 +169,7 @@ fn pages_in_the_middle_are_unmapped_and_mapped_again() {
 
 #[test]
 fn the_initial_memory_is_unmapped_page_by_page() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
     let (pool, stream) = (builder.initial_size((4 * PAGE) as u64).build().unwrap(), stream());
     let small = allocate(&pool, &stream, 256);
@@ -191,8 +188,7 @@ fn the_initial_memory_is_unmapped_page_by_page() {
 
 #[test]
 fn a_stream_waits_for_blocks_beside_new_pages_first() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let builder = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap());
     let pool = builder.maximum_size((2 * PAGE) as u64).build().unwrap();
     let (first, second) = (stream(), stream());
@@ -211,8 +207,7 @@ fn a_stream_waits_for_blocks_beside_new_pages_first() {
 
 #[test]
 fn memory_in_use_by_the_device_is_not_unmapped() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let (pool, stream) = (pool(PoolPreset::Compact), stream());
     let block = allocate(&pool, &stream, 4 * PAGE);
     crate::support::write(&machine, &stream, block, 7);
@@ -226,8 +221,7 @@ fn memory_in_use_by_the_device_is_not_unmapped() {
 #[test]
 fn deterministic_growth_ignores_the_device_s_progress() {
     let places = |schedule| {
-        let machine = Machine::builder().schedule(schedule).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().schedule(schedule).enter();
         let pool = pool(PoolPreset::Deterministic);
         let streams = [stream(), stream()];
         let mut live: Vec<(DevicePtr, usize, usize)> = Vec::new();
@@ -263,8 +257,7 @@ fn deterministic_growth_ignores_the_device_s_progress() {
 
 #[test]
 fn addresses_of_another_owner_are_not_used() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (pool, stream) = (pool(PoolPreset::Compact), stream());
     let first = allocate(&pool, &stream, PAGE);
     let page = layout(PAGE);
@@ -343,8 +336,7 @@ unsafe impl ExtendableResource for SlowToLeave {
 
 #[test]
 fn growth_waits_for_addresses_that_are_being_freed() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let ((leaves, leaving), (failed, failures)) = (channel(), channel());
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let first = Mutex::new(Some((leaves, failures)));
@@ -418,8 +410,7 @@ unsafe impl ExtendableResource for PanicsOnce {
 
 #[test]
 fn a_panic_while_room_is_made_keeps_no_free_memory_reserved() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let upstream = PanicsOnce { upstream, has_panicked: AtomicBool::new(false) };
     let pool = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
@@ -441,8 +432,7 @@ fn a_panic_while_room_is_made_keeps_no_free_memory_reserved() {
 
 #[test]
 fn an_extent_stops_at_addresses_of_another_owner() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (failed, failures) = channel();
     let upstream = VirtualMemoryResource::new().expect("virtual memory");
     let own = upstream.clone();
@@ -540,8 +530,7 @@ proptest! {
 
 #[test]
 fn a_request_above_device_memory_makes_few_driver_calls() {
-    let machine = Machine::builder().memory(1 << 30).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(1 << 30).enter();
     let upstream = VirtualMemoryResource::new().expect("addresses");
     let pool = PoolMemoryResource::builder(upstream).build().expect("a pool");
     let stream = stream();

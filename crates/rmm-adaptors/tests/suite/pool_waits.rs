@@ -26,8 +26,7 @@ fn use_block(machine: &Machine, pool: &Pool, stream: &CudaStream, bytes: usize) 
 
 #[test]
 fn a_wait_covers_what_the_other_stream_waited_for() {
-    let machine = Machine::builder().schedule(Schedule::Timed).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Timed).enter();
     let pool = pool(mib(6));
     let [first, second, third] = [(); 3].map(|()| stream());
     let block = use_block(&machine, &pool, &first, 6 * MIB);
@@ -45,8 +44,7 @@ fn a_wait_covers_what_the_other_stream_waited_for() {
 
 #[test]
 fn waits_of_a_destroyed_stream_order_no_other_stream() {
-    let machine = Machine::builder().schedule(Schedule::Timed).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Timed).enter();
     let pool = pool(mib(10));
     let [first, other, third, last] = [(); 4].map(|()| stream());
     let others = use_block(&machine, &pool, &other, 4 * MIB);

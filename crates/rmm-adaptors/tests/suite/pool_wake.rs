@@ -23,8 +23,7 @@ fn free_memory() -> u64 {
 #[test]
 fn a_pool_wakes_up_with_what_siblings_do_not_use() {
     for is_busy in [false, true] {
-        let machine = description(Schedule::Lazy).build();
-        let _entered = machine.enter();
+        let machine = description(Schedule::Lazy).enter();
         let (sleeper, on) = (pool(), stream());
         let block = sleeper.allocate(&on, layout(40 * MIB)).expect("there is memory");
         write(&machine, &on, block, 7);
@@ -54,8 +53,7 @@ fn a_pool_wakes_up_with_what_siblings_do_not_use() {
 
 #[test]
 fn a_pool_wakes_up_with_what_the_program_frees() {
-    let machine = description(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Eager).enter();
     let (sleeper, holder) = (pool(), CudaMemoryResource::new());
     let block = sleeper.allocate_sync(layout(40 * MIB)).expect("there is memory");
     sleep(&sleeper, Contents::Discard).expect("it falls asleep");
@@ -77,8 +75,7 @@ fn a_pool_wakes_up_with_what_the_program_frees() {
 
 #[test]
 fn a_wake_that_cannot_succeed_empties_no_sibling() {
-    let machine = description(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Eager).enter();
     let (sleeper, holder) = (pool(), other());
     let block = sleeper.allocate_sync(layout(40 * MIB)).expect("there is memory");
     sleep(&sleeper, Contents::Discard).expect("it falls asleep");
@@ -100,8 +97,7 @@ fn a_wake_that_cannot_succeed_empties_no_sibling() {
 /// All of the pool is free, and so is all of the suballocators above it.
 #[test]
 fn memory_that_sleeps_is_nothing_to_trim() {
-    let machine = description(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Eager).enter();
     let (sleeper, asker) = (pool(), other());
     let above = PoolMemoryResource::builder(sleeper.clone()).initial_size(mib(8)).build();
     let arena = ArenaMemoryResource::builder(sleeper.clone()).arena_size(mib(8)).build();
@@ -124,8 +120,7 @@ fn memory_that_sleeps_is_nothing_to_trim() {
 
 #[test]
 fn only_what_is_in_use_is_copied() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (sleeper, on) = (pool(), stream());
     let block = sleeper.allocate(&on, layout(2 * MIB)).expect("there is memory");
     let reservation = sleeper.reserve(mib(20)).expect("there is memory");
@@ -161,8 +156,7 @@ fn a_failed_wake_keeps_no_memory() {
     let ways = ["cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemcpyAsync", "cuMemRelease"];
     let backs = ["cuMemRetainAllocationHandle", "cuMemUnmap", "cuMemRelease"];
     for (way, back) in ways.into_iter().flat_map(|way| backs.map(|back| (way, back))) {
-        let machine = description(Schedule::Lazy).build();
-        let _entered = machine.enter();
+        let machine = description(Schedule::Lazy).enter();
         let (sleeper, asker, on) = (pool(), other(), stream());
         // Several upstream blocks.
         let blocks = [2, 4, 26].map(|size| {
@@ -205,8 +199,7 @@ fn assert_contents(machine: &rmm_sim::Machine, blocks: &[(DevicePtr, usize)]) {
 /// return it.
 #[test]
 fn contents_that_could_not_go_back_are_kept() {
-    let machine = description(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = description(Schedule::Lazy).enter();
     let (sleeper, on) = (pool(), stream());
     let blocks = [2, 4].map(|size| {
         let block = sleeper.allocate(&on, layout(size * MIB)).expect("there is memory");

@@ -48,8 +48,7 @@ fn the_cheapest_remedy_that_is_enough_comes_first() {
 
 #[test]
 fn a_sibling_that_could_not_wait_is_a_remedy() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let machine = lazy_machine().enter();
     // Without asking the driver what is complete, so that the memory stays pending.
     let presets = [PoolPreset::Throughput, PoolPreset::Deterministic];
     let [asker, sibling] = presets
@@ -72,8 +71,7 @@ fn a_sibling_that_could_not_wait_is_a_remedy() {
 
 #[test]
 fn the_limit_of_a_resource_below_is_a_remedy() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let limited = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(8));
     let limit = limited.limit_id();
     let pool = PoolMemoryResource::builder(limited).build().unwrap();

@@ -27,8 +27,7 @@ fn churn(pool: &Pool, on: &CudaStream, times: usize) {
 
 #[test]
 fn memory_is_kept_by_default() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (pool, on) = (pool(ReleasePolicy::default()), stream());
     let large = allocate(&pool, &on, 64);
     free(&pool, &on, large, 64 * MIB);
@@ -39,8 +38,7 @@ fn memory_is_kept_by_default() {
 
 #[test]
 fn memory_above_the_threshold_returns_once_idle() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let (pool, on) = (pool(ReleasePolicy::Above { bytes: 8 << 20 }), stream());
     let (kept, large) = (allocate(&pool, &on, 8), allocate(&pool, &on, 48));
     write(&machine, &on, large, 1);
@@ -56,8 +54,7 @@ fn memory_above_the_threshold_returns_once_idle() {
 
 #[test]
 fn frees_below_the_threshold_make_no_driver_call() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (pool, on) = (pool(ReleasePolicy::Above { bytes: 8 << 20 }), stream());
     churn(&pool, &on, 1);
     let calls = machine.calls();
@@ -67,8 +64,7 @@ fn frees_below_the_threshold_make_no_driver_call() {
 
 #[test]
 fn pages_in_the_middle_are_returned() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = VirtualMemoryResource::new().unwrap();
     let pages = upstream.clone();
     let builder = PoolMemoryResource::builder(upstream).preset(PoolPreset::Compact);
@@ -84,8 +80,7 @@ fn pages_in_the_middle_are_returned() {
 
 #[test]
 fn memory_that_was_not_needed_recently_is_returned() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 100 }), stream());
     let blocks = [allocate(&pool, &on, 2), allocate(&pool, &on, 64)];
     free(&pool, &on, blocks[0], 2 * MIB);
@@ -102,8 +97,7 @@ fn memory_that_was_not_needed_recently_is_returned() {
 
 #[test]
 fn an_idle_program_returns_memory_by_a_call() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 1 << 20 }), stream());
     let blocks = [allocate(&pool, &on, 16), pool.allocate(&on, layout(1000)).unwrap()];
     free(&pool, &on, blocks[0], 16 * MIB);
@@ -116,8 +110,7 @@ fn an_idle_program_returns_memory_by_a_call() {
 
 #[test]
 fn captures_are_not_affected() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (pool, on) = (pool(ReleasePolicy::Above { bytes: 0 }), stream());
     let block = allocate(&pool, &on, 16);
     let announced = CaptureScope::announce();
@@ -131,8 +124,7 @@ fn captures_are_not_affected() {
 #[test]
 fn deterministic_release_ignores_the_device_s_progress() {
     let run = |schedule| {
-        let machine = Machine::builder().schedule(schedule).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().schedule(schedule).enter();
         let builder = Pool::builder(CudaMemoryResource::new()).preset(PoolPreset::Deterministic);
         let pool = builder.release(ReleasePolicy::AfterIdle { operations: 20 }).build().unwrap();
         let streams = [stream(), stream()];
@@ -157,8 +149,7 @@ fn deterministic_release_ignores_the_device_s_progress() {
 
 #[test]
 fn memory_unused_for_a_span_of_time_returns() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let clock = ManualClock::new();
     let builder = Pool::builder(CudaMemoryResource::new());
     let pool = builder.release_after(Duration::from_secs(10)).clock(clock.clone()).build().unwrap();
@@ -184,8 +175,7 @@ fn memory_unused_for_a_span_of_time_returns() {
 
 #[test]
 fn time_and_operations_release_together() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let clock = ManualClock::new();
     let builder =
         Pool::builder(CudaMemoryResource::new()).release(ReleasePolicy::Above { bytes: 48 << 20 });

@@ -121,8 +121,7 @@ proptest! {
         is_deterministic in any::<bool>(),
         is_paged in any::<bool>(),
     ) {
-        let machine = lazy_machine();
-        let _entered = machine.enter();
+        let machine = lazy_machine().enter();
         let upstream: AnyResource = if is_paged {
             AnyResource::new(VirtualMemoryResource::new().unwrap())
         } else {

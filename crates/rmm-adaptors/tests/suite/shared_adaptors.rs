@@ -170,8 +170,7 @@ const LARGE: usize = 48 * MIB;
 /// whether the request is served.
 fn is_served(what: &str, base: Make, adaptor: Adapt) -> bool {
     within_a_minute(what, move || {
-        let machine = machine();
-        let _entered = machine.enter();
+        let machine = machine().enter();
         let resource = adaptor(base());
         let pool = PoolMemoryResource::builder(resource.clone()).build().expect("a pool");
         let on = stream();
@@ -221,8 +220,7 @@ fn host_memory_below_a_lock_that_runs_out_is_refused() {
     for base in bases {
         for (name, adaptor) in ADAPTORS {
             within_a_minute(name, move || {
-                let machine = machine();
-                let _entered = machine.enter();
+                let _machine = machine().enter();
                 let resource = adaptor(base());
                 let pool = PoolMemoryResource::builder(resource.clone()).build().expect("a pool");
                 let on = stream();
@@ -240,8 +238,7 @@ fn two_threads_at_one_adaptor_never_wait_for_each_other() {
     let adaptors = ADAPTORS.into_iter().chain([("by hand", by_hand as Adapt)]);
     for (name, adaptor) in adaptors {
         within_a_minute(name, move || {
-            let machine = machine();
-            let _entered = machine.enter();
+            let machine = machine().enter();
             let shared = adaptor(AnyResource::new(CudaMemoryResource::new()));
             let pool = |upstream: &AnyResource| {
                 let pool = PoolMemoryResource::builder(upstream.clone()).build().expect("a pool");
@@ -277,8 +274,7 @@ fn pools_over_different_adaptors_help_each_other() {
     let adaptors = ADAPTORS.into_iter().chain([("by hand", by_hand as Adapt)]);
     for (name, adaptor) in adaptors {
         within_a_minute(name, move || {
-            let machine = machine();
-            let _entered = machine.enter();
+            let _machine = machine().enter();
             let cuda = || AnyResource::new(CudaMemoryResource::new());
             let [first, second] = [adaptor(cuda()), adaptor(cuda())]
                 .map(|below| PoolMemoryResource::builder(below).build().expect("a pool"));
@@ -309,8 +305,7 @@ fn a_refusal_by_an_adaptor_s_own_code_empties_no_pool() {
             below.allocate(layout)
         }
     }
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
     let on = stream();
     let block = pool.allocate(&on, layout(LARGE)).expect("there is room");
@@ -324,8 +319,7 @@ fn a_refusal_by_an_adaptor_s_own_code_empties_no_pool() {
 #[test]
 fn callbacks_of_a_pool_run_after_the_adaptor_s_locks() {
     within_a_minute("a spill through the adaptor", || {
-        let machine = machine();
-        let _entered = machine.enter();
+        let _machine = machine().enter();
         let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).maximum_size(mib(8));
         let pool = pool.build().expect("a pool");
         let counted = Counted { upstream: pool.clone(), bytes: Arc::default() };

@@ -29,8 +29,7 @@ fn siblings_of_the_resource_s_own_device_are_asked() {
     ];
     for (name, make) in askers {
         let machine = Machine::builder().memory(64 * MIB).devices(2).schedule(Schedule::Lazy);
-        let machine = machine.build();
-        let _entered = machine.enter();
+        let _machine = machine.enter();
         let first = enter_device(0);
         let (asker, own, on) = (make(), pool(), stream());
         hold(&own, &on, 48 * MIB);
@@ -51,8 +50,7 @@ fn a_limit_asks_the_pools_of_all_devices_over_it() {
     for (holder, effort_is_idle) in [(0, true), (1, true), (0, false), (1, false)] {
         for by_pool in [false, true] {
             let machine = Machine::builder().memory(64 * MIB).devices(2).schedule(Schedule::Lazy);
-            let machine = machine.build();
-            let _entered = machine.enter();
+            let machine = machine.enter();
             let limit = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(16));
             let pools = [0, 1].map(|device| {
                 let _current = enter_device(device);
@@ -86,8 +84,7 @@ fn a_limit_asks_the_pools_of_all_devices_over_it() {
 /// Two pools of two devices that need in turn what the other holds within one limit.
 #[test]
 fn pools_of_two_devices_share_a_limit_on_two_threads() {
-    let machine = Machine::builder().memory(64 * MIB).devices(2).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).devices(2).enter();
     let limit = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(40));
     thread::scope(|scope| {
         for device in 0..2 {
@@ -125,8 +122,7 @@ fn suballocators_ask_those_over_them() {
         }),
     ];
     for (name, make) in lowers {
-        let machine = machine(64);
-        let _entered = machine.enter();
+        let _machine = machine(64).enter();
         let (lower, beside, on) = (make(), pool(), stream());
         hold(&beside, &on, 16 * MIB);
         let [first, second] = [0; 2].map(|_| {
@@ -166,8 +162,7 @@ fn a_refusal_that_no_sibling_can_avert_empties_none() {
         }),
     ];
     for (name, make) in refusals {
-        let machine = machine(64);
-        let _entered = machine.enter();
+        let _machine = machine(64).enter();
         let (lower, beside, on) = (pool(), pool(), stream());
         let full = make(&lower);
         hold(&beside, &on, 16 * MIB);

@@ -94,8 +94,7 @@ pub(crate) fn arena(bytes: u64, most: u64) -> ArenaMemoryResource {
 fn every_pair(run: impl Fn(&Machine, &AnyResource, &AnyResource, &str)) {
     for (who, make_asker) in ASKERS {
         for (whom, make_holder) in HOLDERS {
-            let machine = machine(64);
-            let _entered = machine.enter();
+            let machine = machine(64).enter();
             let (asker, holder) = (make_asker(), make_holder());
             run(&machine, &asker, &holder, &format!("{who} asks {whom}"));
             drop((asker, holder));
@@ -134,8 +133,7 @@ fn pending_memory_of_every_sibling_is_had_by_a_wait() {
 
 #[test]
 fn a_sibling_that_asks_the_driver_for_nothing_waits() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let machine = machine(64).enter();
     let builder = Pool::builder(CudaMemoryResource::new()).preset(PoolPreset::Deterministic);
     let (sibling, on) = (builder.build().expect("a pool"), stream());
     let askers: [AnyResource; 2] =
@@ -179,8 +177,7 @@ fn what_a_sibling_uses_stays() {
 
 #[test]
 fn own_idle_memory_goes_before_that_of_siblings() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let _machine = machine(64).enter();
     let (asker, sibling, on) = (pool(), pool(), stream());
     // Two upstream blocks that are each too small.
     let halves = [0; 2].map(|_| asker.allocate(&on, layout(16 * MIB)).unwrap());
@@ -195,8 +192,7 @@ fn own_idle_memory_goes_before_that_of_siblings() {
 
 #[test]
 fn siblings_are_asked_for_idle_memory_before_the_host_waits() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let machine = machine(64).enter();
     let (asker, sibling) = (pool(), pool());
     let [on, busy] = [stream(), stream()];
     hold(&sibling, &on, 32 * MIB);
@@ -209,8 +205,7 @@ fn siblings_are_asked_for_idle_memory_before_the_host_waits() {
 
 #[test]
 fn siblings_return_no_more_than_is_missing() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let _machine = machine(64).enter();
     let (asker, on) = (pool(), stream());
     let upstream = || VirtualMemoryResource::new().unwrap();
     let siblings = [0; 2].map(|_| PoolMemoryResource::builder(upstream()).build().unwrap());
@@ -225,8 +220,7 @@ fn siblings_return_no_more_than_is_missing() {
 
 #[test]
 fn a_request_for_more_than_there_is_asks_no_one() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let _machine = machine(64).enter();
     let (asker, sibling, on) = (pool(), pool(), stream());
     hold(&sibling, &on, 32 * MIB);
     for bytes in [65 * MIB, 1 << 40] {
@@ -237,8 +231,7 @@ fn a_request_for_more_than_there_is_asks_no_one() {
 
 #[test]
 fn a_limit_of_its_own_asks_no_sibling() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let _machine = machine(64).enter();
     let (sibling, on) = (pool(), stream());
     hold(&sibling, &on, 32 * MIB);
     let capped = Pool::builder(CudaMemoryResource::new()).maximum_size(mib(4)).build().unwrap();
@@ -251,8 +244,7 @@ fn a_limit_of_its_own_asks_no_sibling() {
 
 #[test]
 fn pools_over_one_limit_give_way_to_each_other() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let machine = machine(64).enter();
     let limit = LimitingResourceAdaptor::new(CudaMemoryResource::new(), mib(16));
     let [first, second] =
         [0; 2].map(|_| PoolMemoryResource::builder(limit.clone()).build().unwrap());
@@ -272,8 +264,7 @@ fn pools_over_one_limit_give_way_to_each_other() {
 
 #[test]
 fn a_pool_asks_the_pools_over_it() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let _machine = machine(64).enter();
     let lower = Pool::builder(CudaMemoryResource::new()).maximum_size(mib(16)).build().unwrap();
     let [first, second] = [0; 2].map(|_| {
         let builder = PoolMemoryResource::builder(lower.clone()).growth(GrowthPolicy::Exact);
@@ -290,8 +281,7 @@ fn a_pool_asks_the_pools_over_it() {
 
 #[test]
 fn memory_of_another_kind_or_device_is_no_help() {
-    let machine = Machine::builder().memory(64 * MIB).devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 * MIB).devices(2).enter();
     let on = stream();
     let pinned = PoolMemoryResource::builder(PinnedHostMemoryResource::new());
     let pinned = pinned.initial_size(mib(16)).build().unwrap();
@@ -308,8 +298,7 @@ fn memory_of_another_kind_or_device_is_no_help() {
 
 #[test]
 fn a_pool_is_built_from_what_siblings_hold() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let _machine = machine(64).enter();
     let (sibling, on) = (pool(), stream());
     hold(&sibling, &on, 48 * MIB);
     let built = Pool::builder(CudaMemoryResource::new()).initial_size(mib(48)).build();
@@ -318,8 +307,7 @@ fn a_pool_is_built_from_what_siblings_hold() {
 
 #[test]
 fn a_dropped_sibling_is_asked_no_more() {
-    let machine = machine(64);
-    let _entered = machine.enter();
+    let _machine = machine(64).enter();
     let (asker, on) = (pool(), stream());
     drop([pool(), pool()]);
     let kept = pool();
@@ -332,8 +320,7 @@ fn a_dropped_sibling_is_asked_no_more() {
 #[test]
 fn two_pools_at_the_same_time_never_fail() {
     for preset in [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic] {
-        let machine = Machine::builder().memory(64 * MIB).build();
-        let _entered = machine.enter();
+        let machine = Machine::builder().memory(64 * MIB).enter();
         let upstream = VirtualMemoryResource::new().unwrap();
         let first = PoolMemoryResource::builder(upstream).preset(preset).build().unwrap();
         let second = Pool::builder(CudaMemoryResource::new()).preset(preset).build().unwrap();
@@ -365,8 +352,7 @@ fn two_pools_at_the_same_time_never_fail() {
 /// Both need all of the device: one at a time can have it, and the other takes it from there.
 #[test]
 fn of_two_that_ask_each_other_at_once_one_succeeds() {
-    let machine = Machine::builder().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 * MIB).enter();
     let pools = [pages(), pages()];
     let barrier = Arc::new(Barrier::new(2));
     let on = stream();

@@ -28,8 +28,7 @@ fn siblings(count: usize, streams: &[CudaStream]) -> Vec<(Pool, rmm_core::Device
 
 /// The driver calls of a refusal beside so many pools, once they have returned what they can.
 fn calls_beside(count: usize) -> u64 {
-    let machine = Machine::builder().memory(256 * MIB).schedule(Schedule::Eager).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(256 * MIB).schedule(Schedule::Eager).enter();
     let streams: Vec<CudaStream> = (0..8).map(|_| stream()).collect();
     let others = siblings(count, &streams);
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
@@ -57,8 +56,7 @@ fn siblings_with_nothing_to_return_are_not_trimmed_again() {
 #[test]
 fn what_is_freed_after_a_trim_is_trimmed() {
     for preset in [PoolPreset::Throughput, PoolPreset::Compact, PoolPreset::Deterministic] {
-        let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).build();
-        let _entered = machine.enter();
+        let _machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
         let upstream = VirtualMemoryResource::new().expect("virtual memory");
         let pool = PoolMemoryResource::builder(upstream).preset(preset).build().expect("a pool");
         let (one, other) = (stream(), stream());

@@ -68,16 +68,14 @@ fn waits(machine: &Machine) -> u64 {
 }
 
 fn count_stacks() -> usize {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     stacks().len()
 }
 
 #[test]
 fn every_suballocator_returns_pending_memory_if_it_waits() {
     for index in 0..count_stacks() {
-        let machine = lazy_machine();
-        let _entered = machine.enter();
+        let machine = lazy_machine().enter();
         let (name, resource) = stacks().swap_remove(index);
         let on = stream();
         let held = used(&machine);
@@ -98,8 +96,7 @@ fn every_suballocator_returns_pending_memory_if_it_waits() {
 
 #[test]
 fn one_pending_free_holds_a_pool_back_until_it_waits() {
-    let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(1 << 30).schedule(Schedule::Lazy).enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(mib(256));
     let pool = pool.build().unwrap();
     let on = stream();
@@ -119,8 +116,7 @@ fn one_pending_free_holds_a_pool_back_until_it_waits() {
 #[test]
 fn a_trim_does_not_wait_while_a_capture_is_announced() {
     for index in 0..count_stacks() {
-        let machine = lazy_machine();
-        let _entered = machine.enter();
+        let machine = lazy_machine().enter();
         let (name, resource) = stacks().swap_remove(index);
         let on = stream();
         let block = resource.allocate(&on, layout(4 * MIB)).unwrap();
@@ -138,8 +134,7 @@ fn a_trim_does_not_wait_while_a_capture_is_announced() {
 
 #[test]
 fn all_erased_resources_trim_what_they_hold() {
-    let machine = lazy_machine();
-    let _entered = machine.enter();
+    let _machine = lazy_machine().enter();
     let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(mib(2));
     let [a, b, c, d] = [0; 4].map(|_| pool().build().unwrap());
     assert_eq!(AnyResource::<()>::of(&a).trim(0), mib(2));

@@ -112,8 +112,7 @@ fn make(wrong: Wrong, size: usize, stream: Option<&CudaStream>) {
 
 #[test]
 fn each_wrong_free_is_reported_and_changes_nothing_else() {
-    let machine = Machine::builder().memory(8 << 30).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(8 << 30).enter();
     let on = stream();
     for (wrong, _) in KINDS {
         // In thread caches, and beyond them.
@@ -128,8 +127,7 @@ fn each_wrong_free_is_reported_and_changes_nothing_else() {
 
 #[test]
 fn checks_hold_through_reservations_and_clearing() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let on = stream();
     let (sender, found) = channel();
     let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).clear_blocks(true);

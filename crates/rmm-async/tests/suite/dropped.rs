@@ -42,8 +42,7 @@ fn a_copy_that_is_dropped_is_still_made() {
 
 #[test]
 fn dropping_a_copy_does_not_wait_for_it() {
-    let machine = crate::harness::lazy();
-    let _entered = machine.enter();
+    let machine = crate::harness::lazy().enter();
     let _all = machine.enter_all_threads();
     let own = stream();
     let vector = vector(&own);
@@ -69,8 +68,7 @@ impl Drop for Waits {
 
 #[test]
 fn a_destructor_that_waits_for_all_others_ends() {
-    let machine = crate::harness::lazy();
-    let _entered = machine.enter();
+    let machine = crate::harness::lazy().enter();
     let _all = machine.enter_all_threads();
     let own = stream();
     let (sender, ends) = channel();

@@ -91,8 +91,7 @@ fn a_future_moves_to_another_thread() {
 
 #[test]
 fn captured_streams_are_refused_and_stay_captured() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let stream = stream();
     let vector = DeviceUVector::filled(3u8, 100, &stream).expect("a vector");
     let pending = completed(&stream).expect("it is not captured yet");
@@ -113,8 +112,7 @@ fn captured_streams_are_refused_and_stay_captured() {
 
 #[test]
 fn a_query_does_not_end_the_capture_of_another_thread() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let _all = machine.enter_all_threads();
     let (own, captured) = (stream(), stream());
     let vector = DeviceUVector::filled(3u8, 100, &own).expect("a vector");

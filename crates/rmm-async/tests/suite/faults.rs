@@ -12,8 +12,7 @@ use crate::harness::{Gate, block_on, checker, lazy, poll_once, stream};
 
 #[test]
 fn a_kernel_that_fails_wakes_with_its_error() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let _all = machine.enter_all_threads();
     let stream = stream();
     let mut vector = DeviceUVector::filled(3u8, 100, &stream).expect("a vector");
@@ -43,8 +42,7 @@ fn awaited(stream: &CudaStream) -> std::thread::JoinHandle<Result<(), rmm_core::
 
 #[test]
 fn a_context_that_fails_wakes_its_tasks() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let _all = machine.enter_all_threads();
     let stream = stream();
     let gate = Gate::new(&machine, &stream);
@@ -57,8 +55,7 @@ fn a_context_that_fails_wakes_its_tasks() {
 
 #[test]
 fn a_query_that_fails_frees_nothing() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let _all = machine.enter_all_threads();
     let stream = stream();
     let gate = Gate::new(&machine, &stream);
@@ -76,8 +73,7 @@ fn a_query_that_fails_frees_nothing() {
 
 #[test]
 fn a_driver_that_shuts_down_wakes_its_tasks() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let _all = machine.enter_all_threads();
     let stream = stream();
     let gate = Gate::new(&machine, &stream);
@@ -90,8 +86,7 @@ fn a_driver_that_shuts_down_wakes_its_tasks() {
 
 #[test]
 fn a_device_that_is_reset_wakes_its_tasks() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let _all = machine.enter_all_threads();
     let stream = stream();
     let vector = DeviceUVector::filled(3u8, 100, &stream).expect("a vector");

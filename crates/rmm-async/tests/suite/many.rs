@@ -40,8 +40,7 @@ fn poll_all(futures: &mut [Completion], count: &Arc<Count>) {
 
 #[test]
 fn ten_thousand_pending_futures_have_one_thread() {
-    let machine = lazy();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let _all = machine.enter_all_threads();
     let streams = [stream(), stream(), stream(), stream()];
     let gates: Vec<Gate> = streams.iter().map(|stream| Gate::new(&machine, stream)).collect();

@@ -17,7 +17,6 @@ use rmm_rs::resource::*;
 use rmm_rs::spec::*;
 use rmm_rs::status::*;
 use rmm_rs::stream::*;
-use rmm_sim::Machine;
 
 use super::common::*;
 
@@ -135,8 +134,7 @@ fn resource(table: &Callbacks) -> Result<Owned, i32> {
 
 #[test]
 fn a_pool_takes_its_memory_from_callbacks_and_returns_it() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     let below = resource(&table(&upstream)).expect("a resource");
     let pool = made(|out| c!(rmm_rs_pool_new(below.0, ptr::null(), out))).expect("a pool");
@@ -152,8 +150,7 @@ fn a_pool_takes_its_memory_from_callbacks_and_returns_it() {
 
 #[test]
 fn without_stream_order_a_free_waits_for_the_stream() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let upstream = upstream();
     let unordered = Callbacks { flags: 0, allocate: None, deallocate: None, ..table(&upstream) };
     let resource = resource(&unordered).expect("a resource");
@@ -166,8 +163,7 @@ fn without_stream_order_a_free_waits_for_the_stream() {
 
 #[test]
 fn a_status_comes_back_with_its_text_and_a_panic_is_contained() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     let resource = resource(&table(&upstream)).expect("a resource");
     for (status, comes_back) in [
@@ -202,8 +198,7 @@ unsafe extern "C-unwind" fn frees_nothing(_: *mut c_void, _: *const PressureInfo
 
 #[test]
 fn a_success_leaves_the_last_error_whatever_callbacks_do() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (upstream, cuda) = (upstream(), of_spec("cuda"));
     let asked = resource(&table(&upstream)).expect("a resource");
     let limited = of_spec("pool(cuda, max=1MiB)");
@@ -234,8 +229,7 @@ fn a_success_leaves_the_last_error_whatever_callbacks_do() {
 
 #[test]
 fn tables_that_lack_a_function_are_refused() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     for lacking in [
         Callbacks { allocate_sync: None, ..table(&upstream) },
@@ -251,8 +245,7 @@ fn tables_that_lack_a_function_are_refused() {
 
 #[test]
 fn equality_is_what_the_callbacks_say() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (one, two) = (upstream(), upstream());
     let [first, second] = [&one, &two].map(|up| resource(&table(up)).expect("a resource"));
     assert!(c!(rmm_rs_resource_equal(first.0, second.0)), "both are over cudaMalloc");
@@ -265,8 +258,7 @@ fn equality_is_what_the_callbacks_say() {
 
 #[test]
 fn the_table_of_a_resource_makes_the_same_resource() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = of_spec("pool(cuda)");
     let mut table: Callbacks = c!(std::mem::zeroed());
     table.size = size_of::<Callbacks>();
@@ -291,8 +283,7 @@ fn a_callback_that_says_nothing_does_not_repeat_an_older_failure() {
     ) -> i32 {
         RMM_RS_OUT_OF_MEMORY
     }
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     let resource =
         resource(&Callbacks { allocate: Some(silent), ..table(&upstream) }).expect("a resource");
@@ -320,8 +311,7 @@ unsafe extern "C-unwind" fn count_free(_: *mut c_void, _: *mut c_void, _: usize,
 
 #[test]
 fn a_success_without_an_aligned_address_is_a_failure() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let address = Cell::new(ptr::null_mut::<c_void>());
     let careless = Callbacks {
         flags: 0,
@@ -346,8 +336,7 @@ fn a_success_without_an_aligned_address_is_a_failure() {
 
 #[test]
 fn flags_and_properties_of_a_newer_header_are_refused() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     for newer in [
         Callbacks { flags: 3, ..table(&upstream) },
@@ -360,8 +349,7 @@ fn flags_and_properties_of_a_newer_header_are_refused() {
 
 #[test]
 fn a_table_with_a_function_of_the_program_is_no_longer_the_librarys() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     let mut wrapped: Callbacks = c!(std::mem::zeroed());
     wrapped.size = size_of::<Callbacks>();
@@ -378,8 +366,7 @@ fn a_table_with_a_function_of_the_program_is_no_longer_the_librarys() {
 
 #[test]
 fn a_context_is_released_once_without_a_function_that_retains_it() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     upstream.references.store(1, Ordering::Relaxed);
     let first = resource(&Callbacks { retain: None, ..table(&upstream) }).expect("a resource");
@@ -399,8 +386,7 @@ fn only_contexts_of_the_same_functions_are_compared() {
     unsafe extern "C-unwind" fn yes(_: *mut c_void, _: *mut c_void) -> bool {
         true
     }
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     let first = resource(&Callbacks { equal: Some(yes), ..table(&upstream) }).expect("a resource");
     let second = resource(&table(&upstream)).expect("a resource");
@@ -409,8 +395,7 @@ fn only_contexts_of_the_same_functions_are_compared() {
 
 #[test]
 fn what_keeps_no_stream_order_is_not_reached_as_an_upstream() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     let of_flags = |flags| {
         let below = resource(&Callbacks { flags, ..table(&upstream) }).expect("a resource");
@@ -445,8 +430,7 @@ unsafe extern "C-unwind" fn allocate_and_call(
 
 #[test]
 fn a_callback_may_call_the_library() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let upstream = upstream();
     let calls = Callbacks { allocate: Some(allocate_and_call), ..table(&upstream) };
     let resource = resource(&calls).expect("a resource");

@@ -66,8 +66,7 @@ fn use_and_free(pool: &Owned, bytes: usize) {
 
 #[test]
 fn each_preset_has_a_number() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let reserved = |preset| {
         let pool = pool_over(rmm_rs_virtual_resource_new, PoolOptions { preset, ..options() });
         let blocks =
@@ -89,8 +88,7 @@ fn each_preset_has_a_number() {
 
 #[test]
 fn a_trim_waits_only_where_that_is_asked_for() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let pool = pool_over(rmm_rs_cuda_resource_new, options());
     use_and_free(&pool, 8 << 20);
     assert_eq!(number_of_trim(rmm_rs_resource_trim, &pool), (RMM_RS_OK, 0), "work is pending");
@@ -102,8 +100,7 @@ fn a_trim_waits_only_where_that_is_asked_for() {
 
 #[test]
 fn a_pool_sleeps_and_wakes_up() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let pool = pool_over(rmm_rs_virtual_resource_new, options());
     let block = allocate(&pool, LEGACY, 8 << 20).expect("memory");
     use_and_free(&pool, 4 << 20);
@@ -145,8 +142,7 @@ fn a_pool_sleeps_and_wakes_up() {
 
 #[test]
 fn a_pool_is_known_as_one_however_it_was_made() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let made_so = made(|out| c!(rmm_rs_default_pool_new(out))).expect("a pool");
     for pool in [made_so, of_spec("pool"), of_spec("statistics(pool(virtual))")] {
         use_and_free(&pool, 1 << 20);
@@ -162,8 +158,7 @@ fn a_pool_is_known_as_one_however_it_was_made() {
 
 #[test]
 fn a_reservation_says_what_remains() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = of_spec("pool(cuda, max=4MiB)");
     let reserved = made(|out| c!(rmm_rs_pool_reserve(pool.0, 3 << 20, out))).expect("memory");
     let block = allocate(&reserved, LEGACY, 2 << 20).expect("reserved memory");
@@ -182,8 +177,7 @@ fn a_reservation_says_what_remains() {
 
 #[test]
 fn a_budget_is_a_maximum() {
-    let machine = Machine::builder().memory(1 << 30).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(1 << 30).enter();
     let maximum = |with: PoolOptions| {
         let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
         let pool = made(|out| c!(rmm_rs_pool_new(cuda.0, &raw const with, out)))?;
@@ -212,8 +206,7 @@ fn a_budget_is_a_maximum() {
 
 #[test]
 fn a_pool_returns_memory_by_itself() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let kept = |with: PoolOptions| {
         let pool = pool_over(rmm_rs_cuda_resource_new, with);
         use_and_free(&pool, 8 << 20);
@@ -232,8 +225,7 @@ fn a_pool_returns_memory_by_itself() {
 
 #[test]
 fn a_block_is_cleared_where_that_is_asked_for() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let first_byte = |flags| {
         let pool = pool_over(rmm_rs_cuda_resource_new, PoolOptions { flags, ..options() });
         use_and_free(&pool, 8 << 20);
@@ -272,8 +264,7 @@ fn remedy(index: usize) -> Result<RemedyDetail, i32> {
 
 #[test]
 fn a_failure_says_what_would_have_helped() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     assert_eq!(rmm_rs_last_error_remedy_count(), 0, "no call of this thread failed");
     let pool =
         pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 4 << 20, ..options() });
@@ -298,8 +289,7 @@ fn a_failure_says_what_would_have_helped() {
 
 #[test]
 fn limits_are_changed_and_named() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool =
         pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 4 << 20, ..options() });
     let limiting = made(|out| c!(rmm_rs_limiting_new(pool.0, 2 << 20, out))).expect("an adaptor");
@@ -325,8 +315,7 @@ fn limits_are_changed_and_named() {
 
 #[test]
 fn remedies_are_read_by_their_index() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory(64 << 20).enter();
     let pool =
         pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 8 << 20, ..options() });
     let over = made(|out| c!(rmm_rs_pool_new(pool.0, ptr::null(), out))).expect("a pool");
@@ -370,8 +359,7 @@ unsafe extern "C-unwind" fn released(context: *mut c_void) {
 
 #[test]
 fn a_callback_frees_what_a_request_lacks() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool =
         pool_over(rmm_rs_cuda_resource_new, PoolOptions { maximum_size: 4 << 20, ..options() });
     let top = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("an adaptor");
@@ -407,8 +395,7 @@ fn a_callback_frees_what_a_request_lacks() {
 
 #[test]
 fn registered_memory_is_pinned_memory() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     for (threads, node) in [(0, RMM_RS_NUMA_NODE_OF_DEVICE), (2, RMM_RS_NUMA_NODE_ANY), (1, 0)] {
         let resource = made(|out| c!(rmm_rs_registered_resource_new(threads, node, out)));
         let resource = resource.expect("a resource");

@@ -55,8 +55,7 @@ pub(crate) fn options() -> PoolOptions {
 #[test]
 fn every_base_resource_allocates_and_frees() {
     let pageable = rmm_core::sys::CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
-    let machine = Machine::builder().attribute(pageable, 1).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().attribute(pageable, 1).enter();
     let plain: [(&str, u32, Make); 8] = [
         ("cuda", 1, rmm_rs_cuda_resource_new),
         ("cuda-async-managed", 3, rmm_rs_async_managed_resource_new),
@@ -99,8 +98,7 @@ extern "C-unwind" fn never(_: *mut std::ffi::c_void, _: usize) -> bool {
 
 #[test]
 fn every_suballocator_and_adaptor_stands_on_a_pool() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = pool(None);
     let up = pool.0;
     let stacks = c!([
@@ -136,8 +134,7 @@ fn every_suballocator_and_adaptor_stands_on_a_pool() {
 
 #[test]
 fn a_pool_keeps_to_its_options_and_tells_what_it_holds() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = pool(Some(PoolOptions {
         initial_size: 1 << 20,
         maximum_size: 4 << 20,
@@ -198,8 +195,7 @@ fn no_figures() -> PoolFigures {
 
 #[test]
 fn wrong_frees_fail_where_the_program_asks_for_checks() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let cuda = of_spec("cuda");
     let options = PoolOptions { flags: RMM_RS_POOL_CHECK_FREES, ..options() };
     let pool = made(|out| c!(rmm_rs_pool_new(cuda.0, &raw const options, out))).expect("a pool");
@@ -231,8 +227,7 @@ struct Newer(PoolOptions, u64);
 
 #[test]
 fn structures_of_older_and_newer_headers_are_understood() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     // As an older header had it: it ended with the maximum.
     let older = std::mem::offset_of!(PoolOptions, soft_maximum_size);
     let pool_of = |options: PoolOptions| pool(Some(options));
@@ -268,8 +263,7 @@ fn structures_of_older_and_newer_headers_are_understood() {
 
 #[test]
 fn bad_arguments_are_refused_with_a_reason() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = pool(None);
     let (none, nowhere) = (ptr::null(), ptr::null_mut());
     let mut block = ptr::null_mut();
@@ -321,8 +315,7 @@ fn of_host() -> Owned {
 
 #[test]
 fn texts_are_cut_off_where_the_buffer_ends() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = of_spec("statistics(pool(cuda))");
     let whole = c!(rmm_rs_resource_describe(pool.0, ptr::null_mut(), 0));
     let mut buffer = [b'?'; 8];
@@ -335,8 +328,7 @@ fn texts_are_cut_off_where_the_buffer_ends() {
 
 #[test]
 fn a_resource_lives_as_long_as_its_last_reference() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = pool(None);
     let statistics = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("made");
     let same = Owned(c!(rmm_rs_resource_retain(statistics.0)));
@@ -358,8 +350,7 @@ fn a_resource_lives_as_long_as_its_last_reference() {
 
 #[test]
 fn tracking_names_what_is_left() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     for resource in [of_spec("tracking(pool(cuda))"), {
         made(|out| c!(rmm_rs_tracking_new(pool(None).0, false, out))).expect("made")
     }] {
@@ -378,8 +369,7 @@ fn tracking_names_what_is_left() {
 
 #[test]
 fn the_registry_returns_what_was_set_with_its_policy() {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).enter();
     let kept = pool(Some(PoolOptions { stream_policy: RMM_RS_STREAM_POLICY_KEPT, ..options() }));
     let get = |device| made(|out| c!(rmm_rs_get_per_device_resource(device, out)));
     let first = get(1).expect("a resource");
@@ -423,15 +413,13 @@ fn versions_and_the_driver() {
     assert_eq!(rmm_rs_abi_version(), RMM_RS_ABI_VERSION);
     let version = c!(CStr::from_ptr(rmm_rs_version()));
     assert_eq!(version.to_str(), Ok(env!("CARGO_PKG_VERSION")));
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     assert_eq!(rmm_rs_driver_status(), RMM_RS_OK);
 }
 
 #[test]
 fn a_structure_is_checked_before_counters_change() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let resource = of_spec("statistics(pool(cuda))");
     let mut figures: CountedBlocks = c!(std::mem::zeroed());
     assert_eq!(c!(rmm_rs_statistics_push(resource.0, &raw mut figures)), 3, "it has no size");
@@ -443,8 +431,7 @@ fn a_structure_is_checked_before_counters_change() {
 
 #[test]
 fn a_function_that_fails_stores_0_and_no_text() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
     let trims =
         |trim: unsafe extern "C" fn(*const rmm_rs::ResourceHandle, u64, *mut u64) -> i32| {
@@ -468,8 +455,7 @@ fn a_function_that_fails_stores_0_and_no_text() {
 #[test]
 fn no_number_is_a_defect_of_the_library() {
     const MOST: u64 = u64::MAX;
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
     let of_pool = |options| made(|out| c!(rmm_rs_pool_new(cuda.0, &raw const options, out)));
     let pools = [

@@ -20,8 +20,7 @@ fn adopt(handle: *mut std::ffi::c_void, lifetime: u32) -> *mut StreamHandle {
 
 #[test]
 fn known_streams_are_never_asked_for_their_id() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = of_spec("statistics(pool(cuda))");
     let mut own = ptr::null_mut();
     assert_eq!(c!(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &raw mut own)), RMM_RS_OK);
@@ -50,8 +49,7 @@ fn known_streams_are_never_asked_for_their_id() {
 
 #[test]
 fn an_unknown_stream_is_asked_for_its_id_at_each_call() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = of_spec("pool(cuda)");
     let theirs = CudaStream::new().expect("a stream");
     let handle = theirs.as_raw().as_raw();
@@ -76,8 +74,7 @@ fn an_unknown_stream_is_asked_for_its_id_at_each_call() {
 #[test]
 fn a_handle_that_comes_back_is_another_stream() {
     const STREAMS: usize = 1000;
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     for policy in [RMM_RS_STREAM_POLICY_CHECKED, RMM_RS_STREAM_POLICY_KEPT] {
         let pool = of_spec("pool(cuda)");
         assert_eq!(c!(rmm_rs_pool_stream_policy(pool.0, policy)), RMM_RS_OK);
@@ -106,8 +103,7 @@ fn a_handle_that_comes_back_is_another_stream() {
 
 #[test]
 fn a_stream_is_known_until_it_is_released_as_often_as_it_was_adopted() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = of_spec("pool(cuda)");
     let theirs = CudaStream::new().expect("a stream");
     let handle = theirs.as_raw().as_raw();
@@ -135,8 +131,7 @@ fn a_stream_is_known_until_it_is_released_as_often_as_it_was_adopted() {
 
 #[test]
 fn a_release_leaves_a_stream_that_a_resource_keeps() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = of_spec("pool(cuda)");
     let status = c!(rmm_rs_pool_stream_policy(pool.0, RMM_RS_STREAM_POLICY_KEPT));
     assert_eq!(status, RMM_RS_OK);
@@ -160,8 +155,7 @@ fn a_release_leaves_a_stream_that_a_resource_keeps() {
 
 #[test]
 fn a_stream_is_adopted_in_its_own_context() {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let theirs = CudaStream::non_blocking().expect("a stream");
     let current = rmm_core::Device::new(1).and_then(rmm_core::Device::make_current);
     let handle = theirs.as_raw().as_raw();
@@ -186,8 +180,7 @@ fn a_stream_is_adopted_in_its_own_context() {
 #[test]
 fn a_thread_tells_more_streams_apart_than_its_table_has() {
     const STREAMS: usize = 200;
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = of_spec("pool(cuda)");
     let streams: Vec<_> = (0..STREAMS)
         .map(|_| {

@@ -84,8 +84,7 @@ fn the_default_is_the_default_pool() {
     let attribute = rmm_sys::CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     let args = replay("rmm replay a.csv");
     for (has_virtual, expected) in [(1, ["pool", "virtual"]), (0, ["pool", "cuda"])] {
-        let machine = rmm_sim::Machine::builder().attribute(attribute, has_virtual).build();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::Machine::builder().attribute(attribute, has_virtual).enter();
         let [resource] = &args.distinct_resources()[..] else { panic!("one is the default") };
         let made = resource.build().expect("it can be made");
         assert!(made.stack().map(rmm_core::SyncResource::name).eq(expected));

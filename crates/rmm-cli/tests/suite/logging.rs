@@ -17,8 +17,7 @@ fn layout(bytes: usize) -> Layout {
 
 #[test]
 fn what_was_logged_is_read_back() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     let (folder, name) = (Folder::new(), "log.csv");
     let path = folder.path(name);
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");

@@ -27,8 +27,7 @@ impl DeviceBuffer {
     /// use rmm_core::CudaStream;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// // In its place: an array of another library, which is counted and freed on its own stream.
     /// let theirs = Arc::new(DeviceBuffer::from_slice(b"theirs", &CudaStream::new()?)?);
@@ -127,8 +126,7 @@ impl DeviceBuffer {
     /// use rmm_core::{CudaStream, Resource};
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let raw = DeviceBuffer::from_slice(b"bytes", &stream)?.into_raw()?;
     /// assert_eq!((raw.len(), raw.layout().align()), (5, 256));
@@ -205,8 +203,7 @@ impl RawBuffer {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let (stream, resource) = (CudaStream::new()?, AnyResource::new(CudaMemoryResource::new()));
     /// let layout = Layout::from_size_align(1024, 256)?;
     /// let pointer = resource.allocate(&stream, layout)?;

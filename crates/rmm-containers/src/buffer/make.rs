@@ -149,8 +149,7 @@ impl DeviceBuffer {
     /// use rmm_core::CudaStream;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let source = DeviceBuffer::from_slice(b"bytes", &stream)?;
     /// // SAFETY: the source has 5 bytes and is not changed.

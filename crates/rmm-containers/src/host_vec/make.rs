@@ -146,8 +146,7 @@ where
     /// ```
     /// use rmm_containers::PinnedVec;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let squares = PinnedVec::from_fn(|i| (i * i) as u32, 4)?;
     /// assert_eq!(squares.try_clone()?.as_slice()?, [0, 1, 4, 9]);
     /// # Ok::<(), rmm_core::Error>(())

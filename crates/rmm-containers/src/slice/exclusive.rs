@@ -21,8 +21,7 @@ use crate::use_tracker::Access;
 /// use rmm_core::CudaStream;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (own, first, second) = (CudaStream::new()?, CudaStream::new()?, CudaStream::new()?);
 /// let mut vector = DeviceUVector::from_slice(&[0; 6], &own)?;
 /// let (mut left, mut right) = vector.as_slice_mut().split_at(2)?;

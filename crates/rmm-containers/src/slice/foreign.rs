@@ -85,8 +85,7 @@ impl<T: Pod> DeviceSlice<'_, T> {
     /// use rmm_core::CudaStream;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let machine = rmm_sim::enter();
     /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     /// // In its place: an array of another library, ready on `stream`.
     /// let theirs = DeviceUVector::from_slice(&[1u32, 2, 3], &stream)?;
@@ -136,8 +135,7 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// use rmm_core::CudaStream;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let machine = rmm_sim::enter();
     /// let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     /// let theirs = DeviceUVector::from_slice(&[1u32, 2, 3], &stream)?; // of another library
     /// // SAFETY: `theirs` has 3 elements, which nothing else uses during the call.

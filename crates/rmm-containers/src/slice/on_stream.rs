@@ -25,8 +25,7 @@ use crate::range_view::RangeView;
 /// use rmm_sim::Kernel;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let machine = rmm_sim::enter();
 /// let (own, other) = (CudaStream::new()?, CudaStream::new()?);
 /// let mut vector = DeviceUVector::from_slice(&[1u8; 100], &own)?;
 /// let used = vector.use_on_mut(&other)?; // `other` waits for `own`

@@ -94,8 +94,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// use rmm_core::CudaStream;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let mut vector = DeviceUVector::from_slice(&[1.0f64, 2.0], &stream)?;
     /// vector.set_element_async(1, -0.0)?;

@@ -48,8 +48,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// use rmm_core::CudaStream;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let vector = DeviceUVector::<f32>::uninit_aligned(100, 64, &stream)?;
     /// assert_eq!(vector.alignment(), 64);
@@ -129,8 +128,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// use rmm_core::CudaStream;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// // In its place: an array of another library, which is freed in the order of `stream`.
     /// let theirs = DeviceUVector::from_slice(&[1.0f32, 2.0], &stream)?;

@@ -67,8 +67,7 @@ pub type DeviceResourceRef<'a> = SyncResourceRef<'a, DeviceAccessible>;
 /// ) -> Result<PoolMemoryResource, Error> {
 ///     PoolMemoryResource::builder(resource.try_to_owned()?).build()
 /// }
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource = CudaMemoryResource::new();
 /// let pool = pool_over(DeviceAsyncResourceRef::new(&resource))?;
 /// assert!(pool.upstream().is_equal(&resource));

@@ -48,8 +48,7 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// use rmm_core::AnyResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// let handle: AnyResource = AnyResource::of(&pool);
     /// assert!(handle.is_equal(&pool)); // memory from one may be freed by the other
@@ -83,8 +82,7 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// use rmm_core::AnyResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let counted = StatisticsResourceAdaptor::new(builder.initial_size(2 << 20).build()?);
     /// let resource: AnyResource = AnyResource::new(counted);

@@ -66,8 +66,7 @@ use crate::{DevicePtr, Error, StreamRef};
 /// }
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let counting = Counting { upstream: CudaMemoryResource::new(), asked: AtomicUsize::new(0) };
 /// let layout = Layout::from_size_align(1000, 256)?;
 /// let pointer = counting.allocate_sync(layout)?;
@@ -189,8 +188,7 @@ pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
 /// use rmm_resources::CudaAsyncMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let (stream, resource) = (CudaStream::new()?, CudaAsyncMemoryResource::new()?);
 /// let layout = Layout::from_size_align(1000, 256)?;
 /// let pointer = resource.allocate(&stream, layout)?;
@@ -340,8 +338,7 @@ unsafe impl<R: SyncResource> Erasable for R {
 /// use rmm_core::{Introspect, SyncResource};
 /// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
 /// let resource = FallbackMemoryResource::new(pool, ManagedMemoryResource::new());
 /// let structure = resource.structure();
@@ -455,8 +452,7 @@ impl<D: ?Sized> Clone for Shared<D> {
 /// use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let plain: AnyResource = AnyResource::new(CudaMemoryResource::new());
 /// let pooled: AnyResource = AnyResource::new(CudaAsyncMemoryResource::new()?);
 /// let layout = Layout::from_size_align(1000, 256)?;

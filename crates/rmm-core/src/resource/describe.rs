@@ -25,8 +25,7 @@ pub enum Metric {
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
 /// let pool = builder.initial_size(1 << 20).build()?;
 /// let stack = LimitingResourceAdaptor::new(pool, 1 << 30);

@@ -22,8 +22,7 @@ use crate::{DevicePtr, Error};
 /// use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let resource: AnyResource = AnyResource::new(VirtualMemoryResource::new()?);
 /// let extendable = resource.as_extendable().ok_or("it is")?;
 /// let page = Layout::from_size_align(extendable.page_size().try_into()?, 256)?;

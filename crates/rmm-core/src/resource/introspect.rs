@@ -20,8 +20,7 @@ use crate::{
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
 /// let erased: AnyResource = AnyResource::new(pool);
 /// let logged = LoggingResourceAdaptor::to_writer(erased, std::io::sink())?;
@@ -153,8 +152,7 @@ pub trait Introspect: SyncResource {
     /// use rmm_core::Introspect;
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
     /// let limited = LimitingResourceAdaptor::new(builder.initial_size(1 << 20).build()?, 1 << 20);
     /// assert!(limited.as_trimmable().is_none(), "it holds no memory");
@@ -179,8 +177,7 @@ pub trait Introspect: SyncResource {
     /// use rmm_core::Introspect;
     /// use rmm_resources::CudaMemoryResource;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let lower = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// let upper = PoolMemoryResource::builder(lower.clone()).initial_size(4 << 20).build()?;
     /// let limited = LimitingResourceAdaptor::new(upper, 1 << 30);
@@ -207,8 +204,7 @@ pub trait Introspect: SyncResource {
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().schedule(rmm_sim::Schedule::Lazy).enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
     /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(8 << 20, 256)?);
     /// let block = pool.allocate(&stream, layout)?;

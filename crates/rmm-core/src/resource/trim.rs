@@ -49,8 +49,7 @@ use crate::PoolUsage;
 ///     }
 /// }
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let machine = rmm_sim::enter();
 /// let (cuda, layout) = (CudaMemoryResource::new(), Layout::new::<[u8; 4096]>());
 /// let block = cuda.allocate_sync(layout)?;
 /// let spare = Spare { layout, free: Mutex::new(vec![block]) };

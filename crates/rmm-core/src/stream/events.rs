@@ -52,8 +52,7 @@ impl StreamRef<'_> {
     /// ```
     /// use rmm_core::CudaStream;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let (producer, consumer) = (CudaStream::new()?, CudaStream::new()?);
     /// // ... work on `producer` ...
     /// consumer.wait_for(&producer)?;

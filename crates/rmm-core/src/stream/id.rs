@@ -13,8 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 /// ```
 /// use rmm_core::{CudaStream, StreamRef};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// assert_eq!(stream.id(), stream.clone().id());
 /// assert_ne!(stream.id(), CudaStream::new()?.id());
@@ -112,8 +111,7 @@ impl StreamId {
     /// ```
     /// use rmm_core::{CudaStream, StreamRef};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// assert!(!CudaStream::new()?.id().needs_identification());
     /// assert!(!StreamRef::per_thread().id().needs_identification());
     /// # Ok::<(), rmm_core::Error>(())

@@ -34,8 +34,7 @@ bitflags::bitflags! {
     /// ```
     /// use rmm_core::{CudaStream, StreamFlags};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// assert!(CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?.is_non_blocking());
     /// assert!(!CudaStream::with_flags(StreamFlags::empty(), 0)?.is_non_blocking());
     /// # Ok::<(), rmm_core::Error>(())
@@ -55,8 +54,7 @@ bitflags::bitflags! {
 /// ```
 /// use rmm_core::{CudaStream, StreamKind};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// assert_eq!(CudaStream::new()?.kind(), StreamKind::Owned);
 /// assert_eq!(CudaStream::per_thread().kind(), StreamKind::PerThread);
 /// # Ok::<(), rmm_core::Error>(())
@@ -85,8 +83,7 @@ pub enum StreamKind {
 /// use rmm_core::{CudaStream, StreamFlags};
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
 /// let same = stream.clone();
 /// assert_eq!(stream, same);
@@ -187,8 +184,7 @@ impl CudaStream {
     /// ```
     /// use rmm_core::CudaStream;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// assert!(CudaStream::non_blocking()?.is_non_blocking());
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
@@ -207,8 +203,7 @@ impl CudaStream {
     /// ```
     /// use rmm_core::CudaStream;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let upload = CudaStream::new()?.with_name("upload");
     /// assert_eq!(upload.clone().name().as_deref(), Some("upload"));
     /// assert!(upload.id().to_string().ends_with(" \"upload\""));
@@ -380,8 +375,7 @@ impl Device {
     /// ```
     /// use rmm_core::Device;
     ///
-    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
     /// for device in Device::all()? {
     ///     assert_eq!(device.new_stream()?.device()?, device);
     /// }

@@ -13,8 +13,7 @@ use crate::driver::{check, driver_in_context};
 /// ```
 /// use rmm_core::{CudaStream, StreamFlags, stream_priority_range};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let range = stream_priority_range()?;
 /// let urgent = CudaStream::with_flags(StreamFlags::NON_BLOCKING, *range.start())?;
 /// assert_eq!(urgent.priority()?, *range.start());

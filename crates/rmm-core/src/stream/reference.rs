@@ -19,8 +19,7 @@ use crate::{Context, Device, Error};
 /// ```
 /// use rmm_core::{CudaStream, StreamRef};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let borrowed = StreamRef::from(&stream);
 /// assert_eq!(borrowed, stream);
@@ -151,8 +150,7 @@ impl<'a> StreamRef<'a> {
     /// ```
     /// use rmm_core::{Context, CudaStream, StreamRef};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// assert_eq!(stream.context()?, Context::current()?);
     /// assert_eq!(StreamRef::legacy().context()?, Context::current()?);

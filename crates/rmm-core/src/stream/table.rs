@@ -345,8 +345,7 @@ impl StreamRef<'_> {
     /// ```
     /// use rmm_core::{CudaStream, StreamRef};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let theirs = CudaStream::new()?.into_raw().expect("it is the only handle");
     /// // SAFETY: nothing destroys the stream.
     /// let identify = || unsafe { StreamRef::with_raw(theirs, |stream| stream.identify()) };
@@ -424,8 +423,6 @@ unsafe fn find_or_adopt(handle: CuStream) -> Result<CudaStream, Error> {
 mod tests {
     use std::collections::VecDeque;
 
-    use rmm_sim::Machine;
-
     use super::*;
     use crate::WeakStream;
 
@@ -437,8 +434,7 @@ mod tests {
 
     #[test]
     fn the_tables_stay_small_over_many_streams() {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let alive = |streams: &[WeakStream]| {
             streams.iter().filter(|stream| stream.upgrade().is_some()).count()
         };
@@ -467,8 +463,7 @@ mod tests {
 
     #[test]
     fn an_entry_ends_with_its_stream() -> Result<(), Error> {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let stream = CudaStream::new()?;
         let handle = stream.as_raw();
         let context = stream.own_context().expect("a created stream has one");
@@ -492,8 +487,7 @@ mod tests {
 
     #[test]
     fn a_stream_leaves_the_entry_of_its_successor() -> Result<(), Error> {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let former = CudaStream::new()?;
         // Two identities of one stream, as if the first were dropped while a new stream with its
         // handle is made. Their owner is neither.

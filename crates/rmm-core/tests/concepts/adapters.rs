@@ -18,8 +18,7 @@ fn layout(size: usize) -> Layout {
 
 #[test]
 fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), rmm_core::Error> {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let stream = CudaStream::new()?;
     let heap = SyncHeap::new(0);
     let ordered = AnyResource::<HostDeviceAccessible>::new(Synchronized::new(heap.clone()));
@@ -45,8 +44,7 @@ fn a_synchronized_resource_waits_for_the_stream_before_it_frees() -> Result<(), 
 
 #[test]
 fn a_bound_resource_allocates_for_every_stream() -> Result<(), rmm_core::Error> {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let (stream, other) = (CudaStream::new()?, CudaStream::new()?);
     let bound = StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone());
     // Leave work on the stream; the allocation comes after it.

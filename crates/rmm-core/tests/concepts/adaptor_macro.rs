@@ -87,8 +87,7 @@ fn both_ways(resource: &Wilful<CudaMemoryResource>) -> Result<(), Error> {
 
 #[test]
 fn an_adaptor_forwards_both_kinds_of_calls_and_sees_frees() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     for will in [Will::Forward, Will::Twice] {
         let resource = wilful(will);
         both_ways(&resource).expect("there is memory");
@@ -99,8 +98,7 @@ fn an_adaptor_forwards_both_kinds_of_calls_and_sees_frees() {
 
 #[test]
 fn a_block_that_is_not_returned_is_freed() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = CudaStream::new().expect("a stream");
     let resource = wilful(Will::FailAfterwards);
     assert!(resource.allocate_sync(layout()).unwrap_err().is_out_of_memory());
@@ -110,8 +108,7 @@ fn a_block_that_is_not_returned_is_freed() {
 
 #[test]
 fn a_block_of_another_layout_is_refused_and_freed() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = CudaStream::new().expect("a stream");
     let resource = wilful(Will::Larger);
     let error = resource.allocate(&stream, layout()).unwrap_err();

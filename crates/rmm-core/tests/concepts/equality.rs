@@ -58,8 +58,7 @@ fn an_erased_resource_is_never_wrapped_twice() {
 
 #[test]
 fn stateful_resources_are_equal_by_identity() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let one = CudaAsyncMemoryResource::new().expect("the software device has pools");
     let two = CudaAsyncMemoryResource::new().expect("the software device has pools");
     let erased: AnyResource = AnyResource::of(&one);
@@ -126,8 +125,7 @@ where
 
 #[test]
 fn a_pointer_changes_neither_equality_nor_type() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     stays_itself(&CudaMemoryResource::new());
     stays_itself(&CudaAsyncMemoryResource::new().expect("the software device has pools"));
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
@@ -137,8 +135,7 @@ fn a_pointer_changes_neither_equality_nor_type() {
 
 #[test]
 fn different_resources_differ_behind_pointers() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
     let (one, other) = (forms(&pool()), forms(&pool()));
     for (form, any) in &one {
@@ -169,8 +166,7 @@ fn a_resource_that_is_not_a_handle_stays_behind_its_pointer() {
 #[test]
 fn the_registry_returns_the_resource_behind_a_reference() {
     static CUDA: CudaMemoryResource = CudaMemoryResource::new();
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = leaked(CudaAsyncMemoryResource::new().expect("the software device has pools"));
     set_current_device_resource(&pool).expect("a device");
     assert_eq!(current_device_resource().expect("a device").downcast_ref(), Some(pool));
@@ -181,8 +177,7 @@ fn the_registry_returns_the_resource_behind_a_reference() {
 
 #[test]
 fn a_reference_to_a_handle_can_be_owned() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
     let owned = DeviceAsyncResourceRef::new(&pool).try_to_owned().expect("it is a handle");
     assert!(owned.is_equal(&pool));

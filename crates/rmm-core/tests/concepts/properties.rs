@@ -82,8 +82,7 @@ fn property_values_pass_through_erased_resources() {
 #[test]
 fn a_pool_is_found_below_an_erased_resource_below_a_logger() {
     type Pool = PoolMemoryResource;
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().expect("no memory is asked for");
     let erased: AnyResource = AnyResource::of(&pool);
     assert_eq!(erased.find::<Pool>(), Some(&pool));

@@ -91,8 +91,7 @@ fn every_synchronous_resource_is_one_for_any_context() -> Result<(), Error> {
 
 #[test]
 fn a_bound_resource_allocates_in_the_order_of_its_stream() -> Result<(), Error> {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let stream = CudaStream::new()?;
     let bound = Arc::new(StreamBound::new(CudaAsyncMemoryResource::new()?, stream.clone()));
     let fill = |context: &StreamContext, memory| {
@@ -129,8 +128,7 @@ fn pointers_have_the_kind_of_what_they_point_to() {
 
 #[test]
 fn find_searches_bins_and_fallbacks() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let cuda = CudaMemoryResource::new();
     let fallback = FallbackMemoryResource::new(cuda, ManagedMemoryResource::new());
     assert!(fallback.find::<ManagedMemoryResource>().is_some());

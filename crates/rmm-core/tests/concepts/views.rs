@@ -38,8 +38,7 @@ fn memory_without_a_kind_is_viewed_by_its_accessibility() {
         "the heap does not declare it resident"
     );
     let machine = rmm_sim::Machine::builder();
-    let machine = machine.attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
-    let _entered = machine.enter();
+    let _machine = machine.attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).enter();
     let system = SystemMemoryResource::new().expect("the device uses memory of the host");
     let headroom = SamHeadroomMemoryResource::new(1 << 20).expect("as above");
     for resource in [&system as &dyn SyncResource, &headroom] {
@@ -53,8 +52,7 @@ fn memory_without_a_kind_is_viewed_by_its_accessibility() {
 
 #[test]
 fn a_view_allocates_from_the_resource_behind_it() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let resource = Synchronized::new(CudaMemoryResource::new());
     let view = ResourceView::<DEVICE>::new(&resource);
     let layout = Layout::from_size_align(1000, 256).expect("a valid layout");
@@ -65,8 +63,7 @@ fn a_view_allocates_from_the_resource_behind_it() {
 
 #[test]
 fn adaptors_keep_the_kind() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pooled = CudaAsyncMemoryResource::new().expect("the software device has pools");
     let stream = rmm_core::CudaStream::new().expect("the software device makes streams");
     let bound = StreamBound::new(pooled, stream);

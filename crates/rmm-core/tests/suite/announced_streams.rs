@@ -25,8 +25,7 @@ fn until_dropped(handle: CuStream) -> Result<CudaStream, Error> {
 
 #[test]
 fn a_stream_is_found_until_its_last_announcement_ends() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let log = Arc::default();
     let handle = made_by_others()?;
     assert_eq!(announced(handle), None);
@@ -47,8 +46,7 @@ fn a_stream_is_found_until_its_last_announcement_ends() -> Result<(), Error> {
 
 #[test]
 fn a_stream_is_found_until_it_is_forgotten() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = until_dropped(made_by_others()?)?;
     let handle = stream.as_raw();
     stream.announce_until_forgotten();
@@ -72,8 +70,7 @@ fn a_stream_is_found_until_it_is_forgotten() -> Result<(), Error> {
 
 #[test]
 fn a_release_leaves_what_is_announced_until_it_is_forgotten() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     for is_kept_first in [true, false] {
         let stream = until_dropped(made_by_others()?)?;
         let (handle, id) = (stream.as_raw(), stream.id());
@@ -94,8 +91,7 @@ fn a_release_leaves_what_is_announced_until_it_is_forgotten() -> Result<(), Erro
 
 #[test]
 fn a_handle_that_comes_back_is_announced_anew() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let former = until_dropped(made_by_others()?)?;
     let handle = former.as_raw();
     former.announce_until_forgotten();
@@ -114,8 +110,7 @@ fn a_handle_that_comes_back_is_announced_anew() -> Result<(), Error> {
 
 #[test]
 fn a_stream_whose_end_was_not_said_is_not_taken_for_the_next_of_its_handle() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     for former in [until_dropped(made_by_others()?)?, CudaStream::new()?] {
         let log = Arc::default();
         let (handle, id, _watcher) = (former.as_raw(), former.id(), watched(&former, &log));
@@ -136,8 +131,7 @@ fn a_stream_whose_end_was_not_said_is_not_taken_for_the_next_of_its_handle() -> 
 
 #[test]
 fn other_threads_notice_the_end_of_an_announcement() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = CudaStream::new()?;
     let handle = stream.as_raw();
     let announcement = stream.announce();
@@ -159,8 +153,7 @@ fn other_threads_notice_the_end_of_an_announcement() -> Result<(), Error> {
 
 #[test]
 fn handles_in_one_slot_of_a_thread_are_two_streams() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     // More than a thread has slots.
     let streams: Vec<_> = (0..600).map(|_| CudaStream::new()).collect::<Result<_, _>>()?;
     let _announcements: Vec<_> = streams.iter().map(CudaStream::announce).collect();
@@ -172,8 +165,7 @@ fn handles_in_one_slot_of_a_thread_are_two_streams() -> Result<(), Error> {
 
 #[test]
 fn an_announced_handle_is_of_unknown_lifetime_for_others() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = CudaStream::new()?;
     let handle = stream.as_raw();
     // SAFETY: the stream exists until the test ends.
@@ -194,8 +186,7 @@ fn an_announced_handle_is_of_unknown_lifetime_for_others() -> Result<(), Error> 
 
 #[test]
 fn default_streams_need_no_announcement() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     drop(CudaStream::legacy().announce());
     for (handle, stream) in [
         (CuStream::NULL, CudaStream::legacy()),
@@ -211,8 +202,7 @@ fn default_streams_need_no_announcement() -> Result<(), Error> {
 
 #[test]
 fn a_stream_of_another_context_is_adopted_in_its_own() -> Result<(), Error> {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let stream = CudaStream::new()?;
     let _current = Device::new(1)?.make_current()?;
     // SAFETY: the stream exists until the test ends.

@@ -11,7 +11,7 @@ use crate::world::calls_of;
 #[test]
 fn each_attribute_has_its_own_field() {
     use CuDeviceAttribute as A;
-    let machine = Machine::builder()
+    let _machine = Machine::builder()
         .attribute(A::COMPUTE_CAPABILITY_MAJOR, 12)
         .attribute(A::COMPUTE_CAPABILITY_MINOR, 1)
         .attribute(A::INTEGRATED, 1)
@@ -19,8 +19,7 @@ fn each_attribute_has_its_own_field() {
         .attribute(A::MEMPOOL_SUPPORTED_HANDLE_TYPES, 9)
         .attribute(A::MANAGED_MEMORY, 0)
         .attribute(A::MEM_DECOMPRESS_ALGORITHM_MASK, 6)
-        .build();
-    let _entered = machine.enter();
+        .enter();
     let special = Device::current().unwrap().capabilities().unwrap();
     assert_eq!(special.compute_capability, (12, 1));
     assert!(special.integrated && special.decompression);
@@ -89,8 +88,7 @@ fn threads_share_one_query_per_device() {
 
 #[test]
 fn an_attribute_unknown_to_the_driver_counts_as_unsupported() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let device = Device::current().unwrap();
     machine.fail(Fault::from_nth("cuDeviceGetAttribute", 1, CuResult::INVALID_VALUE));
     let found = device.capabilities().unwrap();
@@ -100,8 +98,7 @@ fn an_attribute_unknown_to_the_driver_counts_as_unsupported() {
 
 #[test]
 fn a_failed_query_is_an_error_and_not_cached() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let device = Device::current().unwrap();
     machine.fail(Fault::nth("cuDeviceGetAttribute", 3, CuResult::SYSTEM_NOT_READY));
     assert_eq!(device.capabilities().unwrap_err().code(), Some(CuResult::SYSTEM_NOT_READY));

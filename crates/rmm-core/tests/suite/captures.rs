@@ -6,7 +6,7 @@ use rmm_core::{
     CaptureScope, CudaEvent, CudaStream, Error, RelaxedCapture, RetiringStream, StreamFlags,
     StreamRef, StreamWatcher, current_driver,
 };
-use rmm_sim::{Fault, Machine};
+use rmm_sim::Fault;
 use rmm_sys::{CuCaptureMode, CuResult};
 
 use crate::world::calls_of;
@@ -34,8 +34,7 @@ fn mode() -> CuCaptureMode {
 
 #[test]
 fn a_stream_reports_whether_it_is_captured() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (blocking, other) = (CudaStream::new().unwrap(), CudaStream::new().unwrap());
     assert!(!blocking.is_capturing().unwrap());
     begin(&blocking);
@@ -57,8 +56,7 @@ fn scopes_overlap() {
 
 #[test]
 fn a_relaxed_thread_invalidates_no_capture_and_is_restored() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (stream, event) =
         (CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap(), CudaEvent::new().unwrap());
     begin(&stream);
@@ -78,8 +76,7 @@ fn a_relaxed_thread_invalidates_no_capture_and_is_restored() {
 
 #[test]
 fn relaxed_guards_may_be_dropped_in_any_order() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let _driver_is_initialised = current_driver().unwrap();
     let first = RelaxedCapture::enter();
     let second = RelaxedCapture::enter();
@@ -91,8 +88,7 @@ fn relaxed_guards_may_be_dropped_in_any_order() {
 
 #[test]
 fn a_guard_relaxes_the_mode_after_another_guard_failed() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let _driver_is_initialised = current_driver().unwrap();
     machine.fail(Fault::nth("cuThreadExchangeStreamCaptureMode", 1, CuResult::UNKNOWN));
     let refused = RelaxedCapture::enter();
@@ -114,8 +110,7 @@ impl StreamWatcher for Marks {
 
 #[test]
 fn no_event_is_recorded_on_a_captured_stream_that_retires() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let marks = Arc::new(Marks::default());
     let watcher: Arc<dyn StreamWatcher> = marks.clone();
     let stream = CudaStream::new().unwrap();

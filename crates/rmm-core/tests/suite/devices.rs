@@ -18,8 +18,7 @@ fn current() -> usize {
 
 #[test]
 fn all_devices_are_listed_in_order() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let all = Device::all().unwrap();
     assert_eq!(all.len(), 3);
     assert_eq!(all.map(Device::ordinal).collect::<Vec<_>>(), [0, 1, 2]);
@@ -42,8 +41,7 @@ fn devices_of_different_machines_are_distinct() {
 
 #[test]
 fn a_share_of_free_memory_is_whole_granules_and_at_most_all() {
-    let machine = Machine::builder().memory((1 << 30) + 1000).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().memory((1 << 30) + 1000).enter();
     let MemoryInfo { free, .. } = Device::memory_info().unwrap();
     for percent in 0..=100 {
         let share = Device::percent_of_free_memory(percent).unwrap();
@@ -63,8 +61,7 @@ fn a_share_of_free_memory_is_whole_granules_and_at_most_all() {
 
 #[test]
 fn a_failed_memory_query_is_an_error() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     Device::current().unwrap();
     machine.fail(Fault::nth("cuMemGetInfo_v2", 1, CuResult::SYSTEM_NOT_READY));
     let error = Device::percent_of_free_memory(50).unwrap_err();
@@ -73,8 +70,7 @@ fn a_failed_memory_query_is_an_error() {
 
 #[test]
 fn peers_are_the_other_devices() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let devices: Vec<Device> = Device::all().unwrap().collect();
     assert!(devices[0].can_access_peer(devices[1]).unwrap());
     assert!(!devices[1].can_access_peer(devices[1]).unwrap());
@@ -84,8 +80,7 @@ fn peers_are_the_other_devices() {
 
 #[test]
 fn a_context_is_entered_and_left_whichever_is_current() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let first = Context::current().unwrap();
     let _second = Device::new(1).unwrap().make_current().unwrap();
     {
@@ -99,8 +94,7 @@ fn a_context_is_entered_and_left_whichever_is_current() {
 
 #[test]
 fn a_context_is_entered_without_another_being_made() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let context = {
         let _second = Device::new(1).unwrap().make_current().unwrap();
         Context::current().unwrap()
@@ -121,8 +115,7 @@ fn a_context_is_entered_without_another_being_made() {
 
 #[test]
 fn a_device_that_cannot_be_made_current_changes_nothing() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let device = Device::new(1).unwrap();
     assert_eq!(current(), 0);
     for function in ["cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2"] {
@@ -135,8 +128,7 @@ fn a_device_that_cannot_be_made_current_changes_nothing() {
 
 #[test]
 fn the_driver_can_be_called_at_once() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let driver = rmm_core::current_driver().expect("the software driver");
     let (mut count, mut free, mut total) = (0, 0, 0);
     // SAFETY: `count` may be written to.

@@ -10,7 +10,7 @@ use rmm_core::{
     CudaEvent, CudaStream, Device, Error, RetiringStream, StreamId, StreamKind, StreamLifetime,
     StreamWatcher, WeakStream, check, driver_in_context,
 };
-use rmm_sim::{Fault, Machine};
+use rmm_sim::Fault;
 use rmm_sys::{CuResult, CuStream};
 
 use crate::world::calls_of;
@@ -90,8 +90,7 @@ pub(crate) fn watched(
 
 #[test]
 fn an_owner_is_dropped_once_after_the_watchers() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let log = Arc::default();
     let stream = adopt_owned_by(Arc::new(Theirs::new(&log)?))?;
     assert_eq!(stream.kind(), StreamKind::Adopted(StreamLifetime::UntilDropped));
@@ -108,8 +107,7 @@ fn an_owner_is_dropped_once_after_the_watchers() -> Result<(), Error> {
 
 #[test]
 fn a_panic_of_an_owner_stays_in_the_drop() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let log = Arc::default();
     let mut theirs = Theirs::new(&log)?;
     theirs.panics = true;
@@ -120,8 +118,7 @@ fn a_panic_of_an_owner_stays_in_the_drop() -> Result<(), Error> {
 
 #[test]
 fn an_owner_is_dropped_if_the_adoption_fails() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let log = Arc::default();
     let theirs = Arc::new(Theirs::new(&log)?);
     machine.fail(Fault::nth("cuStreamGetId", 1, CuResult::UNKNOWN));
@@ -132,8 +129,7 @@ fn an_owner_is_dropped_if_the_adoption_fails() -> Result<(), Error> {
 
 #[test]
 fn the_first_owner_is_kept_and_others_dropped() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let log = Arc::default();
     let theirs = Arc::new(Theirs::new(&log)?);
     let handle = theirs.handle;
@@ -155,8 +151,7 @@ fn the_first_owner_is_kept_and_others_dropped() -> Result<(), Error> {
 
 #[test]
 fn streams_of_this_library_and_default_ones_need_no_owner() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let own = CudaStream::new()?;
     for handle in [own.as_raw(), CuStream::NULL, CuStream::LEGACY, CuStream::PER_THREAD] {
         let owner: Arc<dyn Any + Send + Sync> = Arc::new(());
@@ -170,8 +165,7 @@ fn streams_of_this_library_and_default_ones_need_no_owner() -> Result<(), Error>
 
 #[test]
 fn everyone_who_adopts_a_stream_gets_the_same() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let until_dropped = StreamLifetime::UntilDropped;
     let handle = made_by_others()?;
     let asked = || calls_of(&machine, "cuStreamGetId");
@@ -207,8 +201,7 @@ fn everyone_who_adopts_a_stream_gets_the_same() -> Result<(), Error> {
 
 #[test]
 fn a_new_stream_with_an_old_handle_is_another() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let until_dropped = StreamLifetime::UntilDropped;
     let handle = made_by_others()?;
     let old = adopt(handle, until_dropped)?;
@@ -235,8 +228,7 @@ fn a_new_stream_with_an_old_handle_is_another() -> Result<(), Error> {
 
 #[test]
 fn contexts_tell_streams_with_equal_handles_apart() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let until_dropped = StreamLifetime::UntilDropped;
     let handle = made_by_others()?;
     let old = adopt(handle, until_dropped)?;
@@ -265,8 +257,7 @@ impl StreamWatcher for Looks {
 
 #[test]
 fn a_weak_stream_ends_with_the_last_clone() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = CudaStream::new()?;
     let weak = stream.downgrade();
     let looks = Arc::new(Looks(Mutex::new(Some(weak.clone()))));
@@ -289,8 +280,7 @@ fn a_weak_stream_ends_with_the_last_clone() -> Result<(), Error> {
 fn the_last_drop_races_with_upgrades_and_adoptions() -> Result<(), Error> {
     const ROUNDS: usize = 300;
     const OTHERS: usize = 3;
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let got = AtomicUsize::new(0);
     for _ in 0..ROUNDS {

@@ -19,8 +19,7 @@ fn reset() {
 
 #[test]
 fn a_context_differs_from_the_next_one_with_its_handle() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let _machine = machine().enter();
     let context = Context::current().unwrap();
     reset();
     assert!(context.check().unwrap_err().is_context_lost());
@@ -36,8 +35,7 @@ fn a_context_differs_from_the_next_one_with_its_handle() {
 
 #[test]
 fn a_failed_kernel_is_recorded_for_every_allocator() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let (context, stream) = (Context::current().unwrap(), CudaStream::new().unwrap());
     let kernel = Kernel::new("bad", |_| ()).fails(CuResult::ILLEGAL_ADDRESS);
     machine.launch(stream.as_raw(), kernel).unwrap();
@@ -51,8 +49,7 @@ fn a_failed_kernel_is_recorded_for_every_allocator() {
 
 #[test]
 fn streams_and_events_of_a_lost_context_call_no_driver() {
-    let machine = machine();
-    let _entered = machine.enter();
+    let machine = machine().enter();
     let (own, event) = (CudaStream::new().unwrap(), CudaEvent::new().unwrap());
     event.record(&own).unwrap();
     reset();

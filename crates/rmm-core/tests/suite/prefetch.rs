@@ -25,8 +25,7 @@ fn targets() -> [PrefetchTarget; 2] {
 
 #[test]
 fn managed_memory_is_prefetched_to_host_and_device() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());
     for target in targets() {
         prefetch(memory, BYTES, target, &stream).unwrap();
@@ -56,8 +55,7 @@ fn prefetch_skips_unsupported_devices_and_zero_bytes() {
 
 #[test]
 fn memory_that_is_not_managed_stays_where_it_is() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = CudaStream::new().unwrap();
     prefetch(DevicePtr(4096), BYTES, PrefetchTarget::Host, &stream).unwrap();
     assert_eq!(
@@ -69,8 +67,7 @@ fn memory_that_is_not_managed_stays_where_it_is() {
 
 #[test]
 fn other_driver_errors_are_returned() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());
     machine.fail(Fault::nth(FUNCTION, 1, CuResult::ILLEGAL_ADDRESS));
     let error = prefetch(memory, BYTES, PrefetchTarget::Host, &stream).unwrap_err();
@@ -79,8 +76,7 @@ fn other_driver_errors_are_returned() {
 
 #[test]
 fn an_old_driver_does_not_support_it() {
-    let machine = Machine::builder().driver_version(12010).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().driver_version(12010).enter();
     let (stream, memory) = (CudaStream::new().unwrap(), managed());
     let error = prefetch(memory, BYTES, PrefetchTarget::Host, &stream).unwrap_err();
     assert!(error.is_unsupported(), "{error}");

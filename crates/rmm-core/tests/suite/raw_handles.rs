@@ -53,8 +53,7 @@ fn reset(device: Device) -> Result<rmm_core::DeviceGuard, Error> {
 
 #[test]
 fn an_unknown_stream_is_identified_by_one_driver_call() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = adopt(made_by_others()?, UNKNOWN)?;
     let id = identify(&stream)?;
     let calls = machine.calls();
@@ -69,8 +68,7 @@ fn an_unknown_stream_is_identified_by_one_driver_call() -> Result<(), Error> {
 
 #[test]
 fn other_streams_are_identified_without_the_driver() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let own = CudaStream::new()?;
     let adopted = adopt(made_by_others()?, StreamLifetime::UntilDropped)?;
     let streams = [own, adopted, CudaStream::legacy(), CudaStream::per_thread()];
@@ -85,8 +83,7 @@ fn other_streams_are_identified_without_the_driver() -> Result<(), Error> {
 
 #[test]
 fn a_reused_handle_is_a_new_identity_and_the_old_retires() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let log = Arc::default();
     let handle = made_by_others()?;
     let stream = adopt(handle, UNKNOWN)?;
@@ -115,8 +112,7 @@ fn a_reused_handle_is_a_new_identity_and_the_old_retires() -> Result<(), Error> 
 
 #[test]
 fn a_name_passes_to_the_next_stream_of_a_handle() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let handle = made_by_others()?;
     let stream = adopt(handle, UNKNOWN)?.with_name("theirs");
     let former = identify(&stream)?;
@@ -142,8 +138,7 @@ fn a_name_passes_to_the_next_stream_of_a_handle() -> Result<(), Error> {
 
 #[test]
 fn a_handle_reused_on_another_device_has_its_context() -> Result<(), Error> {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let first = Context::current()?;
     let handle = made_by_others()?;
     let stream = adopt(handle, UNKNOWN)?;
@@ -163,8 +158,7 @@ fn a_handle_reused_on_another_device_has_its_context() -> Result<(), Error> {
 
 #[test]
 fn a_handle_of_a_context_that_ended_is_not_passed_to_the_driver() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let handle = made_by_others()?;
     let stream = adopt(handle, UNKNOWN)?;
     let (former, raw) = (identify(&stream)?, || with_raw(handle, identity_of));
@@ -186,8 +180,7 @@ fn a_handle_of_a_context_that_ended_is_not_passed_to_the_driver() -> Result<(), 
 
 #[test]
 fn a_query_of_the_identity_that_fails_once_is_retried() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = adopt(made_by_others()?, UNKNOWN)?;
     let id = identify(&stream)?;
     machine.fail(Fault::nth("cuStreamGetId", 1, CuResult::UNKNOWN));
@@ -203,8 +196,7 @@ fn a_query_of_the_identity_that_fails_once_is_retried() -> Result<(), Error> {
 #[test]
 fn threads_that_identify_at_once_agree() -> Result<(), Error> {
     const THREADS: usize = 4;
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let log = Arc::default();
     let handle = made_by_others()?;
     let stream = adopt(handle, UNKNOWN)?;
@@ -233,8 +225,7 @@ fn threads_that_identify_at_once_agree() -> Result<(), Error> {
 
 #[test]
 fn a_raw_handle_is_found_without_the_driver() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let handle = made_by_others()?;
     let id = with_raw(handle, id_of)?;
     let calls = machine.calls();
@@ -260,8 +251,7 @@ fn a_raw_handle_is_found_without_the_driver() -> Result<(), Error> {
 
 #[test]
 fn raw_handles_of_default_streams_are_these() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let calls = machine.calls();
     for (handle, stream) in [
         (CuStream::NULL, StreamRef::legacy()),
@@ -276,8 +266,7 @@ fn raw_handles_of_default_streams_are_these() -> Result<(), Error> {
 
 #[test]
 fn a_raw_handle_that_cannot_be_identified_is_an_error() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let handle = made_by_others()?;
     for function in ["cuStreamGetId", "cuStreamGetCtx"] {
         machine.fail(Fault::nth(function, 1, CuResult::UNKNOWN));
@@ -303,8 +292,7 @@ thread_local! {
 
 #[test]
 fn a_thread_that_ends_may_use_raw_handles() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let handle = made_by_others()?;
     let id = with_raw(handle, id_of)?;
     // Values of a thread are dropped in an order that the platform chooses: one of the two comes

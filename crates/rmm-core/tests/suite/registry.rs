@@ -27,8 +27,7 @@ fn pool_of(ordinal: usize) -> CudaAsyncMemoryResource {
 
 #[test]
 fn each_device_has_its_own() {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let (first, second) = (pool_of(0), pool_of(1));
     assert!(is_plain(&set_per_device_resource(device(0), &first).unwrap()));
     assert!(is_plain(&per_device_resource(device(1)).unwrap()), "the other device's is untouched");
@@ -41,8 +40,7 @@ fn each_device_has_its_own() {
 
 #[test]
 fn a_reset_returns_the_previous_resource() {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let (first, second) = (pool_of(0), pool_of(1));
     set_current_device_resource(&first).unwrap();
     set_per_device_resource(device(1), &second).unwrap();
@@ -68,8 +66,7 @@ fn a_new_machine_does_not_inherit_a_resource() {
 fn a_missing_device_is_an_error() {
     let other = Machine::builder().devices(2).build();
     let beyond = other.scope(|| device(1));
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     assert!(per_device_resource(beyond).is_err());
     assert!(set_per_device_resource(beyond, &CudaMemoryResource::new()).is_err());
     assert!(reset_per_device_resource(beyond).is_err());

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::thread;
 
 use rmm_core::{CudaStreamPool, StreamFlags, StreamId};
-use rmm_sim::{Fault, Machine};
+use rmm_sim::Fault;
 use rmm_sys::CuResult;
 
 use crate::world::calls_of;
@@ -15,8 +15,7 @@ fn ids(pool: &CudaStreamPool, count: usize) -> Vec<StreamId> {
 
 #[test]
 fn streams_are_assigned_round_robin_and_by_index() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = CudaStreamPool::new(3, StreamFlags::NON_BLOCKING).unwrap();
     assert_eq!((pool.len(), pool.is_empty()), (3, false));
     let first = ids(&pool, 3);
@@ -32,8 +31,7 @@ fn streams_are_assigned_round_robin_and_by_index() {
 
 #[test]
 fn the_default_is_sixteen() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = CudaStreamPool::with_default_size(StreamFlags::empty()).unwrap();
     assert_eq!(pool.len(), 16);
     assert_eq!(calls_of(&machine, "cuStreamCreateWithPriority"), 16);
@@ -43,15 +41,13 @@ fn the_default_is_sixteen() {
 
 #[test]
 fn a_pool_of_none_is_refused() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     assert!(CudaStreamPool::new(0, StreamFlags::empty()).unwrap_err().is_invalid_argument());
 }
 
 #[test]
 fn a_pool_that_cannot_be_filled_leaves_no_stream() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     machine.fail(Fault::nth("cuStreamCreateWithPriority", 3, CuResult::OUT_OF_MEMORY));
     assert!(CudaStreamPool::new(4, StreamFlags::empty()).unwrap_err().is_out_of_memory());
     assert_eq!(machine.leaks(), []);
@@ -60,8 +56,7 @@ fn a_pool_that_cannot_be_filled_leaves_no_stream() {
 #[test]
 fn threads_share_the_round_robin() {
     const ROUNDS: usize = 100;
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = CudaStreamPool::new(4, StreamFlags::empty()).unwrap();
     let taken: Vec<StreamId> = thread::scope(|scope| {
         let threads = [(); 4].map(|()| scope.spawn(|| ids(&pool, ROUNDS)));
@@ -81,8 +76,7 @@ fn threads_share_the_round_robin() {
 // RMM #2432: a pool's streams were destroyed with it while still in use.
 #[test]
 fn a_stream_outlives_its_pool() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = CudaStreamPool::new(2, StreamFlags::empty()).unwrap();
     let kept = pool.get().clone();
     drop(pool);

@@ -17,8 +17,7 @@ use crate::world::calls_of;
 
 #[test]
 fn priorities_outside_the_range_are_clamped() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let range = stream_priority_range().unwrap();
     assert!(range.start() < range.end(), "lower numbers go first: {range:?}");
     assert_eq!(*range.end(), 0);
@@ -32,8 +31,7 @@ fn priorities_outside_the_range_are_clamped() {
 
 #[test]
 fn a_failed_query_of_priorities_is_an_error() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     machine.fail(Fault::nth("cuCtxGetStreamPriorityRange", 1, CuResult::SYSTEM_NOT_READY));
     assert!(stream_priority_range().unwrap_err().is_driver());
 }
@@ -41,8 +39,7 @@ fn a_failed_query_of_priorities_is_an_error() {
 // RMM #2131: streams could not be used as keys.
 #[test]
 fn a_streams_id_is_a_key() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let (first, second) = (CudaStream::new().unwrap(), CudaStream::new().unwrap());
     let mut map: HashMap<StreamId, &str> = HashMap::new();
     map.insert(first.id(), "first");
@@ -70,8 +67,7 @@ impl StreamWatcher for Told {
 
 #[test]
 fn a_stream_is_destroyed_once_by_its_owner() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let destroyed = || calls_of(&machine, "cuStreamDestroy_v2");
     let told = Arc::new(Told::default());
     let watch = |stream: &CudaStream| {
@@ -103,8 +99,7 @@ fn a_stream_is_destroyed_once_by_its_owner() -> Result<(), Error> {
 
 #[test]
 fn default_streams_have_their_kinds() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let told = |stream: &CudaStream| (stream.is_default(), stream.is_per_thread_default());
     for (handle, stream, meaning) in [
         (CuStream::NULL, CudaStream::legacy(), (true, false)),
@@ -125,8 +120,7 @@ fn default_streams_have_their_kinds() -> Result<(), Error> {
 
 #[test]
 fn a_stream_knows_its_device_whichever_is_current() -> Result<(), Error> {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let (first, second) = (Device::new(0)?, Device::new(1)?);
     let stream = CudaStream::new()?;
     let _current = second.make_current()?;
@@ -139,8 +133,7 @@ fn a_stream_knows_its_device_whichever_is_current() -> Result<(), Error> {
 
 #[test]
 fn waiting_for_a_stream_puts_later_work_after_its() -> Result<(), Error> {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let (earlier, later) = (CudaStream::new()?, CudaStream::new()?);
     let (pool, layout) = (CudaAsyncMemoryResource::new()?, Layout::new::<[u64; 8]>());
     let (first, second) = (pool.allocate(&earlier, layout)?, pool.allocate(&later, layout)?);
@@ -166,8 +159,7 @@ fn waiting_for_a_stream_puts_later_work_after_its() -> Result<(), Error> {
 
 #[test]
 fn a_wait_for_the_same_stream_costs_no_event() -> Result<(), Error> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = CudaStream::new()?;
     stream.wait_for(&stream.clone())?;
     assert_eq!(calls_of(&machine, "cuEventCreate"), 0);
@@ -176,8 +168,7 @@ fn a_wait_for_the_same_stream_costs_no_event() -> Result<(), Error> {
 
 #[test]
 fn streams_of_two_devices_wait_for_each_other() -> Result<(), Error> {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let first = CudaStream::new()?;
     let _current = Device::new(1)?.make_current()?;
     let second = CudaStream::new()?;
@@ -191,8 +182,7 @@ fn streams_of_two_devices_wait_for_each_other() -> Result<(), Error> {
 
 #[test]
 fn the_other_watchers_are_called_after_one_panics() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let watchers =
         [true, false, true, false].map(|panics| Arc::new(Told { panics, ..Told::default() }));
     let stream = CudaStream::new().unwrap();
@@ -207,8 +197,7 @@ fn the_other_watchers_are_called_after_one_panics() {
 
 #[test]
 fn a_stream_shows_its_handle() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = CudaStream::new().expect("a stream");
     let shown = format!("{:?}", stream.as_stream_ref());
     assert!(shown.contains(&format!("{:?}", stream.as_raw())), "{shown}");

@@ -16,8 +16,7 @@ fn stream() -> CudaStream {
 
 #[test]
 fn time_passes_between_events_around_work() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = stream();
     let marks = [(); 3].map(|()| TimedEvent::new().unwrap());
     for mark in &marks {
@@ -33,8 +32,7 @@ fn time_passes_between_events_around_work() {
 
 #[test]
 fn incomplete_and_unrecorded_events_have_no_time() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let stream = stream();
     let (start, end) = (TimedEvent::new().unwrap(), TimedEvent::new().unwrap());
     start.record(&stream).unwrap();
@@ -48,8 +46,7 @@ fn incomplete_and_unrecorded_events_have_no_time() {
 
 #[test]
 fn it_orders_streams_as_every_event_does() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let (first, second) = (stream(), stream());
     let mark = TimedEvent::new().unwrap();
     work(&machine, &first);
@@ -62,8 +59,7 @@ fn it_orders_streams_as_every_event_does() {
 
 #[test]
 fn an_old_driver_does_not_support_it() {
-    let machine = Machine::builder().driver_version(12060).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().driver_version(12060).enter();
     let stream = stream();
     let mark = TimedEvent::new().unwrap();
     mark.record(&stream).unwrap();

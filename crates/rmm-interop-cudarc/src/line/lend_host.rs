@@ -19,8 +19,7 @@ use super::cudarc::driver::{CudaStream as TheirStream, HostSlice, SyncOnDrop};
 /// use rmm_interop_cudarc::{LendHost, Stream};
 ///
 /// # rmm_sim_cuda::load().unwrap();
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let context = CudaContext::new(0)?;
 /// // SAFETY: the stream is not captured.
 /// let stream = unsafe { Stream::adopt(&context.new_stream()?) }?;

@@ -37,8 +37,7 @@ use super::cudarc::driver::{
 /// }
 ///
 /// # rmm_sim_cuda::load().unwrap();
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let context = CudaContext::new(0)?;
 /// // SAFETY: the stream is not captured.
 /// let stream = unsafe { Stream::adopt(&context.new_stream()?) }?;

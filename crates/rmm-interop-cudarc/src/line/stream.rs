@@ -19,8 +19,7 @@ use super::cudarc::driver::{CudaStream as TheirStream, DriverError, SyncOnDrop};
 /// use rmm_interop_cudarc::Stream;
 ///
 /// # rmm_sim_cuda::load().unwrap();
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let theirs = CudaContext::new(0)?.new_stream()?;
 /// // SAFETY: the stream is not captured.
 /// let (first, second) = unsafe { (Stream::adopt(&theirs)?, Stream::adopt(&theirs)?) };

@@ -24,8 +24,7 @@ fn calls(machine: &Machine, run: &mut dyn FnMut()) -> BTreeMap<&'static str, u64
 #[test]
 fn lending_on_the_containers_own_stream_makes_no_call() {
     load();
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let context = cudarc::driver::CudaContext::new(0).unwrap();
     let (s, pool) = (stream(&context), pool());
     let mut x = DeviceUVector::<f32>::zeroed_in(100, &s, &pool).unwrap();
@@ -37,8 +36,7 @@ fn lending_on_the_containers_own_stream_makes_no_call() {
 #[test]
 fn lending_to_another_stream_costs_what_use_on_does() {
     load();
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let context = cudarc::driver::CudaContext::new(0).unwrap();
     let (s, other, pool) = (stream(&context), stream(&context), pool());
     let count = |lend: &dyn Fn(&mut DeviceUVector<f32>, &Stream)| {
@@ -53,8 +51,7 @@ fn lending_to_another_stream_costs_what_use_on_does() {
 #[test]
 fn a_pools_vector_needs_no_event_and_a_slice_of_cudarc_two() {
     load();
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let context = cudarc::driver::CudaContext::new(0).unwrap();
     let (s, pool) = (stream(&context), pool());
     let ours =

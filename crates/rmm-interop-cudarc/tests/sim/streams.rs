@@ -43,8 +43,7 @@ fn an_arc_that_is_adopted_twice_gives_equal_streams() {
 #[test]
 fn a_new_stream_at_a_reused_handle_is_another_stream() {
     load();
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let context = CudaContext::new(0).unwrap();
     let (mut ids, mut handles) = (HashSet::new(), HashSet::new());
     for _ in 0..1000 {
@@ -77,8 +76,7 @@ fn default_streams_are_the_default_streams() {
 #[test]
 fn a_stream_of_another_context_leaves_the_current_one() {
     load();
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().devices(2).enter();
     let contexts = [CudaContext::new(0).unwrap(), CudaContext::new(1).unwrap()];
     let theirs = contexts[1].new_stream().unwrap();
     contexts[0].bind_to_thread().unwrap();

@@ -7,7 +7,6 @@
 
 use cudarc::driver::{CudaContext, DriverError};
 use cudarc_0_19 as cudarc;
-use rmm_sim::Machine;
 
 use crate::common::*;
 
@@ -33,8 +32,7 @@ fn two_threads_with_a_machine_each_do_not_see_each_other() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    let machine = Machine::new();
-                    let _entered = machine.enter();
+                    let machine = rmm_sim::enter();
                     program().unwrap();
                     let allocations = machine
                         .call_counts()

@@ -14,8 +14,7 @@ use crate::snapshot::Snapshot;
 /// use rmm_report::{html, snapshot::Snapshot};
 /// use rmm_resources::CudaMemoryResource;
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _current = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
 /// let snapshot = Snapshot::take("my pool", &AnyResource::new(pool))?;
 /// let page = html::render_live(&snapshot);

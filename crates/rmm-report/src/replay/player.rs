@@ -323,15 +323,13 @@ fn layout(size: u64) -> Result<Layout, Error> {
 mod tests {
     use rmm_adaptors::StatisticsResourceAdaptor;
     use rmm_resources::CudaMemoryResource;
-    use rmm_sim::Machine;
 
     use super::*;
     use crate::trace::read_from;
 
     #[test]
     fn a_block_is_freed_with_the_size_it_was_allocated_with() {
-        let machine = Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let log = "Thread,Time,Action,Pointer,Size,Stream\n1,0,allocate,0x10,1000,0\n\
                    1,0,free,0x10,1000,0\n";
         let mut trace = read_from("log.csv", log.as_bytes()).expect("a log");

@@ -34,8 +34,7 @@ impl DriverPool {
     /// use rmm_sys::CuMemAccessFlags;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
     /// let resource = CudaAsyncMemoryResource::new()?;
     /// let other = Device::new(1)?;
     /// assert_eq!(resource.pool().access(other)?, CuMemAccessFlags::NONE);
@@ -61,8 +60,7 @@ impl DriverPool {
     /// use rmm_sys::CuMemAccessFlags;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::builder().devices(2).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
     /// let (resource, other) = (CudaAsyncMemoryResource::new()?, Device::new(1)?);
     /// resource.pool().grant_access(&[other])?;
     /// // SAFETY: no work uses the pool.

@@ -16,8 +16,7 @@ bitflags::bitflags! {
     /// use rmm_resources::{CudaAsyncMemoryResource, PoolReuse};
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let resource = CudaAsyncMemoryResource::new()?;
     /// assert_eq!(resource.pool().reuse()?, PoolReuse::all());
     /// resource.pool().set_reuse(PoolReuse::empty())?;
@@ -90,8 +89,7 @@ impl DriverPool {
     /// use rmm_resources::CudaAsyncMemoryResource;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let resource = CudaAsyncMemoryResource::builder().initial_size(32 << 20).build()?;
     /// let pool = resource.pool();
     /// resource.trim(0)?;

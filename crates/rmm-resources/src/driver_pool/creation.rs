@@ -19,8 +19,7 @@ impl DriverPool {
     /// use rmm_sys::{CuMemAllocationType, CuMemLocationType};
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// # let machine = rmm_sim::Machine::builder().driver_version(13020).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::Machine::builder().driver_version(13020).enter();
     /// let resource = CudaAsyncMemoryResource::builder().maximum_size(1 << 30).build()?;
     /// let pool = resource.pool();
     /// assert_eq!(pool.allocation_type()?, CuMemAllocationType::PINNED);

@@ -20,8 +20,7 @@ use crate::capability::{self, addressable, lacking, require};
 /// use rmm_resources::VirtualMemoryResource;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let builder = VirtualMemoryResource::builder();
 /// let resource = builder.page_size(32 << 20).address_space(1 << 40).build()?;
 /// assert_eq!(resource.page_size(), 32 << 20);

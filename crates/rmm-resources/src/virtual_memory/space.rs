@@ -331,8 +331,7 @@ mod tests {
 
     #[test]
     fn options_reach_the_driver() {
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let device = Device::new(0).expect("there is one");
         let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: 3 };
         for (rdma, shareable) in [(false, false), (true, false), (false, true), (true, true)] {

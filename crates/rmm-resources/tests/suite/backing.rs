@@ -29,8 +29,7 @@ fn memory_is_virtual_where_the_device_has_it() {
         (lazy(), Backing::VirtualMemory, "virtual", "cuMemMap"),
         (older(), Backing::CudaMalloc, "cuda", "cuMemAlloc_v2"),
     ] {
-        let machine = machine.build();
-        let _entered = machine.enter();
+        let machine = machine.enter();
         let resource = Backing::of_device().expect("memory");
         assert_eq!((Backing::of(&resource), resource.name()), (Some(backing), name));
         use_once(&resource);
@@ -44,8 +43,7 @@ fn memory_is_virtual_where_the_device_has_it() {
 
 #[test]
 fn a_stack_has_the_backing_of_what_is_below() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let pages = AnyResource::<()>::new(VirtualMemoryResource::new().expect("memory"));
     assert_eq!(Backing::of(&pages), Some(Backing::VirtualMemory));
     assert_eq!(Backing::of(&Box::new(CudaMemoryResource::new())), Some(Backing::CudaMalloc));
@@ -61,8 +59,7 @@ fn only_a_refusal_as_unsupported_leads_to_cuda_malloc() {
         (CuResult::UNKNOWN, Err(ErrorKind::Driver)),
         (CuResult::OUT_OF_MEMORY, Err(ErrorKind::OutOfMemory)),
     ] {
-        let machine = lazy().build();
-        let _entered = machine.enter();
+        let machine = lazy().enter();
         machine.fail(Fault::nth(granularity, 1, code));
         let made = Backing::of_device();
         assert_eq!(made.map(|made| Backing::of(&made)).map_err(|error| error.kind()), outcome);
@@ -73,8 +70,7 @@ fn only_a_refusal_as_unsupported_leads_to_cuda_malloc() {
 fn virtual_memory_is_for_rdma_where_the_device_can() {
     let attribute = Attribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
     for has_rdma in [1, 0] {
-        let machine = lazy().attribute(attribute, has_rdma).build();
-        let _entered = machine.enter();
+        let _machine = lazy().attribute(attribute, has_rdma).enter();
         let resource = Backing::of_device().expect("memory");
         assert_eq!(Backing::of(&resource), Some(Backing::VirtualMemory));
         use_once(&resource);

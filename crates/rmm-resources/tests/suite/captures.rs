@@ -42,8 +42,7 @@ fn no_resource_invalidates_a_capture_elsewhere() {
 
 #[test]
 fn a_resource_may_end_during_a_capture() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let stream = stream();
     captured(&stream, || {
         let pool = CudaAsyncMemoryResource::builder().initial_size(mib(1)).build().expect("a pool");
@@ -55,8 +54,7 @@ fn a_resource_may_end_during_a_capture() {
 
 #[test]
 fn synchronous_calls_work_while_the_legacy_stream_is_blocked() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let pool = CudaAsyncMemoryResource::new().expect("a pool");
     let blocking = CudaStream::new().expect("a stream");
     captured(&blocking, || {
@@ -77,8 +75,7 @@ fn synchronous_calls_work_while_the_legacy_stream_is_blocked() {
 fn memory_freed_on_a_captured_stream_stays_the_graphs() {
     let (cuda, pinned) = (CudaMemoryResource::new(), PinnedHostMemoryResource::new());
     for resource in [&cuda as &dyn Resource, &pinned] {
-        let machine = lazy().build();
-        let _entered = machine.enter();
+        let machine = lazy().enter();
         let stream = stream();
         let block = resource.do_allocate(stream.as_stream_ref(), layout(MIB, 256)).expect("memory");
         captured(&stream, || {

@@ -12,8 +12,7 @@ use crate::short::{MIB, calls, layout, lazy, mib, peek, poke, stream};
 
 #[test]
 fn a_pool_takes_its_initial_size_and_keeps_to_its_maximum() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let resource = CudaAsyncMemoryResource::builder()
         .initial_size(mib(32))
         .maximum_size(mib(64))
@@ -32,8 +31,7 @@ fn a_pool_takes_its_initial_size_and_keeps_to_its_maximum() {
 
 #[test]
 fn the_last_clone_destroys_the_pool_and_a_view_does_not() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let clone = resource.clone();
     // SAFETY: the pool lives longer than the view.
@@ -47,8 +45,7 @@ fn the_last_clone_destroys_the_pool_and_a_view_does_not() {
 
 #[test]
 fn a_view_allocates_from_the_pool_that_it_is_over() {
-    let machine = Machine::builder().devices(2).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().devices(2).enter();
     let _current = Device::new(1).unwrap().make_current().unwrap();
     let view = CudaAsyncViewMemoryResource::of_default_pool(Device::new(1).unwrap()).unwrap();
     let stream = stream();
@@ -63,8 +60,7 @@ fn a_view_allocates_from_the_pool_that_it_is_over() {
 
 #[test]
 fn the_managed_pools_threshold_is_set_only_on_request() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let left_alone = CudaAsyncManagedMemoryResource::with_release_threshold(None).unwrap();
     assert_eq!(left_alone.pool().release_threshold().unwrap(), 0);
     let set = CudaAsyncManagedMemoryResource::new().unwrap();
@@ -111,8 +107,7 @@ fn refused<R>(made: Result<R, Error>, words: &str) {
 
 #[test]
 fn sizes_that_contradict_each_other_are_refused() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let builder = || CudaAsyncMemoryResource::builder().initial_size(mib(2));
     refused(
         builder().maximum_size(mib(1)).build(),
@@ -143,8 +138,7 @@ fn sizes_that_contradict_each_other_are_refused() {
 
 #[test]
 fn an_owned_managed_pool_is_separate_and_freed_with_its_clones() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let default = CudaAsyncManagedMemoryResource::with_release_threshold(None).unwrap();
     let own =
         CudaAsyncManagedMemoryResource::builder().initial_size(mib(1)).release_threshold(2 << 20);
@@ -166,8 +160,7 @@ fn an_owned_managed_pool_is_separate_and_freed_with_its_clones() {
 
 #[test]
 fn the_default_pinned_pool_is_shared_by_all_devices() {
-    let machine = lazy().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = lazy().devices(2).enter();
     let resource = CudaAsyncPinnedMemoryResource::of_default_pool().unwrap();
     assert_eq!(resource, CudaAsyncPinnedMemoryResource::of_default_pool().unwrap());
     assert_ne!(resource, CudaAsyncPinnedMemoryResource::new().unwrap());

@@ -11,8 +11,7 @@ use crate::short::{MIB, layout, lazy, mib, stream};
 
 #[test]
 fn counters_follow_what_is_allocated() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let pool = resource.pool();
     let (stream, asked) = (stream(), layout(MIB, 256));
@@ -33,8 +32,7 @@ fn counters_follow_what_is_allocated() {
 
 #[test]
 fn the_release_threshold_decides_what_is_retained() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let resource = CudaAsyncMemoryResource::builder().release_threshold(0).build().unwrap();
     let use_some = || {
         let pointer = resource.allocate_sync(layout(MIB, 256)).unwrap();
@@ -50,8 +48,7 @@ fn the_release_threshold_decides_what_is_retained() {
 
 #[test]
 fn reuse_is_read_back_as_it_was_set() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let pool = resource.pool();
     assert_eq!(pool.reuse().unwrap(), PoolReuse::all());
@@ -64,8 +61,7 @@ fn reuse_is_read_back_as_it_was_set() {
 
 #[test]
 fn access_is_granted_and_revoked() {
-    let machine = lazy().devices(3).build();
-    let _entered = machine.enter();
+    let _machine = lazy().devices(3).enter();
     let [own, other, third] = [0, 1, 2].map(|number| Device::new(number).unwrap());
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let pool = resource.pool();
@@ -86,8 +82,7 @@ fn access_is_granted_and_revoked() {
 #[test]
 fn an_export_from_a_device_without_support_is_an_error() {
     use std::os::fd::AsFd;
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let pool = resource.pool();
     let refused = pool.export_file_descriptor().unwrap_err();
@@ -105,8 +100,7 @@ fn an_export_from_a_device_without_support_is_an_error() {
 #[test]
 fn an_imported_pool_leads_to_the_exporters_memory() {
     use std::os::fd::AsFd;
-    let machine = lazy().attribute(CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 1).build();
-    let _entered = machine.enter();
+    let machine = lazy().attribute(CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, 1).enter();
     let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
     let resource = CudaAsyncMemoryResource::builder().export_handle_types(types).build().unwrap();
     let (home, away) = (stream(), stream());
@@ -134,12 +128,11 @@ fn an_imported_pool_leads_to_the_exporters_memory() {
 
 #[test]
 fn a_pool_reports_its_creation_attributes() {
-    let machine = lazy()
+    let _machine = lazy()
         .devices(2)
         .driver_version(13020)
         .attribute(CuDeviceAttribute::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1)
-        .build();
-    let _entered = machine.enter();
+        .enter();
     let facts = |pool: &DriverPool| {
         assert!(pool.export_handle_types().unwrap().is_empty());
         let place = pool.location().unwrap();
@@ -164,8 +157,7 @@ fn a_pool_reports_its_creation_attributes() {
 
 #[test]
 fn creation_attributes_need_a_newer_driver() {
-    let machine = lazy().driver_version(13010).build();
-    let _entered = machine.enter();
+    let _machine = lazy().driver_version(13010).enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let pool = resource.pool();
     for error in [
@@ -183,8 +175,7 @@ fn creation_attributes_need_a_newer_driver() {
 
 #[test]
 fn nothing_is_freed_on_a_stream_whose_context_was_reset() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let resource = CudaAsyncMemoryResource::new().unwrap();
     let (old, asked) = (stream(), layout(MIB, 256));
     let pointer = resource.allocate(&old, asked).unwrap();

@@ -47,8 +47,7 @@ pub(crate) const OWN_ALLOCATOR: [&str; 3] = ["system", "sam-headroom", "host"];
 /// Runs a check over each resource, each on its own machine, and asserts that nothing is leaked.
 pub(crate) fn for_each(check: impl Fn(&str, &Machine, &dyn Resource)) {
     for (name, make) in EVERY {
-        let machine = unified().build();
-        let _entered = machine.enter();
+        let machine = unified().enter();
         let resource = make().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(resource.name(), name);
         check(name, &machine, &*resource);
@@ -84,8 +83,7 @@ fn each_is_written_in_one_short_line() {
 fn memory_is_kept_if_its_stream_cannot_be_synchronized() {
     // Driver pools are stream-ordered, and `cudaFree` of device memory waits for the whole device.
     for (name, make) in EVERY.into_iter().filter(|(name, _)| !name.starts_with("cuda")) {
-        let machine = unified().build();
-        let _entered = machine.enter();
+        let machine = unified().enter();
         let (resource, stream) = (make().unwrap(), stream());
         let asked = layout(LARGE, 256);
         let pointer = resource.allocate(&stream, asked).unwrap();
@@ -126,8 +124,7 @@ fn memory_that_the_host_may_use_is_the_host_s() {
 #[test]
 fn no_driver_call_is_made_once_the_driver_is_gone() {
     for (name, make) in EVERY {
-        let machine = unified().build();
-        let _entered = machine.enter();
+        let machine = unified().enter();
         let resource = make().unwrap();
         let stream = stream();
         let pointer = resource.allocate(&stream, layout(4096, 256)).unwrap();
@@ -154,8 +151,7 @@ where
 
 #[test]
 fn equal_resources_free_each_others_memory() {
-    let machine = unified().devices(2).build();
-    let _entered = machine.enter();
+    let _machine = unified().devices(2).enter();
     assert!(are_equal(&ManagedMemoryResource::new(), &ManagedMemoryResource::default()));
     let combined = PinnedHostMemoryResource::with_flags(rmm_resources::PinnedFlags::WRITE_COMBINED);
     assert!(are_equal(&PinnedHostMemoryResource::new(), &combined));

@@ -63,16 +63,14 @@ fn a_failure_at_any_call_leaves_nothing_behind() {
 #[test]
 fn a_pool_whose_setup_fails_is_destroyed() {
     for function in ["cuMemPoolSetAttribute", "cuMemAllocFromPoolAsync", "cuStreamSynchronize"] {
-        let machine = unified().build();
-        let _entered = machine.enter();
+        let machine = unified().enter();
         machine.fail(Fault::nth(function, 1, CuResult::UNKNOWN));
         let failed = CudaAsyncMemoryResource::builder().initial_size(mib(1)).build().unwrap_err();
         assert_eq!(failed.origin(), function);
         machine.run_all();
         assert_eq!(machine.leaks().len(), 0, "{function}");
     }
-    let machine = unified().build();
-    let _entered = machine.enter();
+    let machine = unified().enter();
     machine.fail(Fault::nth("cuMemPoolSetAccess", 1, CuResult::UNKNOWN));
     CudaAsyncPinnedMemoryResource::new().unwrap_err();
     assert_eq!(machine.leaks().len(), 0);

@@ -11,8 +11,7 @@ use crate::short::{MIB, layout, lazy, peek, poke, stream};
 
 #[test]
 fn no_driver_is_called_for_synchronous_memory() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let resource = HostMemoryResource::new();
     let asked = layout(4 * MIB, 4096);
     let pointer = resource.allocate_sync(asked).unwrap();
@@ -26,8 +25,7 @@ fn no_driver_is_called_for_synchronous_memory() {
 
 #[test]
 fn freeing_in_stream_order_waits_for_the_stream() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let (resource, stream) = (HostMemoryResource::new(), stream());
     let asked = layout(64, 64);
     let pointer = resource.allocate(&stream, asked).unwrap();

@@ -34,8 +34,7 @@ fn kind_of(resource: &impl SyncResource) -> (CuMemoryType, bool) {
 
 #[test]
 fn each_takes_the_memory_that_it_is_named_after() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     assert_eq!(kind_of(&PinnedHostMemoryResource::new()), (CuMemoryType::HOST, false));
     assert!(kind_of(&ManagedMemoryResource::new()).1);
     let all = PinnedHostMemoryResource::with_flags(PinnedFlags::all());
@@ -45,8 +44,7 @@ fn each_takes_the_memory_that_it_is_named_after() {
 
 #[test]
 fn memory_that_the_device_cannot_reach_is_freed() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     machine.fail(Fault::nth("cuMemHostGetDevicePointer_v2", 1, CuResult::INVALID_VALUE));
     let error = PinnedHostMemoryResource::new().allocate_sync(layout(1000, 256)).unwrap_err();
     assert_eq!((error.kind(), error.requested()), (ErrorKind::Driver, Some(1000)));
@@ -55,8 +53,7 @@ fn memory_that_the_device_cannot_reach_is_freed() {
 
 #[test]
 fn a_full_host_is_out_of_memory() {
-    let machine = Machine::builder().host_memory(8 * MIB).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().host_memory(8 * MIB).enter();
     let asked = layout(9 * MIB, 256);
     for resource in
         [&PinnedHostMemoryResource::new() as &dyn SyncResource, &ManagedMemoryResource::new()]

@@ -11,8 +11,7 @@ use crate::short::{MIB, calls, layout, lazy};
 
 #[test]
 fn registered_memory_is_pinned_and_the_devices_read_it() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let threads = NonZero::new(3).expect("not 0");
     let stream = CudaStream::new().expect("a stream");
     for resource in [
@@ -50,8 +49,7 @@ fn registered_memory_is_pinned_and_the_devices_read_it() {
 
 #[test]
 fn two_small_blocks_share_no_page() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let resource = RegisteredHostMemoryResource::new();
     let asked = layout(256, 256);
     let blocks = [0; 8].map(|_| resource.allocate_sync(asked).expect("memory"));
@@ -76,8 +74,7 @@ fn what_cannot_be_registered_is_given_back() {
             }
         });
     }
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     machine.fail(Fault::nth("cuMemHostGetDevicePointer_v2", 1, CuResult::UNKNOWN));
     let resource = RegisteredHostMemoryResource::new();
     assert!(resource.allocate_sync(layout(MIB, 256)).is_err());
@@ -87,8 +84,7 @@ fn what_cannot_be_registered_is_given_back() {
 
 #[test]
 fn more_than_the_host_has_is_refused_before_it_is_touched() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let resource = RegisteredHostMemoryResource::new();
     let Ok(left) = rmm_resources::Budget::host_fraction(1.0).resolve() else { return };
     let twice = usize::try_from(left).expect("a size") * 2;

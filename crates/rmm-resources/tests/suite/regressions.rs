@@ -89,8 +89,7 @@ fn synchronous_memory_is_freed_after_the_streams_work() {
 // RMM #2379: pools released freed memory at each synchronization.
 #[test]
 fn a_new_pool_retains_freed_memory() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     for threshold in [
         CudaAsyncMemoryResource::new().unwrap().pool().release_threshold(),
         CudaAsyncPinnedMemoryResource::new().unwrap().pool().release_threshold(),
@@ -105,8 +104,7 @@ fn a_new_pool_retains_freed_memory() {
 // RMM #2051: half of the device's memory was allocated before any request.
 #[test]
 fn a_new_pool_holds_nothing() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let machine = lazy().enter();
     let device = CudaAsyncMemoryResource::new().unwrap();
     let pinned = CudaAsyncPinnedMemoryResource::new().unwrap();
     let managed = CudaAsyncManagedMemoryResource::builder().build().unwrap();
@@ -120,8 +118,7 @@ fn a_new_pool_holds_nothing() {
 // pools.
 #[test]
 fn a_devices_access_to_its_own_pool_is_never_set() {
-    let machine = lazy().devices(2).build();
-    let _entered = machine.enter();
+    let machine = lazy().devices(2).enter();
     let _second = Device::new(1).unwrap().make_current().unwrap();
     let _own = CudaAsyncMemoryResource::builder().initial_size(mib(1)).build().unwrap();
     let _managed = CudaAsyncManagedMemoryResource::new().unwrap();
@@ -134,12 +131,10 @@ fn a_devices_access_to_its_own_pool_is_never_set() {
 #[test]
 fn pools_support_decompression_where_the_driver_does() {
     for version in [12010, 12070, 12080, 13000] {
-        let machine = lazy().driver_version(version).build();
-        let _entered = machine.enter();
+        let _machine = lazy().driver_version(version).enter();
         CudaAsyncMemoryResource::new().unwrap();
     }
-    let machine = lazy().driver_version(13020).build();
-    let _entered = machine.enter();
+    let _machine = lazy().driver_version(13020).enter();
     for wanted in [true, false] {
         let builder = CudaAsyncMemoryResource::builder().hardware_decompress(wanted);
         let resource = builder.build().unwrap();
@@ -167,8 +162,7 @@ fn sizes_near_the_largest_are_refused_and_not_wrapped() {
 // H200s it returned while a stream of the other device had work left.
 #[test]
 fn memory_freed_on_another_devices_stream_waits_for_it() {
-    let machine = unified().devices(2).build();
-    let _entered = machine.enter();
+    let machine = unified().devices(2).enter();
     let (resource, asked) = (CudaMemoryResource::new(), layout(4096, 256));
     let pointer = resource.allocate_sync(asked).unwrap();
     let other = {

@@ -10,8 +10,7 @@ use crate::short::{MIB, calls, layout, mib, peek, stream, unified};
 
 #[test]
 fn devices_fill_and_copy_pageable_memory() {
-    let machine = unified().build();
-    let _entered = machine.enter();
+    let _machine = unified().enter();
     let (resource, stream) = (SystemMemoryResource::new().unwrap(), stream());
     let asked = layout(4 * MIB, 1 << 12);
     let pointer = resource.allocate(&stream, asked).unwrap();
@@ -30,8 +29,7 @@ fn devices_fill_and_copy_pageable_memory() {
 
 #[test]
 fn blocks_are_aligned_and_rounded_to_256_bytes() {
-    let machine = unified().build();
-    let _entered = machine.enter();
+    let _machine = unified().enter();
     let resource = SystemMemoryResource::new().unwrap();
     let asked = layout(4 * MIB + 1, 1);
     let pointer = resource.allocate_sync(asked).unwrap();
@@ -58,8 +56,7 @@ fn advised(machine: &rmm_sim::Machine, run: impl FnOnce()) -> usize {
 
 #[test]
 fn the_headroom_decides_how_much_is_on_the_device() {
-    let machine = unified().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = unified().memory(64 * MIB).enter();
     // (headroom, bytes, parts): all on the device, all on the host, some of both.
     for (headroom, bytes, parts) in
         [(0, MIB, 1), (mib(64), MIB, 1), (u64::MAX, MIB, 1), (mib(63), 2 * MIB, 2), (0, 100, 1)]
@@ -81,8 +78,7 @@ fn the_headroom_decides_how_much_is_on_the_device() {
 
 #[test]
 fn a_block_whose_advice_is_refused_is_freed() {
-    let machine = unified().memory(64 * MIB).build();
-    let _entered = machine.enter();
+    let machine = unified().memory(64 * MIB).enter();
     let resource = SamHeadroomMemoryResource::new(mib(60)).unwrap();
     let asked = layout(8 * MIB, 256);
     for (function, number) in [("cuMemAdvise_v2", 1), ("cuMemAdvise_v2", 2), ("cuMemGetInfo_v2", 1)]

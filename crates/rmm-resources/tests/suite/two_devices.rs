@@ -25,8 +25,7 @@ fn device_of_block(resource: &dyn Resource, stream: StreamRef<'_>) -> i32 {
 
 #[test]
 fn memory_is_of_the_device_of_its_stream() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let _machine = two_devices().enter();
     let (first, second) = (stream(), stream_of_second());
     let cuda = CudaMemoryResource::new();
     assert_eq!(device_of_block(&cuda, second.as_stream_ref()), 1, "while device 0 is current");
@@ -38,8 +37,7 @@ fn memory_is_of_the_device_of_its_stream() {
 
 #[test]
 fn a_resource_of_another_device_refuses_a_stream() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let _machine = two_devices().enter();
     let (first, second) = (stream(), stream_of_second());
     let pool = CudaAsyncMemoryResource::new().expect("a pool");
     let view = CudaAsyncViewMemoryResource::of_default_pool(Device::new(0).expect("a device"));
@@ -62,8 +60,7 @@ fn a_resource_of_another_device_refuses_a_stream() {
 
 #[test]
 fn memory_of_every_device_is_served_on_every_stream() {
-    let machine = two_devices();
-    let _entered = machine.enter();
+    let _machine = two_devices().enter();
     let second = stream_of_second();
     let managed = CudaAsyncManagedMemoryResource::new().expect("a pool");
     let pinned = CudaAsyncPinnedMemoryResource::new().expect("a pool");

@@ -14,8 +14,7 @@ use crate::short::{lazy, unified};
 /// Asserts that the constructor fails on the machine, with this message.
 #[track_caller]
 fn refused<R>(machine: MachineBuilder, make: impl Fn() -> Result<R, Error>, words: &str) {
-    let machine = machine.build();
-    let _entered = machine.enter();
+    let machine = machine.enter();
     let Err(error) = make() else { panic!("made, although it should be refused: {words}") };
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert_eq!(error.to_string(), words);
@@ -92,8 +91,7 @@ fn the_refusal_names_the_device_and_what_it_lacks() {
 
 #[test]
 fn a_null_pool_is_no_pool() {
-    let machine = lazy().build();
-    let _entered = machine.enter();
+    let _machine = lazy().enter();
     // SAFETY: there is no pool.
     let error = unsafe { CudaAsyncViewMemoryResource::from_raw(CuMemPool::NULL) }.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);

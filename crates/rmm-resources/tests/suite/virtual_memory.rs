@@ -37,8 +37,7 @@ fn assert_clean(machine: &Machine) {
 
 #[test]
 fn work_runs_across_adjacent_blocks_until_one_is_freed() {
-    let machine = unified().build();
-    let _entered = machine.enter();
+    let machine = unified().enter();
     let resource = VirtualMemoryResource::new().unwrap();
     let first = resource.allocate_sync(pages(1)).unwrap();
     let second = resource.allocate_sync(layout(PAGE - 1, 256)).unwrap();
@@ -66,8 +65,7 @@ fn work_runs_across_adjacent_blocks_until_one_is_freed() {
 
 #[test]
 fn addresses_that_are_in_use_or_foreign_are_refused() {
-    let machine = unified().build();
-    let _entered = machine.enter();
+    let machine = unified().enter();
     let resource =
         VirtualMemoryResource::builder().address_space((8 * PAGE) as u64).build().unwrap();
     let first = resource.allocate_sync(pages(2)).unwrap();
@@ -88,8 +86,7 @@ fn addresses_that_are_in_use_or_foreign_are_refused() {
 
 #[test]
 fn a_failed_unmap_is_not_reused_and_is_retried_at_drop() {
-    let machine = unified().build();
-    let _entered = machine.enter();
+    let machine = unified().enter();
     let resource = VirtualMemoryResource::new().unwrap();
     let first = resource.allocate_sync(pages(1)).unwrap();
     machine.fail(Fault::nth("cuMemUnmap", 1, CuResult::UNKNOWN));
@@ -104,8 +101,7 @@ fn a_failed_unmap_is_not_reused_and_is_retried_at_drop() {
 
 #[test]
 fn a_full_device_is_out_of_memory_and_leaks_nothing() {
-    let machine = unified().memory(8 * PAGE).build();
-    let _entered = machine.enter();
+    let machine = unified().memory(8 * PAGE).enter();
     let resource = VirtualMemoryResource::new().unwrap();
     let first = resource.allocate_sync(pages(6)).unwrap();
     for _ in 0..3 {
@@ -122,8 +118,7 @@ fn a_full_device_is_out_of_memory_and_leaks_nothing() {
 
 #[test]
 fn peers_are_given_access_with_every_block() {
-    let machine = unified().devices(2).build();
-    let _entered = machine.enter();
+    let machine = unified().devices(2).enter();
     let other = Device::new(1).unwrap();
     let built = VirtualMemoryResource::builder().accessible_from(other).build();
     if !other.can_access_peer(Device::new(0).unwrap()).unwrap() {
@@ -146,8 +141,7 @@ fn peers_are_given_access_with_every_block() {
 
 #[test]
 fn clones_and_erased_handles_are_the_same_resource() {
-    let machine = unified().build();
-    let _entered = machine.enter();
+    let machine = unified().enter();
     let resource = VirtualMemoryResource::new().unwrap();
     let any: AnyResource = AnyResource::of(&resource);
     assert_ne!(any, AnyResource::of(&VirtualMemoryResource::new().unwrap()));
@@ -165,8 +159,7 @@ fn clones_and_erased_handles_are_the_same_resource() {
 
 #[test]
 fn suspended_blocks_keep_their_addresses() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let resource = VirtualMemoryResource::new().unwrap();
     let blocks =
         [1, 3, 2].map(|count| (resource.allocate_sync(pages(count)).unwrap(), pages(count)));

@@ -36,8 +36,7 @@ impl Machine {
     /// #     }
     /// # }
     ///
-    /// let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    /// let _entered = machine.enter();
+    /// let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     /// # initialise();
     /// let _running = machine.run_in_background();
     /// let (sender, has_run) = std::sync::mpsc::channel();

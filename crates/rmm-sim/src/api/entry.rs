@@ -3,10 +3,40 @@
 #![forbid(unsafe_code)]
 
 use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::MutexGuard;
 
+use crate::MachineBuilder;
 use crate::api::install::expect_installed;
 use crate::engine::current;
 use crate::engine::machine::Machine;
+
+/// Makes a machine with one device, as [`Machine::new`], and makes it the calling thread's until
+/// the guard, which derefs to it, is dropped: the head of most tests.
+///
+/// ```
+/// let machine = rmm_sim::enter();
+/// // SAFETY: `cuInit` takes no pointer.
+/// assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success());
+/// assert_eq!(machine.calls(), 1);
+/// ```
+///
+/// # Panics
+/// As [`Machine::enter`].
+pub fn enter() -> MachineGuard {
+    Machine::new().enter()
+}
+
+impl MachineBuilder {
+    /// Builds the machine, and makes it the calling thread's until the guard is dropped, as
+    /// [`Machine::enter`].
+    ///
+    /// # Panics
+    /// As [`build`](Self::build) and [`Machine::enter`].
+    pub fn enter(self) -> MachineGuard {
+        self.build().enter()
+    }
+}
 
 impl Machine {
     /// Makes this the calling thread's machine until the guard is dropped; guards nest. Installs
@@ -81,12 +111,22 @@ impl Machine {
     }
 }
 
-/// A guard for the calling thread's entry into a [`Machine`]; dropping it leaves the machine.
+/// A guard for the calling thread's entry into a [`Machine`], to which it derefs; dropping it
+/// leaves the machine.
 #[derive(Debug)]
+#[must_use = "the machine is left when the guard is dropped"]
 pub struct MachineGuard {
     machine: Machine,
-    /// Not `Send`: the thread that entered must leave.
-    _thread: PhantomData<*const ()>,
+    /// Not `Send`: the thread that entered must leave. `Sync`: other threads may use the machine.
+    _thread: PhantomData<MutexGuard<'static, ()>>,
+}
+
+impl Deref for MachineGuard {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
 }
 
 impl Drop for MachineGuard {

@@ -20,8 +20,7 @@ use crate::model::work::Work;
 /// use rmm_sim::{Costs, Machine};
 ///
 /// let costs = Costs::default().call("cuInit", Duration::from_micros(7));
-/// let machine = Machine::builder().costs(costs).build();
-/// let _here = machine.enter();
+/// let machine = Machine::builder().costs(costs).enter();
 /// // SAFETY: `cuInit` takes no pointer.
 /// assert!(unsafe { rmm_sim::driver().cuInit(0) }.is_success());
 /// assert_eq!(machine.time(), Duration::from_micros(7));

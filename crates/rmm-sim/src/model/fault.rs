@@ -12,8 +12,7 @@ use crate::model::schedule::Random;
 /// use rmm_sim::{Fault, Machine};
 /// use rmm_sys::CuResult;
 ///
-/// let machine = Machine::new();
-/// let _here = machine.enter();
+/// let machine = rmm_sim::enter();
 /// machine.fail(Fault::nth("cuInit", 2, CuResult::OUT_OF_MEMORY));
 /// let driver = rmm_sim::driver();
 /// // SAFETY: `cuInit` takes no pointer.

@@ -105,8 +105,7 @@ impl Kernel {
     /// use rmm_sim::{Kernel, Machine};
     /// use rmm_sys::{CuContext, CuDevice, CuResult, CuStream};
     ///
-    /// let machine = Machine::new();
-    /// let _here = machine.enter();
+    /// let machine = rmm_sim::enter();
     /// let (driver, mut context) = (rmm_sim::driver(), CuContext::NULL);
     /// // SAFETY: `context` is valid for a write.
     /// unsafe {

@@ -3,7 +3,6 @@
 use std::thread;
 
 use rmm_core::CudaStream;
-use rmm_sim::Machine;
 
 use super::budget::{CACHE_FRACTION, CACHES_IN_ALL};
 use super::slot::STEAL_AFTER_MISSES;
@@ -46,8 +45,7 @@ fn on_another_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
 
 /// The ids of `count` streams.
 fn ids(count: usize) -> Vec<StreamId> {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let stream = |_| CudaStream::new().expect("the machine makes streams").id();
     (0..count).map(stream).collect()
 }

@@ -145,8 +145,7 @@ impl PartialEq for InTurns {
 
 #[test]
 fn two_that_ask_a_full_upstream_in_turns_give_up() {
-    let machine = Machine::builder().memory(64 << 20).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().memory(64 << 20).enter();
     // While a stream is under capture no request waits for the device instead.
     let stream = CudaStream::new().expect("a stream");
     let driver = current_driver().expect("a driver");

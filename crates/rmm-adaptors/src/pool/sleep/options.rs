@@ -36,8 +36,7 @@ type Report<'a> = Box<dyn FnMut(CopyProgress) + 'a>;
 /// use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// // Pinned memory that is there before it is needed, and is used again each time.
 /// let pinned = PinnedHostMemoryResource::new();
 /// let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned);

@@ -78,8 +78,7 @@ mod tests {
     /// The steps of three searches: while no other stream's work is complete, once that of one is,
     /// and once the stream has waited for another.
     fn steps_with(count: usize) -> [usize; 3] {
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let streams = streams(count);
         let (mut state, lists) = state(&streams);
         let [asking, complete, waited_for] = [lists[0], lists[1], lists[2]];
@@ -108,8 +107,7 @@ mod tests {
 
     #[test]
     fn a_list_whose_blocks_come_back_complete_is_looked_at_again() {
-        let machine = rmm_sim::Machine::new();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::enter();
         let (mut state, lists) = state(&streams(2));
         let [asking, other] = [lists[0], lists[1]];
         let point = state.timeline.open(other);

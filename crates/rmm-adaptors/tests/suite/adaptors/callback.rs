@@ -51,8 +51,7 @@ fn null_is_out_of_memory() {
 /// RMM #2449: the synchronous call used the default stream without waiting for it.
 #[test]
 fn a_synchronous_call_waits_for_its_stream() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let pool = CudaAsyncMemoryResource::new().unwrap();
     let (from, to) = (pool.clone(), pool);
     let allocate = move |stream: StreamRef<'_>, layout| from.allocate(stream, layout);

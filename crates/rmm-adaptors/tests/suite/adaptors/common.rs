@@ -12,7 +12,6 @@ use rmm_core::{
     HostDeviceAccessible, Introspect, MemoryKind, Metric, Resource, SyncResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
-use rmm_sim::Machine;
 
 use crate::support::layout;
 
@@ -48,8 +47,7 @@ where
 
 #[test]
 fn every_adaptor_is_a_handle_with_upstream_s_properties() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pinned = PinnedHostMemoryResource::new;
     is_of_that_kind(|| AlignedResourceAdaptor::new(pinned(), 512).unwrap());
     is_of_that_kind(|| FailureCallbackResourceAdaptor::new(pinned(), |_| false));
@@ -82,8 +80,7 @@ fn a_resource_over_two_has_their_common_properties() {
 
 #[test]
 fn a_resource_over_two_of_one_kind_is_of_that_kind() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let limited = || LimitingResourceAdaptor::new(PinnedHostMemoryResource::new(), 1 << 20);
     let both = FallbackMemoryResource::<HostDeviceAccessible>::with_properties;
     is_a_handle(|| both(limited(), PinnedHostMemoryResource::new()));
@@ -137,8 +134,7 @@ fn callback_memory_has_the_stated_kind_and_properties() {
 
 #[test]
 fn a_stack_describes_itself_through_erased_types() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new())
         .initial_size(1 << 20)
         .maximum_size(4 << 20)

@@ -6,7 +6,6 @@ use std::error::Error as _;
 use rmm_adaptors::{FallbackMemoryResource, LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
-use rmm_sim::Machine;
 
 use super::scripted::{FIRST, Scripted, free_sync};
 use crate::support::{free, layout};
@@ -74,8 +73,7 @@ fn an_address_reused_during_its_free_is_the_second_s() {
 
 #[test]
 fn a_full_pool_falls_back_to_managed_memory() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().unwrap();
     let limited = LimitingResourceAdaptor::new(pool.clone(), 1 << 20);
     let resource = FallbackMemoryResource::new(limited, ManagedMemoryResource::new());

@@ -116,8 +116,7 @@ fn upstream_never_exceeds_the_limit() {
 /// RMM #1791: the pool's error hid the reason of the upstream's.
 #[test]
 fn a_pool_that_cannot_grow_names_its_upstream_s_limit() {
-    let machine = rmm_sim::Machine::new();
-    let _entered = machine.enter();
+    let _machine = rmm_sim::enter();
     let limited = LimitingResourceAdaptor::new(rmm_resources::CudaMemoryResource::new(), 1 << 20);
     let pool = rmm_adaptors::PoolMemoryResource::builder(limited).build().unwrap();
     let stream = rmm_core::CudaStream::new().unwrap();

@@ -23,8 +23,7 @@ fn calls(machine: &Machine) -> [u64; 2] {
 
 #[test]
 fn every_block_is_prefetched_in_stream_order() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
     let stream = CudaStream::new().unwrap();
     let block = resource.allocate(&stream, layout(1000)).unwrap();
@@ -39,8 +38,7 @@ fn every_block_is_prefetched_in_stream_order() {
 
 #[test]
 fn memory_that_never_migrates_costs_no_call() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let stream = CudaStream::new().unwrap();
     let prefetches = |resource: AnyResource| {
         let before = calls(&machine);
@@ -72,8 +70,7 @@ fn memory_that_never_migrates_costs_no_call() {
 
 #[test]
 fn a_block_is_prefetched_on_its_stream_only() {
-    let machine = Machine::builder().schedule(Schedule::Lazy).build();
-    let _entered = machine.enter();
+    let _machine = Machine::builder().schedule(Schedule::Lazy).enter();
     let resource = PrefetchResourceAdaptor::new(ManagedMemoryResource::new());
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).unwrap();
     let block = resource.allocate(&stream, layout(1000)).unwrap();
@@ -85,8 +82,7 @@ fn a_block_is_prefetched_on_its_stream_only() {
 /// In RMM, a block whose prefetch failed leaked.
 #[test]
 fn a_block_whose_prefetch_fails_is_freed() {
-    let machine = Machine::new();
-    let _entered = machine.enter();
+    let machine = rmm_sim::enter();
     let pool = PoolMemoryResource::builder(ManagedMemoryResource::new()).build().unwrap();
     let resource = PrefetchResourceAdaptor::new(pool.clone());
     let stream = CudaStream::new().unwrap();

@@ -109,8 +109,7 @@ fn places<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
 }
 
 fn places_here<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64>> {
-    let machine = program.machine();
-    let _entered = machine.enter();
+    let machine = program.machine().enter();
     let fixture = Fixture::in_granules(&machine, program.resource(make), GRANULE);
     let mut runner = Runner::on_streams(fixture, 0, program.streams);
     for op in &program.threads[0] {

@@ -14,8 +14,7 @@ const LIMIT: u64 = 4 * LEAST;
 pub(super) fn count_pending_frees<R: Allocator>(make: Make<R>) {
     for schedule in [Schedule::Lazy, Schedule::Eager, Schedule::Seeded(base_seed())] {
         for is_stream_ordered in [false, true] {
-            let machine = Machine::builder().memory(64 << 20).schedule(schedule).build();
-            let _entered = machine.enter();
+            let machine = Machine::builder().memory(64 << 20).schedule(schedule).enter();
             let resource = make(Upstream::new(is_stream_ordered), LIMIT).expect("there is memory");
             resource.trim();
             // What an unused suballocator keeps.

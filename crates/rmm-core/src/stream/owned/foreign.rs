@@ -41,8 +41,7 @@ impl CudaStream {
     /// ```
     /// use rmm_core::{CudaStream, StreamKind, StreamLifetime};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let handle = CudaStream::new()?.into_raw().expect("it is the only handle");
     /// // SAFETY: nothing destroys the stream.
     /// let adopt = || unsafe { CudaStream::adopt(handle, StreamLifetime::UntilDropped) };
@@ -167,8 +166,7 @@ impl CudaStream {
     /// #     }
     /// # }
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let theirs = Arc::new(Theirs::new()?);
     /// let (handle, gone) = (theirs.0, Arc::downgrade(&theirs));
     /// // SAFETY: the stream of the current context exists for as long as `theirs`.
@@ -209,8 +207,7 @@ impl CudaStream {
     /// ```
     /// use rmm_core::CudaStream;
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let handle = CudaStream::new()?.into_raw().expect("it is the only handle");
     /// // SAFETY: the stream exists, belongs to the current context, and no other code has its
     /// // handle.

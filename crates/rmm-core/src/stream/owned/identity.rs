@@ -138,8 +138,7 @@ impl StreamRef<'_> {
     /// ```
     /// use rmm_core::{CudaStream, StreamLifetime, StreamRef};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// assert_eq!(StreamRef::from(&stream).identify()?, stream.id());
     ///
@@ -226,8 +225,7 @@ mod models {
 
     /// Of two devices.
     fn contexts() -> [Context; 2] {
-        let machine = rmm_sim::Machine::builder().devices(2).build();
-        let _entered = machine.enter();
+        let _machine = rmm_sim::Machine::builder().devices(2).enter();
         let mut devices = crate::Device::all().expect("the driver works");
         [(); 2].map(|()| {
             let device = devices.next().expect("there are two");

@@ -113,8 +113,7 @@ impl CudaStream {
     /// ```
     /// use rmm_core::{CudaStream, StreamRef};
     ///
-    /// # let machine = rmm_sim::Machine::new();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let (producer, consumer) = (CudaStream::new()?, CudaStream::new()?);
     /// consumer.wait_for(&producer)?;
     /// consumer.wait_for(StreamRef::legacy())?;

@@ -22,8 +22,7 @@ use crate::{Context, CudaEvent, Error, StreamId, fork};
 ///     }
 /// }
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let pool = Arc::new(Pool(Mutex::new(None)));
 /// let watcher: Arc<dyn StreamWatcher> = pool.clone();
 /// let stream = CudaStream::new()?;

@@ -13,8 +13,7 @@ use super::{CudaStream, Inner};
 /// ```
 /// use rmm_core::{CudaStream, WeakStream};
 ///
-/// # let machine = rmm_sim::Machine::new();
-/// # let _entered = machine.enter();
+/// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let weak = stream.downgrade();
 /// assert_eq!(weak.upgrade(), Some(stream.clone()));

@@ -104,8 +104,7 @@ fn every_stack_is_reported_as_it_counts_itself() {
     let specs = stacks.map(|stack| stack.spec_with(&VALUES)).chain(MORE.map(str::to_owned));
     let (mut with_waits, mut with_maps) = (0, 0);
     for spec in specs {
-        let machine = Machine::builder().schedule(Schedule::Lazy).build();
-        let _entered = machine.enter();
+        let _machine = Machine::builder().schedule(Schedule::Lazy).enter();
         let resource = match spec.parse::<ResourceSpec>().expect("a specification").build() {
             Ok(resource) => resource,
             Err(error) if error.kind() == ErrorKind::Unsupported => continue,
