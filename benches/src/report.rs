@@ -1,4 +1,4 @@
-//! Reports of a run: a table of the targets, and a page with charts.
+//! Reports of a run: a table of all figures, and a page with charts.
 
 mod bars;
 mod charts;
@@ -8,15 +8,13 @@ mod number;
 mod page;
 mod round_trips;
 mod subject;
-mod summary;
-mod targets;
+mod table;
 
 pub use figures::Figures;
 pub use page::{Page, write as write_page};
 pub use round_trips::terminal as round_trips;
 pub use subject::{ReportSubject, Runner};
-pub use summary::terminal as summary;
-pub use targets::{Judged, Verdict, judge};
+pub use table::terminal as all_figures;
 
 #[cfg(test)]
 mod fixture;

@@ -1,4 +1,4 @@
-//! Reads the rows of a run: prints which targets are met, or writes a page with charts.
+//! Reads the rows of a run: prints all figures, or writes a page with charts.
 
 #![forbid(unsafe_code)]
 
@@ -18,14 +18,11 @@ use rmm_benches::setup::status;
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Which of our allocators is held to the targets
-    #[arg(long, global = true, default_value = "pool", value_name = "NAME")]
-    ours: String,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print each target with what was measured
+    /// Print every figure of every allocator
     Summary {
         /// `rows.csv` of a run
         rows: PathBuf,
@@ -52,17 +49,10 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<String, Box<dyn Error>> {
     match &args.command {
-        Command::Summary { rows } => {
-            let figures = read(rows)?;
-            Ok(report::summary(&report::judge(&figures, &args.ours)))
-        }
+        Command::Summary { rows } => Ok(report::all_figures(&read(rows)?)),
         Command::Page { results, docs, name } => {
-            let page = Page {
-                figures: &read(&results.join("rows.csv"))?,
-                ours: &args.ours,
-                results,
-                name: name.as_deref(),
-            };
+            let page =
+                Page { figures: &read(&results.join("rows.csv"))?, results, name: name.as_deref() };
             Ok(format!("wrote {}\n", report::write_page(&page, docs)?.display()))
         }
     }

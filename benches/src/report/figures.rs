@@ -88,20 +88,6 @@ impl Figures {
         let all = of_work.into_iter().flatten();
         all.map(|(subject, values)| (subject, median(values))).collect()
     }
-
-    /// The best of the others.
-    pub fn best_peer(&self, workload: &str, params: &str) -> Option<(&ReportSubject, f64)> {
-        let work = (workload.to_owned(), params.to_owned());
-        let sign = if higher_is_better(self.unit(&work)) { -1.0 } else { 1.0 };
-        let all = self.values(workload, params).into_iter();
-        all.filter(|(subject, _)| subject.runner == Runner::Peer)
-            .min_by(|(_, one), (_, other)| (sign * one).total_cmp(&(sign * other)))
-    }
-}
-
-/// How many times better `ours` is.
-pub(super) fn times_better(ours: f64, theirs: f64, unit: &str) -> f64 {
-    if higher_is_better(unit) { ours / theirs } else { theirs / ours }
 }
 
 /// Throughput; times and ratios are better the lower they are.
@@ -133,17 +119,6 @@ mod tests {
         assert_eq!(figures.value(&pool, "pair", "size=4096"), Some(20.0), "of 19 and 21");
         assert_eq!(figures.value(&pool, "pair", "size=1"), None);
         assert!((median(&[9.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn the_best_peer_is_the_fastest_of_the_others() {
-        let figures = fixture::figures();
-        let (fastest, nanos) = figures.best_peer("pair", "size=4096").unwrap();
-        assert_eq!((fastest.label().as_str(), nanos), ("RMM arena", 218.0));
-        let (most, rate) = figures.best_peer("threads", "T=16").unwrap();
-        assert_eq!((most.label().as_str(), rate), ("RMM arena", 4.34), "more is better there");
-        assert!((times_better(30.0, 210.0, "ns/pair") - 7.0).abs() < 1e-9);
-        assert!((times_better(100.0, 5.0, "Mops/s") - 20.0).abs() < 1e-9);
     }
 
     #[test]

@@ -7,12 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use comfy_table::presets;
-use rmm_cli::table::of_figures;
-
-use super::figures::{Figures, higher_is_better};
-use super::number::short;
-use super::{charts, judge, round_trips, summary};
+use super::figures::Figures;
+use super::{charts, round_trips, table};
 
 /// Marks a generated page.
 const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
@@ -22,8 +18,6 @@ const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
 pub struct Page<'a> {
     /// The figures.
     pub figures: &'a Figures,
-    /// Which of our allocators is held to the targets.
-    pub ours: &'a str,
     /// The folder of the results: `rows.csv` and `machine.txt`, and `round-trip.csv` if trips were
     /// timed.
     pub results: &'a Path,
@@ -54,20 +48,19 @@ pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
     if page.results.join(round_trips::FILE).exists() {
         fs::copy(page.results.join(round_trips::FILE), folder.join(round_trips::FILE))?;
     }
-    let mut text = head(page, &machine);
+    let mut text = head(&machine);
     text += &round_trips::markdown(page.results)?;
     for (file, caption, svg) in charts::draw(page.figures)? {
         fs::write(folder.join(file), svg)?;
         write!(text, "\n## {caption}\n\n![{caption}]({name}/{file})\n")?;
     }
-    write!(text, "\n## All figures\n\n{}\n", all(page.figures))?;
+    write!(text, "\n## All figures\n\n{}\n", table::markdown(page.figures))?;
     write!(text, "\nRaw rows: [{name}/rows.csv]({name}/rows.csv).\n")?;
     fs::write(&path, text)?;
     Ok(path)
 }
 
-fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
-    let judged = judge(page.figures, page.ours);
+fn head(machine: &Machine<'_>) -> String {
     let line = |name: &str| machine.line(name).unwrap_or("unknown");
     format!(
         "{MARK}\n# Allocators on one {}, {}\n\n\
@@ -78,8 +71,7 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
          All were timed on the same work, each allocator in a process of its own, ours and those of others in turn. A figure is \
          the median of five repetitions after one that is not counted, and of these the median over the passes. Times are host times of the \
          calling thread; the device works in round trips and in `busy` alone. [What each workload does](../../benches/README.md); [how the peers are \
-         built](../../benches/peers/README.md).\n\n\
-         ## Targets of `{}`\n\n{}",
+         built](../../benches/peers/README.md).\n",
         machine.gpu(),
         line("date"),
         line("gpu"),
@@ -87,25 +79,7 @@ fn head(page: &Page<'_>, machine: &Machine<'_>) -> String {
         line("commit"),
         line("peers"),
         machine.line("passes").map(|passes| format!("- passes: {passes}\n")).unwrap_or_default(),
-        page.ours,
-        summary::markdown(&judged),
     )
-}
-
-/// Every figure of every allocator.
-fn all(figures: &Figures) -> String {
-    let subjects = figures.subjects();
-    let names = subjects.iter().map(|subject| subject.label());
-    let header = ["work", "unit", "better"].map(str::to_owned).into_iter().chain(names);
-    let mut table = of_figures(presets::ASCII_MARKDOWN, header, 3);
-    for ((workload, params), unit) in figures.works() {
-        let value = |subject| figures.value(subject, workload, params);
-        let values = subjects.iter().map(|subject| value(subject).map(short).unwrap_or_default());
-        let better = if higher_is_better(unit) { "more" } else { "less" };
-        let work = [format!("{workload} {params}"), unit.to_owned(), better.to_owned()];
-        table.add_row(work.into_iter().chain(values));
-    }
-    table.to_string()
 }
 
 /// The lines `name: value` of `machine.txt`.
@@ -149,7 +123,7 @@ mod tests {
         fs::write(results.join("machine.txt"), MACHINE).unwrap();
         fs::write(results.join("rows.csv"), "rows").unwrap();
         let figures = fixture::figures();
-        let page = Page { figures: &figures, ours: "pool", results: &results, name: None };
+        let page = Page { figures: &figures, results: &results, name: None };
 
         let path = write(&page, &docs).unwrap();
         assert_eq!(path, docs.join("2026-11-21-h100-80gb-hbm3.md"));
@@ -189,7 +163,7 @@ mod tests {
         let old = dir.path().join("old.md");
         fs::write(&old, "# By hand\n").unwrap();
         let figures = fixture::figures();
-        let page = Page { figures: &figures, ours: "pool", results: dir.path(), name: Some("old") };
+        let page = Page { figures: &figures, results: dir.path(), name: Some("old") };
         assert!(write(&page, dir.path()).unwrap_err().to_string().contains("written by hand"));
         assert_eq!(fs::read_to_string(&old).unwrap(), "# By hand\n");
     }
