@@ -9,10 +9,6 @@ use super::tree::Tree;
 use crate::cargo::{WithCommand as _, cargo};
 use crate::error::Result;
 
-/// nextest's exit codes.
-const FAILED: i32 = 100;
-const NOT_BUILT: i32 = 101;
-
 /// What became of a mutant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
@@ -30,8 +26,8 @@ impl Verdict {
         let mut lines = output.lines();
         match code {
             Some(0) => Ok(Self::Survived),
-            Some(FAILED) => Ok(Self::Killed(lines.find_map(failed).unwrap_or_default())),
-            Some(NOT_BUILT) => {
+            Some(100) => Ok(Self::Killed(lines.find_map(failed).unwrap_or_default())),
+            Some(101) => {
                 let error = lines.find(|line| line.starts_with("error")).unwrap_or_default();
                 Ok(Self::DoesNotCompile(error.to_owned()))
             }
@@ -67,33 +63,34 @@ impl Tree {
             programs.entry((program, patch.is_modelled())).or_default().extend(test);
         }
         for ((program, is_modelled), tests) in programs {
-            let verdict = ask(self.nextest(is_modelled).args(program).args(&tests))?;
-            let program = program.join(" ");
-            if verdict != Verdict::Survived {
-                return Err(format!("{program}, without a mutant: {verdict}").into());
-            }
-            println!("{program}: passes without mutants");
+            expect_pass(program, self.nextest(is_modelled, program).args(&tests))?;
         }
         Ok(())
     }
 
     /// Asks the test that the patch names, then the others of that package.
     pub(super) fn judge(&self, patch: &Patch) -> Result<Verdict> {
-        let _broken = self.apply(patch)?;
-        let verdict = ask(self.nextest(patch.is_modelled()).args(&patch.killed_by))?;
+        let broken = self.apply(patch)?;
+        let verdict = ask(&mut self.nextest(patch.is_modelled(), &patch.killed_by))?;
         if verdict != Verdict::Survived || patch.test().1.is_none() {
             return Ok(verdict);
         }
         println!("{}: passes {}", patch.name, patch.killed_by.join(" "));
-        ask(self.nextest(false).args(patch.package()))
+        let verdict = ask(&mut self.nextest(false, patch.package()))?;
+        drop(broken);
+        if let Verdict::Killed(_) = verdict {
+            expect_pass(patch.package(), &mut self.nextest(false, patch.package()))?;
+        }
+        Ok(verdict)
     }
 
-    fn nextest(&self, is_modelled: bool) -> Command {
+    fn nextest(&self, is_modelled: bool, args: &[String]) -> Command {
         let mut command = cargo();
         command
             .current_dir(&self.root)
             .args(["nextest", "run", "--profile", "mutants", "--no-tests", "pass"])
             .args(["--max-fail", "1:immediate", "--color", "never"])
+            .args(args)
             .env("RMM_DRIVER", "sim")
             // The same programs each time, and no search for the smallest that fails.
             .env("PROPTEST_RNG_SEED", "1")
@@ -106,6 +103,18 @@ impl Tree {
             // Else warnings of what a mutant leaves unused may be errors.
             .env("RUSTFLAGS", if is_modelled { "--cfg rmm_loom" } else { "" });
         command
+    }
+}
+
+/// A failed test says nothing of a mutant if it fails without.
+fn expect_pass(program: &[String], command: &mut Command) -> Result<()> {
+    let program = program.join(" ");
+    match ask(command)? {
+        Verdict::Survived => {
+            println!("{program}: passes without a mutant");
+            Ok(())
+        }
+        verdict => Err(format!("{program}, without a mutant: {verdict}").into()),
     }
 }
 
@@ -132,14 +141,14 @@ mod tests {
             (" TERMINATING [> 20s] (1/2) p e\n  TIMEOUT [  20.003s] (1/2) p::t e\n", "p::t e"),
             ("     SIGSEGV [   0.003s] (1/2) p::t f\n", "p::t f"),
         ] {
-            assert_eq!(Verdict::of(Some(FAILED), output).unwrap(), Verdict::Killed(name.into()));
+            assert_eq!(Verdict::of(Some(100), output).unwrap(), Verdict::Killed(name.into()));
         }
     }
 
     #[test]
     fn only_a_failed_test_kills() {
         assert_eq!(Verdict::of(Some(0), "").unwrap(), Verdict::Survived);
-        let broken = Verdict::of(Some(NOT_BUILT), "warning: x\nerror[E0308]: types\n").unwrap();
+        let broken = Verdict::of(Some(101), "warning: x\nerror[E0308]: types\n").unwrap();
         assert_eq!(broken, Verdict::DoesNotCompile("error[E0308]: types".into()));
         assert!(Verdict::of(Some(4), "no tests to run").is_err());
         assert!(Verdict::of(None, "").is_err());

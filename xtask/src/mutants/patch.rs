@@ -27,11 +27,10 @@ pub(super) struct Patch {
 }
 
 impl Patch {
-    /// Reads those of the workspace.
+    /// Reads those of the workspace that git tracks.
     pub(super) fn read_all(root: &Path) -> Result<Vec<Self>> {
-        let files = ["ls-files", "--cached", "--others", "--exclude-standard", FOLDER];
         let read = |path| Self::parse(path, &fs::read_to_string(root.join(path)).context(path)?);
-        git(root, &files)?.lines().map(read).collect()
+        git(root, &["ls-files", FOLDER])?.lines().map(read).collect()
     }
 
     fn parse(path: &str, text: &str) -> Result<Self> {

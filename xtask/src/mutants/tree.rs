@@ -26,12 +26,11 @@ impl Tree {
         let user = ["-c", "user.name=mutants", "-c", "user.email=mutants"];
         let changes = git(root, &[&user[..], &["stash", "create"]].concat())?;
         let commit = if changes.is_empty() { git(root, &["rev-parse", "HEAD"])? } else { changes };
-        let commit = commit.trim();
         if !tree.root.exists() {
             let place = tree.root.to_str().context("a target folder that is not UTF-8")?;
-            git(root, &["worktree", "add", "--force", "--detach", place, commit])?;
+            git(root, &["worktree", "add", "--force", "--detach", place, &commit])?;
         }
-        git(&tree.root, &["checkout", "--quiet", "--force", "--detach", commit])?;
+        git(&tree.root, &["checkout", "--quiet", "--force", "--detach", &commit])?;
         Ok(tree)
     }
 
@@ -53,15 +52,14 @@ impl Drop for Applied<'_> {
     }
 }
 
-/// The files that differ from the commit where the working tree left a branch, and the new ones.
+/// The files that differ from the commit where the working tree left a branch.
 pub(super) fn changed_since(root: &Path, base: &str) -> Result<BTreeSet<String>> {
     let fork = git(root, &["merge-base", base, "HEAD"])?;
-    let changed = git(root, &["diff", "--name-only", fork.trim()])?;
-    let new = git(root, &["ls-files", "--others", "--exclude-standard"])?;
-    Ok(changed.lines().chain(new.lines()).map(str::to_owned).collect())
+    let changed = git(root, &["diff", "--name-only", &fork])?;
+    Ok(changed.lines().map(str::to_owned).collect())
 }
 
-/// Runs git in a folder, and returns what it printed.
+/// Runs git in a folder, and returns what it printed, without the last line's end.
 pub(super) fn git(folder: &Path, args: &[&str]) -> Result<String> {
-    stdout_of(Command::new("git").current_dir(folder).args(args))
+    Ok(stdout_of(Command::new("git").current_dir(folder).args(args))?.trim_end().to_owned())
 }
