@@ -162,7 +162,7 @@ unsafe impl Layer for Align {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let (padded, alignment) = match self.plan(layout) {
             Plan::AsItIs => return upstream.allocate(layout),
             Plan::TooLarge => return Err(Error::out_of_memory(NAME).with_layout(layout)),
@@ -182,7 +182,7 @@ unsafe impl Layer for Align {
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
         let (block, layout) = match self.plan(layout) {
             // Before upstream can return the address to another thread.
             Plan::Within(padded, _) => (self.remove(pointer), padded),

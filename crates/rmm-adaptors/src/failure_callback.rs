@@ -154,7 +154,7 @@ impl Retry {
     #[cold]
     fn retry(
         &self,
-        upstream: impl Upstream,
+        upstream: &impl Upstream,
         layout: Layout,
         mut error: Error,
     ) -> Result<DevicePtr, Error> {
@@ -188,12 +188,12 @@ unsafe impl Layer for Retry {
     const NAME: &'static str = "failure-callback";
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         upstream.allocate(layout).or_else(|error| self.retry(upstream, layout, error))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
     }

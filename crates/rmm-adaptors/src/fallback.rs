@@ -137,7 +137,7 @@ impl Owned {
     #[cold]
     fn allocate(
         &self,
-        second: impl Upstream,
+        second: &impl Upstream,
         layout: Layout,
         why: Error,
     ) -> Result<DevicePtr, Error> {
@@ -178,8 +178,8 @@ impl Inner {
     #[inline]
     fn allocate(
         &self,
-        first: impl Upstream,
-        second: impl Upstream,
+        first: &impl Upstream,
+        second: &impl Upstream,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
         fork::check()?;
@@ -194,8 +194,8 @@ impl Inner {
     #[inline]
     unsafe fn deallocate(
         &self,
-        first: impl Upstream,
-        second: impl Upstream,
+        first: &impl Upstream,
+        second: &impl Upstream,
         pointer: DevicePtr,
         layout: Layout,
     ) {
@@ -245,14 +245,14 @@ impl<S: PropertySet> Eq for FallbackMemoryResource<S> {}
 unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
-        self.inner.allocate(SyncUpstream(first), SyncUpstream(second), layout)
+        self.inner.allocate(&SyncUpstream(first), &SyncUpstream(second), layout)
     }
 
     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
         let (first, second) = (SyncUpstream(first), SyncUpstream(second));
         // SAFETY: the caller's contract is the same.
-        unsafe { self.inner.deallocate(first, second, pointer, layout) }
+        unsafe { self.inner.deallocate(&first, &second, pointer, layout) }
     }
 
     fn name(&self) -> &'static str {
@@ -290,14 +290,14 @@ unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
 unsafe impl<S: PropertySet> Resource for FallbackMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
-        self.inner.allocate(StreamUpstream(first, stream), StreamUpstream(second, stream), layout)
+        self.inner.allocate(&StreamUpstream(first, stream), &StreamUpstream(second, stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
         let (first, second) = (StreamUpstream(first, stream), StreamUpstream(second, stream));
         // SAFETY: the caller's contract is the same.
-        unsafe { self.inner.deallocate(first, second, pointer, layout) }
+        unsafe { self.inner.deallocate(&first, &second, pointer, layout) }
     }
 
     fn to_any(&self) -> Option<AnyResource<()>>

@@ -8,15 +8,15 @@ use rmm_core::siblings::LimitId;
 use rmm_core::{Description, DevicePtr, Error, Resource, StreamRef, SyncResource};
 
 /// The upstream as seen by one call: synchronous, or in the order of a stream.
-pub(crate) trait Upstream: Copy {
+pub(crate) trait Upstream {
     /// The stream of the call; `None` if it is synchronous.
     fn stream(&self) -> Option<StreamRef<'_>>;
 
-    fn allocate(self, layout: Layout) -> Result<DevicePtr, Error>;
+    fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// # Safety
     /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`].
-    unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout);
+    unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout);
 }
 
 /// The behaviour of an adaptor: what it does before and after it calls upstream.
@@ -27,12 +27,12 @@ pub(crate) trait Upstream: Copy {
 pub(crate) unsafe trait Layer: Debug + Send + Sync {
     const NAME: &'static str;
 
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error>;
+    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error>;
 
     /// # Safety
     /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`]. `upstream` is ordered on
     /// the same stream as the call, or synchronous if the call is.
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout);
+    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout);
 
     /// The adaptor as something that refuses requests by a limit of its own, if it does.
     fn limit_id(&self) -> Option<LimitId> {
@@ -40,7 +40,7 @@ pub(crate) unsafe trait Layer: Debug + Send + Sync {
     }
 
     /// Adds the fields of the adaptor to a description of the resource.
-    fn describe(&self, description: &mut Description);
+    fn describe(&self, _: &mut Description) {}
 }
 
 /// The shared state behind all clones of an adaptor.
@@ -55,34 +55,18 @@ pub(crate) struct SyncUpstream<'a, U>(pub(crate) &'a U);
 
 pub(crate) struct StreamUpstream<'a, U>(pub(crate) &'a U, pub(crate) StreamRef<'a>);
 
-impl<U> Clone for SyncUpstream<'_, U> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<U> Copy for SyncUpstream<'_, U> {}
-
-impl<U> Clone for StreamUpstream<'_, U> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<U> Copy for StreamUpstream<'_, U> {}
-
 impl<U: SyncResource> Upstream for SyncUpstream<'_, U> {
     fn stream(&self) -> Option<StreamRef<'_>> {
         None
     }
 
     #[inline]
-    fn allocate(self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.do_allocate_sync(layout)
     }
 
     #[inline]
-    unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.do_deallocate_sync(pointer, layout) }
     }
@@ -94,12 +78,12 @@ impl<U: Resource> Upstream for StreamUpstream<'_, U> {
     }
 
     #[inline]
-    fn allocate(self, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.do_allocate(self.1, layout)
     }
 
     #[inline]
-    unsafe fn deallocate(self, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.0.do_deallocate(self.1, pointer, layout) }
     }
@@ -188,7 +172,7 @@ macro_rules! adaptor {
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
                 rmm_core::fork::check()?;
                 let upstream = $crate::layer::SyncUpstream(&self.inner.upstream);
-                $crate::layer::Layer::allocate(&self.inner.layer, upstream, layout)
+                $crate::layer::Layer::allocate(&self.inner.layer, &upstream, layout)
             }
 
             unsafe fn do_deallocate_sync(
@@ -201,7 +185,7 @@ macro_rules! adaptor {
                 }
                 let upstream = $crate::layer::SyncUpstream(&self.inner.upstream);
                 // SAFETY: the caller's contract is the same.
-                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, upstream, pointer, layout) }
+                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, &upstream, pointer, layout) }
             }
 
             fn name(&self) -> &'static str {
@@ -243,7 +227,7 @@ macro_rules! adaptor {
             ) -> Result<rmm_core::DevicePtr, rmm_core::Error> {
                 rmm_core::fork::check()?;
                 let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
-                $crate::layer::Layer::allocate(&self.inner.layer, upstream, layout)
+                $crate::layer::Layer::allocate(&self.inner.layer, &upstream, layout)
             }
 
             #[inline]
@@ -258,7 +242,7 @@ macro_rules! adaptor {
                 }
                 let upstream = $crate::layer::StreamUpstream(&self.inner.upstream, stream);
                 // SAFETY: the caller's contract is the same.
-                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, upstream, pointer, layout) }
+                unsafe { $crate::layer::Layer::deallocate(&self.inner.layer, &upstream, pointer, layout) }
             }
 
             fn to_any(&self) -> Option<rmm_core::AnyResource<()>>

@@ -41,6 +41,7 @@ mod hash;
 mod layer;
 mod limiting;
 mod logging;
+mod observer;
 mod pool;
 mod prefetch;
 mod statistics;

@@ -219,12 +219,15 @@ impl Limit {
     }
 }
 
+// Not an observer: a request counts before upstream is asked, and a block until upstream has freed
+// it. The events of an observer lie between the two.
+//
 // SAFETY: blocks are allocated by upstream and freed to it unchanged.
 unsafe impl Layer for Limit {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let padded = self.padded(layout);
         if self.reserve(padded).is_err() {
             self.reserve_with_help(padded, layout, upstream.stream())?;
@@ -233,7 +236,7 @@ unsafe impl Layer for Limit {
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) };
         // The count is by size alone, so a block that upstream reuses before this subtraction is

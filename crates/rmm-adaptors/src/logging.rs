@@ -5,14 +5,14 @@ mod file;
 mod line;
 mod sinks;
 
-use std::alloc::Layout;
 use std::fmt;
 use std::io;
 
 use rmm_core::siblings::in_program;
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::adaptor;
+use crate::observer::{AllocatedAs, Call, Observer};
 use line::{Action, Line};
 use sinks::Sinks;
 
@@ -100,9 +100,9 @@ impl<U> LoggingResourceAdaptor<U> {
 }
 
 impl Log {
-    fn line(&self, action: Action, pointer: DevicePtr, layout: Layout, upstream: impl Upstream) {
-        let stream = upstream.stream().map(StreamRef::as_raw);
-        let line = Line::new(action, pointer, layout.size(), stream);
+    fn line(&self, action: Action, pointer: DevicePtr, call: Call<'_>) {
+        let stream = call.stream.map(StreamRef::as_raw);
+        let line = Line::new(action, pointer, call.layout.size(), stream);
         in_program(|| self.0.write(line.as_bytes()));
     }
 }
@@ -113,23 +113,22 @@ impl fmt::Debug for Log {
     }
 }
 
-// SAFETY: every call goes to the upstream unchanged.
-unsafe impl Layer for Log {
+impl Observer for Log {
     const NAME: &'static str = "logging";
 
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let result = upstream.allocate(layout);
-        match result {
-            Ok(pointer) => self.line(Action::Allocate, pointer, layout, upstream),
-            Err(_) => self.line(Action::Failure, DevicePtr::NULL, layout, upstream),
-        }
-        result
+    fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
+        self.line(Action::Allocate, pointer, call);
+        Ok(())
     }
 
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
-        self.line(Action::Free, pointer, layout, upstream);
-        // SAFETY: the caller's contract is the same.
-        unsafe { upstream.deallocate(pointer, layout) }
+    fn failed(&self, error: Error, call: Call<'_>) -> Error {
+        self.line(Action::Failure, DevicePtr::NULL, call);
+        error
+    }
+
+    fn freeing(&self, pointer: DevicePtr, call: Call<'_>) -> Option<AllocatedAs> {
+        self.line(Action::Free, pointer, call);
+        None
     }
 
     fn describe(&self, description: &mut Description) {

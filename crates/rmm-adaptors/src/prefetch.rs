@@ -1,13 +1,11 @@
 //! Prefetches managed memory on allocation.
 
-use std::alloc::Layout;
-
 use rmm_core::{
-    Description, Device, DevicePtr, Error, Introspect as _, MemoryKind, PrefetchTarget, StreamRef,
-    SyncResource,
+    Device, DevicePtr, Error, Introspect as _, MemoryKind, PrefetchTarget, StreamRef, SyncResource,
 };
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::adaptor;
+use crate::observer::{Call, Observer};
 
 adaptor! {
     /// Prefetches every new block to the current device, in the order of its stream.
@@ -59,38 +57,19 @@ fn to_current_device(pointer: DevicePtr, bytes: usize, stream: StreamRef<'_>) ->
     rmm_core::prefetch(pointer, bytes, target, stream)
 }
 
-// SAFETY: every call goes to the upstream unchanged. A prefetch does not change the contents of a
-// block, and completes, in the order of the block's stream, before any use.
-unsafe impl Layer for Prefetch {
+impl Observer for Prefetch {
     const NAME: &'static str = "prefetch";
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = upstream.allocate(layout)?;
+    fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
         if !self.may_move {
-            return Ok(pointer);
+            return Ok(());
         }
-        let moved = match upstream.stream() {
-            Some(stream) => to_current_device(pointer, layout.size(), stream),
-            None => to_current_device(pointer, layout.size(), StreamRef::legacy())
+        let bytes = call.layout.size();
+        match call.stream {
+            Some(stream) => to_current_device(pointer, bytes, stream),
+            None => to_current_device(pointer, bytes, StreamRef::legacy())
                 .and_then(|()| StreamRef::legacy().synchronize()),
-        };
-        match moved {
-            Ok(()) => Ok(pointer),
-            Err(error) => {
-                // SAFETY: allocated above with this layout, in the same order, and not returned to
-                // any caller.
-                unsafe { upstream.deallocate(pointer, layout) };
-                Err(error)
-            }
         }
     }
-
-    #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { upstream.deallocate(pointer, layout) }
-    }
-
-    fn describe(&self, _: &mut Description) {}
 }

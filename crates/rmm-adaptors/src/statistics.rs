@@ -3,11 +3,10 @@
 mod counters;
 mod scope;
 
-use std::alloc::Layout;
-
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::adaptor;
+use crate::observer::{AllocatedAs, Call, Observer};
 
 use counters::Counting;
 pub use counters::{AllocationCounters, Counter};
@@ -101,23 +100,19 @@ impl<U> StatisticsResourceAdaptor<U> {
     }
 }
 
-// SAFETY: every call goes to the upstream unchanged.
-unsafe impl Layer for Counting {
+impl Observer for Counting {
     const NAME: &'static str = "statistics";
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = upstream.allocate(layout)?;
-        self.add(layout.size());
-        Ok(pointer)
+    fn allocated(&self, _: DevicePtr, call: Call<'_>) -> Result<(), Error> {
+        self.add(call.layout.size());
+        Ok(())
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
-        // Before upstream can return the memory to another thread, so that it never counts twice.
-        self.subtract(layout.size());
-        // SAFETY: the caller's contract is the same.
-        unsafe { upstream.deallocate(pointer, layout) }
+    fn freeing(&self, _: DevicePtr, call: Call<'_>) -> Option<AllocatedAs> {
+        self.subtract(call.layout.size());
+        None
     }
 
     fn describe(&self, description: &mut Description) {

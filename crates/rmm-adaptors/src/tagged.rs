@@ -4,11 +4,10 @@ mod cells;
 mod table;
 mod tag;
 
-use std::alloc::Layout;
-
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::adaptor;
+use crate::observer::{AllocatedAs, Call, Observer};
 
 use cells::Usage;
 use table::Table;
@@ -69,19 +68,6 @@ struct Tagged {
     usage: Usage,
 }
 
-impl Tagged {
-    /// An error for lack of memory names the tags that hold the most.
-    #[cold]
-    fn explained(&self, error: Error) -> Error {
-        if !error.is_out_of_memory() {
-            return error;
-        }
-        let with_some = self.usage.all().into_iter().filter(|usage| usage.live_bytes > 0);
-        let named = with_some.map(|usage| (usage.tag.name(), usage.live_bytes));
-        error.with_largest_tags(named.take(TAGS_NAMED).collect())
-    }
-}
-
 impl<U> TaggedResourceAdaptor<U> {
     /// The largest error of a tag's reported peak, in bytes for each thread that uses the tag at
     /// the same time.
@@ -103,27 +89,33 @@ impl<U> TaggedResourceAdaptor<U> {
     }
 }
 
-// SAFETY: every call goes to the upstream unchanged.
-unsafe impl Layer for Tagged {
+impl Observer for Tagged {
     const NAME: &'static str = "tagged";
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = upstream.allocate(layout).map_err(|error| self.explained(error))?;
+    fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
         let tag = Tag::current();
         self.table.insert(pointer, tag);
-        self.usage.add(tag, layout.size());
-        Ok(pointer)
+        self.usage.add(tag, call.layout.size());
+        Ok(())
+    }
+
+    #[cold]
+    fn failed(&self, error: Error, _: Call<'_>) -> Error {
+        if !error.is_out_of_memory() {
+            return error;
+        }
+        let with_some = self.usage.all().into_iter().filter(|usage| usage.live_bytes > 0);
+        let named = with_some.map(|usage| (usage.tag.name(), usage.live_bytes));
+        error.with_largest_tags(named.take(TAGS_NAMED).collect())
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
-        // Before upstream can return the address to another thread.
+    fn freeing(&self, pointer: DevicePtr, call: Call<'_>) -> Option<AllocatedAs> {
         if let Some(tag) = self.table.remove(pointer) {
-            self.usage.subtract(tag, layout.size());
+            self.usage.subtract(tag, call.layout.size());
         }
-        // SAFETY: the caller's contract is the same.
-        unsafe { upstream.deallocate(pointer, layout) }
+        None
     }
 
     fn describe(&self, description: &mut Description) {

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::fmt;
 
 use rmm_core::siblings::{allocate_in_program, in_library, not_waited_for};
-use rmm_core::{Description, DevicePtr, Error};
+use rmm_core::{DevicePtr, Error};
 
 use crate::layer::{Layer, Upstream, adaptor};
 use crate::sync::biased_mutex::BiasedMutex;
@@ -52,17 +52,15 @@ unsafe impl Layer for Serialized {
     const NAME: &'static str = "thread-safe";
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
         let allocate = move || in_library(|| upstream.allocate(layout));
         allocate_in_program(upstream.stream(), move || self.0.with(|()| allocate()))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         let free = || in_library(|| unsafe { upstream.deallocate(pointer, layout) });
         not_waited_for(|| self.0.with(|()| free()));
     }
-
-    fn describe(&self, _: &mut Description) {}
 }

@@ -1,13 +1,13 @@
 //! Allocations and frees as `tracing` events.
 
-use std::alloc::Layout;
 use std::fmt;
 
-use rmm_core::{Description, DevicePtr, Error, StreamRef, wait};
+use rmm_core::{DevicePtr, Error, StreamRef, wait};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, event, event_enabled};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::adaptor;
+use crate::observer::{AllocatedAs, Call, Observer};
 
 /// The target of allocations.
 const ALLOCATE: &str = "rmm::allocate";
@@ -98,9 +98,9 @@ fn may_emit() -> bool {
 
 impl Tracing {
     #[cold]
-    fn allocated(&self, pointer: DevicePtr, upstream: impl Upstream, layout: Layout) {
-        let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
-        let (stream, address) = (Stream(upstream.stream()), format_args!("{:#x}", pointer.0));
+    fn emit_allocation(&self, pointer: DevicePtr, call: Call<'_>) {
+        let (resource, bytes, alignment) = (self.resource, call.layout.size(), call.layout.align());
+        let (stream, address) = (Stream(call.stream), format_args!("{:#x}", pointer.0));
         event!(
             name: "allocate", target: ALLOCATE, Level::TRACE,
             resource, bytes, alignment, %stream, %address, "allocate"
@@ -108,20 +108,9 @@ impl Tracing {
     }
 
     #[cold]
-    fn failed(&self, error: &Error, upstream: impl Upstream, layout: Layout) {
-        wait::about_to_wait();
-        let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
-        let stream = Stream(upstream.stream());
-        event!(
-            name: "allocate failure", target: ALLOCATE, Level::WARN,
-            resource, bytes, alignment, %stream, %error, "allocate failure"
-        );
-    }
-
-    #[cold]
-    fn freed(&self, pointer: DevicePtr, upstream: impl Upstream, layout: Layout) {
-        let (resource, bytes, alignment) = (self.resource, layout.size(), layout.align());
-        let (stream, address) = (Stream(upstream.stream()), format_args!("{:#x}", pointer.0));
+    fn emit_free(&self, pointer: DevicePtr, call: Call<'_>) {
+        let (resource, bytes, alignment) = (self.resource, call.layout.size(), call.layout.align());
+        let (stream, address) = (Stream(call.stream), format_args!("{:#x}", pointer.0));
         event!(
             name: "free", target: FREE, Level::TRACE,
             resource, bytes, alignment, %stream, %address, "free"
@@ -129,31 +118,34 @@ impl Tracing {
     }
 }
 
-// SAFETY: every call goes to the upstream unchanged.
-unsafe impl Layer for Tracing {
+impl Observer for Tracing {
     const NAME: &'static str = "tracing";
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let result = upstream.allocate(layout);
-        match &result {
-            Ok(pointer) if may_emit() && event_enabled!(target: ALLOCATE, Level::TRACE) => {
-                self.allocated(*pointer, upstream, layout);
-            }
-            Ok(_) => {}
-            Err(error) => self.failed(error, upstream, layout),
+    fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
+        if may_emit() && event_enabled!(target: ALLOCATE, Level::TRACE) {
+            self.emit_allocation(pointer, call);
         }
-        result
+        Ok(())
+    }
+
+    #[cold]
+    fn failed(&self, error: Error, call: Call<'_>) -> Error {
+        wait::about_to_wait();
+        let (resource, bytes, alignment) = (self.resource, call.layout.size(), call.layout.align());
+        let stream = Stream(call.stream);
+        event!(
+            name: "allocate failure", target: ALLOCATE, Level::WARN,
+            resource, bytes, alignment, %stream, %error, "allocate failure"
+        );
+        error
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
+    fn freeing(&self, pointer: DevicePtr, call: Call<'_>) -> Option<AllocatedAs> {
         if may_emit() && event_enabled!(target: FREE, Level::TRACE) {
-            self.freed(pointer, upstream, layout);
+            self.emit_free(pointer, call);
         }
-        // SAFETY: the caller's contract is the same.
-        unsafe { upstream.deallocate(pointer, layout) }
+        None
     }
-
-    fn describe(&self, _: &mut Description) {}
 }

@@ -7,11 +7,10 @@ mod finding;
 mod report;
 mod table;
 
-use std::alloc::Layout;
-
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::adaptor;
+use crate::observer::{AllocatedAs, Call, Observer};
 
 pub use builder::TrackingResourceAdaptorBuilder;
 #[doc(hidden)]
@@ -103,33 +102,24 @@ impl<U> TrackingResourceAdaptor<U> {
     }
 }
 
-// SAFETY: every call goes to the upstream; a free with the layout of its allocation, if that is
-// tracked.
-unsafe impl Layer for Tracking {
+impl Observer for Tracking {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, upstream: impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
-        let pointer = upstream.allocate(layout)?;
-        if self.insert(pointer, layout) {
-            return Ok(pointer);
+    fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
+        if self.insert(pointer, call.layout) {
+            return Ok(());
         }
-        // SAFETY: allocated above with this layout, in the same order, and not returned to any
-        // caller.
-        unsafe { upstream.deallocate(pointer, layout) };
         let message = format!(
             "upstream returned {pointer:?}, which is still allocated according to the tracker"
         );
-        Err(Error::invalid_argument(NAME, message).with_layout(layout))
+        Err(Error::invalid_argument(NAME, message).with_layout(call.layout))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: impl Upstream, pointer: DevicePtr, layout: Layout) {
-        // Before upstream can return the address to another thread.
-        let allocated = self.check_free(pointer, layout).unwrap_or(layout);
-        // SAFETY: the caller's contract is the same; where its layout breaks it, this is the layout
-        // of the allocation.
-        unsafe { upstream.deallocate(pointer, allocated) }
+    fn freeing(&self, pointer: DevicePtr, call: Call<'_>) -> Option<AllocatedAs> {
+        // SAFETY: the entry is that of the block, which upstream allocated with this layout.
+        self.check_free(pointer, call.layout).map(|layout| unsafe { AllocatedAs::new(layout) })
     }
 
     fn describe(&self, description: &mut Description) {
