@@ -2,13 +2,13 @@
 
 use std::alloc::Layout;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
 
-use crate::blocks::Blocks;
+use crate::address_table::AddressTable;
 use crate::layer::{Layer, Upstream, adaptor, rounded_up};
-use crate::sync::biased_mutex::BiasedMutex;
+use crate::sync::Counter;
+use crate::sync::first_thread::FirstThreadCell;
 
 const NAME: &str = "aligned";
 
@@ -21,8 +21,8 @@ adaptor! {
     /// longer and allocated with an alignment of 256. All other requests go to upstream unchanged.
     ///
     /// It is a handle: clones share the table of blocks whose address differs from that of their
-    /// upstream block. Its lock is taken only while such blocks exist, and is uncontended and cheap
-    /// while one thread uses it.
+    /// upstream block. It is written without a lock, and a free looks only while there are such
+    /// blocks.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -51,19 +51,21 @@ struct Align {
     /// A power of two, at least 256.
     alignment: usize,
     threshold: usize,
+    /// Owned by the thread that may write to what follows exclusively.
+    first: FirstThreadCell<()>,
     /// Blocks whose address differs from that of their upstream block, with the latter.
-    moved: BiasedMutex<Blocks<DevicePtr>>,
-    /// How many those are, written under the lock. A thread that frees one of them sees a count
-    /// above zero: the block was counted before its address was returned.
-    moved_count: AtomicUsize,
+    moved: AddressTable,
+    /// How many those are. A thread that frees one of them sees a count above zero: the block was
+    /// counted before its address was returned.
+    moved_count: Counter,
 }
 
 impl fmt::Debug for Align {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { alignment, threshold, moved: _, moved_count } = self;
+        let Self { alignment, threshold, first: _, moved: _, moved_count } = self;
         let mut fields = f.debug_struct("Align");
         fields.field("alignment", alignment).field("threshold", threshold);
-        fields.field("moved_blocks", &moved_count.load(Ordering::Relaxed)).finish()
+        fields.field("moved_blocks", &moved_count.get()).finish()
     }
 }
 
@@ -90,8 +92,9 @@ impl<U> AlignedResourceAdaptor<U> {
             return Err(Error::invalid_argument(NAME, message));
         }
         let alignment = alignment.max(CUDA_ALLOCATION_ALIGNMENT);
-        let (moved, moved_count) = (BiasedMutex::default(), AtomicUsize::new(0));
-        Ok(Self::over(upstream, Align { alignment, threshold, moved, moved_count }))
+        let (first, moved) = (FirstThreadCell::default(), AddressTable::default());
+        let moved_count = Counter::default();
+        Ok(Self::over(upstream, Align { alignment, threshold, first, moved, moved_count }))
     }
 }
 
@@ -125,25 +128,21 @@ impl Align {
         padded.map_or(Plan::TooLarge, |padded| Plan::Within(padded, alignment))
     }
 
-    /// Calls `act` with the table, and updates the count.
-    fn with_moved<R>(&self, act: impl FnOnce(&mut Blocks<DevicePtr>) -> R) -> R {
-        self.moved.with(|moved| {
-            let result = act(moved);
-            self.moved_count.store(moved.len(), Ordering::Relaxed);
-            result
-        })
-    }
-
     // Not inlined, like `remove_moved`: calls for other blocks then save no registers for it.
     #[inline(never)]
     fn insert(&self, aligned: DevicePtr, upstream: DevicePtr) -> bool {
-        self.with_moved(|moved| moved.insert(aligned, || upstream))
+        let access = &self.first.access();
+        let is_new = self.moved.insert(access, aligned, upstream.0);
+        if is_new {
+            self.moved_count.add(access, 1);
+        }
+        is_new
     }
 
     /// Removes a block from the table. Returns the address of its upstream block.
     #[inline]
     fn remove(&self, aligned: DevicePtr) -> DevicePtr {
-        if self.moved_count.load(Ordering::Relaxed) == 0 {
+        if self.moved_count.get() == 0 {
             return aligned;
         }
         self.remove_moved(aligned)
@@ -151,7 +150,10 @@ impl Align {
 
     #[inline(never)]
     fn remove_moved(&self, aligned: DevicePtr) -> DevicePtr {
-        self.with_moved(|moved| moved.remove(aligned)).unwrap_or(aligned)
+        let access = &self.first.access();
+        let Some(upstream) = self.moved.remove(access, aligned) else { return aligned };
+        self.moved_count.subtract(access, 1);
+        DevicePtr(upstream)
     }
 }
 
@@ -194,10 +196,9 @@ unsafe impl Layer for Align {
     }
 
     fn describe(&self, description: &mut Description) {
-        let moved = self.moved_count.load(Ordering::Relaxed);
         description
             .bytes("alignment", self.alignment as u64)
             .bytes("threshold", self.threshold as u64)
-            .count("moved blocks", moved as u64);
+            .count("moved blocks", self.moved_count.get());
     }
 }

@@ -1,11 +1,9 @@
 //! A second resource for when the first is out of memory.
 
 use std::alloc::Layout;
-use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
@@ -13,8 +11,10 @@ use rmm_core::{
     Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource, fork,
 };
 
-use crate::hash::BuildIdHasher;
+use crate::address_table::AddressTable;
 use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
+use crate::sync::Counter;
+use crate::sync::first_thread::Access;
 use crate::with_properties::{Exactly, WithProperties, provide_views};
 
 /// Allocates from a second resource when the first is out of memory: from managed memory behind a
@@ -68,19 +68,18 @@ struct Inner {
 /// Addresses of the blocks of `second`.
 #[derive(Default)]
 struct Owned {
-    pointers: Mutex<HashSet<DevicePtr, BuildIdHasher>>,
-    blocks: AtomicU64,
-    bytes: AtomicU64,
-    fallbacks: AtomicU64,
+    pointers: AddressTable,
+    blocks: Counter,
+    bytes: Counter,
+    fallbacks: Counter,
 }
 
 impl fmt::Debug for Owned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pointers: _, blocks, bytes, fallbacks } = self;
         let mut fields = f.debug_struct("Owned");
-        fields.field("blocks", &blocks.load(Ordering::Relaxed));
-        fields.field("bytes", &bytes.load(Ordering::Relaxed));
-        fields.field("fallbacks", &fallbacks.load(Ordering::Relaxed)).finish()
+        fields.field("blocks", &blocks.get()).field("bytes", &bytes.get());
+        fields.field("fallbacks", &fallbacks.get()).finish()
     }
 }
 
@@ -124,12 +123,12 @@ impl<S: PropertySet> FallbackMemoryResource<S> {
 
     /// Bytes of live blocks of the second resource.
     pub fn fallback_bytes(&self) -> u64 {
-        self.inner.owned.bytes.load(Ordering::Relaxed)
+        self.inner.owned.bytes.get()
     }
 
     /// Allocations that the second resource has served so far.
     pub fn fallbacks(&self) -> u64 {
-        self.inner.owned.fallbacks.load(Ordering::Relaxed)
+        self.inner.owned.fallbacks.get()
     }
 }
 
@@ -146,11 +145,10 @@ impl Owned {
             let limit = why.limit_id().filter(|_| error.limit_id().is_some());
             error.with_limit_id(limit).with_source(why)
         })?;
-        let size = layout.size() as u64;
-        fork::lock(&self.pointers).insert(pointer);
-        self.blocks.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(size, Ordering::Relaxed);
-        self.fallbacks.fetch_add(1, Ordering::Relaxed);
+        self.pointers.insert_new(&Access::SHARED, pointer, 0);
+        self.blocks.add(&Access::SHARED, 1);
+        self.bytes.add(&Access::SHARED, layout.size() as u64);
+        self.fallbacks.add(&Access::SHARED, 1);
         Ok(pointer)
     }
 
@@ -160,17 +158,17 @@ impl Owned {
     fn remove(&self, pointer: DevicePtr, layout: Layout) -> bool {
         // The thread that frees a block has its address from the allocation, which happens after
         // the increment; only the free of that block takes the increment back.
-        self.blocks.load(Ordering::Relaxed) > 0 && self.remove_locked(pointer, layout)
+        self.blocks.get() > 0 && self.remove_if_owned(pointer, layout)
     }
 
     #[cold]
-    fn remove_locked(&self, pointer: DevicePtr, layout: Layout) -> bool {
-        let removed = fork::lock(&self.pointers).remove(&pointer);
-        if removed {
-            self.blocks.fetch_sub(1, Ordering::Relaxed);
-            self.bytes.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+    fn remove_if_owned(&self, pointer: DevicePtr, layout: Layout) -> bool {
+        let is_owned = self.pointers.remove_own(pointer).is_some();
+        if is_owned {
+            self.blocks.subtract(&Access::SHARED, 1);
+            self.bytes.subtract(&Access::SHARED, layout.size() as u64);
         }
-        removed
+        is_owned
     }
 }
 

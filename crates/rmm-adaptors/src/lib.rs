@@ -28,10 +28,10 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod address_table;
 mod aligned;
 mod arena;
 mod binning;
-mod blocks;
 mod callback;
 mod default_pool;
 mod failure_callback;

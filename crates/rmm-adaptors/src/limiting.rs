@@ -171,17 +171,13 @@ impl Limit {
     /// Adds a block to the count if it fits; otherwise returns the current count.
     #[inline]
     fn reserve(&self, padded: u64) -> Result<(), u64> {
-        let with_it = |used| self.with(used, padded);
-        let exclusive = self.first.enter(|()| self.used.update_exclusive(with_it), |()| ());
-        exclusive.unwrap_or_else(|_| self.used.update(with_it))
+        self.used.update(&self.first.access(), |used| self.with(used, padded))
     }
 
     /// Removes a block from the count.
     #[inline]
     fn release(&self, padded: u64) {
-        if self.first.enter(|()| self.used.subtract_exclusive(padded), |()| ()).is_err() {
-            self.used.subtract(padded);
-        }
+        self.used.subtract(&self.first.access(), padded);
     }
 
     /// As [`reserve`](Self::reserve), after suballocators over this adaptor have returned memory

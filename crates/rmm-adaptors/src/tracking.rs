@@ -38,10 +38,9 @@ adaptor! {
     /// fails with [`InvalidArgument`](rmm_core::ErrorKind::InvalidArgument): some code frees to
     /// upstream directly.
     ///
-    /// It is a handle: clones share the table of live blocks, which is a plain hash table while one
-    /// thread uses it, and a concurrent one from the second thread on. Capturing stacks, if
-    /// enabled, takes microseconds per allocation; symbols are resolved only when they are
-    /// displayed.
+    /// It is a handle: clones share the table of live blocks, which is written without a lock.
+    /// Capturing stacks, if enabled, takes microseconds per allocation; symbols are resolved only
+    /// when they are displayed.
     ///
     /// ```
     /// use std::alloc::Layout;

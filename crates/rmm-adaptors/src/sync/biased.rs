@@ -213,7 +213,8 @@ pub(crate) enum Ownership<'a, H, T> {
 }
 
 /// A raised flag, which is lowered when this is dropped.
-struct EnterGuard<'a>(&'a AtomicBool);
+#[derive(Debug)]
+pub(crate) struct EnterGuard<'a>(&'a AtomicBool);
 
 /// The cells that a thread has under revocation. Those that are left when this is dropped, by a
 /// panic, stay their owners'.
@@ -347,29 +348,37 @@ impl<H, T> BiasedCell<H, T, PerThread> {
     }
 }
 
-impl<H, T, B: Bias> Owned<'_, H, T, B> {
-    /// Acts on the value. Gives the action back if the bias was revoked, or if this thread is
-    /// inside already: of this cell, or of any cell whose flag is the thread's.
+impl<'a, H, T, B: Bias> Owned<'a, H, T, B> {
+    /// Enters the cell, until the guard is dropped. `None` if the bias was revoked, or if this
+    /// thread is inside already: of this cell, or of any cell whose flag is the thread's.
     #[inline]
-    pub(crate) fn enter<R, A: FnOnce(&mut T) -> R>(self, act: A) -> Result<R, A> {
-        let Self { cell, me } = self;
+    pub(crate) fn stay(&self) -> Option<EnterGuard<'a>> {
+        let &Self { cell, me } = self;
         let flag = cell.bias.flag(me);
         // Relaxed: this thread alone writes it.
         if flag.load(Ordering::Relaxed) {
-            return Err(act);
+            return None;
         }
         flag.store(true, Ordering::Relaxed);
-        let _inside = EnterGuard(flag);
+        let inside = EnterGuard(flag);
         cell.fences.light();
         // Acquire: what the revoker that made this thread the owner did is seen.
         if cell.owner.load(Ordering::Acquire) != B::id(me) {
-            return Err(act);
+            return None;
         }
+        Some(inside)
+    }
+
+    /// Acts on the value. Gives the action back if the thread cannot [enter](Self::stay).
+    #[inline]
+    pub(crate) fn enter<R, A: FnOnce(&mut T) -> R>(self, act: A) -> Result<R, A> {
+        let Some(_inside) = self.stay() else { return Err(act) };
+        let cell = self.cell;
         // SAFETY: no other reference to the value exists until the guard lowers the flag.
         // 1. Of owners: the id is this thread's alone (rule 1 of `Bias`), which was not inside, as
         //    its flag was down, and that no other thread lowers (rule 2).
-        // 2. Of revokers before: the acquire above read the word with which the last one ended.
-        // 3. Of revokers after: the load above did not read their `REVOKING`. A light fence lies
+        // 2. Of revokers before: the acquire in `stay` read the word with which the last one ended.
+        // 3. Of revokers after: that load did not read their `REVOKING`. A light fence lies
         //    between the store of the flag and that load, a heavy one between `REVOKING` and the
         //    revoker's load of the flag, which is the same flag (rule 3): so the revoker sees it
         //    raised, and waits.

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::biased::{BiasedCell, FirstThread, Ownership, revoke};
+use super::biased::{BiasedCell, EnterGuard, FirstThread, Ownership, revoke};
 use super::fence::Fences;
 use super::primitives::{self, Mutex};
 use super::thread_number::ThreadNumber;
@@ -18,6 +18,21 @@ pub(crate) struct FirstThreadCell<T> {
     cell: BiasedCell<(), T, FirstThread>,
     /// Held by the thread that shares the value: others sleep meanwhile, instead of spinning.
     revoker: Mutex<()>,
+}
+
+/// How a thread updates the atomics beside a cell, while it has this.
+#[derive(Debug)]
+pub(crate) struct Access<'a>(Option<EnterGuard<'a>>);
+
+impl Access<'_> {
+    /// Any thread may write the atomics at the same time.
+    pub(crate) const SHARED: Self = Self(None);
+
+    /// Whether no other thread writes them: then a load and a store are enough.
+    #[inline]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 impl<T: Default> Default for FirstThreadCell<T> {
@@ -74,6 +89,31 @@ impl<T> FirstThreadCell<T> {
                 share(value);
             }
         });
+    }
+}
+
+impl FirstThreadCell<()> {
+    /// Access to atomics beside the cell that are written with such an access alone. A thread has
+    /// one at a time.
+    #[inline]
+    pub(crate) fn access(&self) -> Access<'_> {
+        self.access_as(ThreadNumber::current)
+    }
+
+    /// As [`access`](Self::access); `me` returns the calling thread.
+    #[inline]
+    fn access_as(&self, me: impl FnOnce() -> ThreadNumber) -> Access<'_> {
+        match self.cell.claim(me) {
+            Ownership::Revoked => return Access::SHARED,
+            Ownership::AnotherThread => {}
+            Ownership::Mine(owned) => {
+                if let Some(inside) = owned.stay() {
+                    return Access(Some(inside));
+                }
+            }
+        }
+        self.revoke(|()| ());
+        Access::SHARED
     }
 }
 
@@ -182,8 +222,9 @@ mod models {
     }
 
     /// A sum beside the cell, as limits have: the owner adds to it without a read-modify-write.
+    #[derive(Default)]
     struct Limit {
-        first: FirstThreadCell<u64>,
+        first: FirstThreadCell<()>,
         sum: Counter,
         /// What the owner has counted. Hidden from loom, so that it orders nothing.
         owner_sum: HiddenFromLoom,
@@ -191,16 +232,13 @@ mod models {
 
     impl Limit {
         fn add(&self, me: u64) {
-            let add_exclusive = |count: &mut u64| {
-                *count += 1;
-                self.sum.add_exclusive(1);
-            };
-            let share = |count: &mut u64| self.owner_sum.store(*count, Ordering::Relaxed);
-            let me = || ThreadNumber::of_model(me);
-            if self.first.enter_as(me, add_exclusive, share).is_err() {
+            let access = self.first.access_as(|| ThreadNumber::of_model(me));
+            if access.is_exclusive() {
+                self.owner_sum.fetch_add(1, Ordering::Relaxed);
+            } else {
                 assert!(self.sum.get() >= self.owner_sum.load(Ordering::Relaxed));
-                self.sum.add(1);
             }
+            self.sum.add(&access, 1);
         }
     }
 
@@ -210,8 +248,7 @@ mod models {
         // All interleavings would take hours.
         model.preemption_bound = Some(2);
         model.check(|| {
-            let (first, sum) = (FirstThreadCell::default(), Counter::default());
-            let limit = Arc::new(Limit { first, sum, owner_sum: HiddenFromLoom::new(0) });
+            let limit = Arc::new(Limit::default());
             let others = [2, 3].map(|me| {
                 let limit = Arc::clone(&limit);
                 thread::spawn(move || limit.add(me))

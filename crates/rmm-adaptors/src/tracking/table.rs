@@ -1,4 +1,4 @@
-//! The table of live blocks.
+//! The live blocks of a tracker, and what is wrong with their frees.
 
 #![forbid(unsafe_code)]
 
@@ -9,13 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use dashmap::mapref::entry::Entry;
 use rmm_core::siblings::in_program;
 use rmm_core::{DevicePtr, fork};
 
 use super::caller::Caller;
 use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
-use crate::blocks::Blocks;
+use crate::address_table::AddressTable;
 use crate::hash::BuildIdHasher;
 use crate::sync::Counter;
 use crate::sync::first_thread::FirstThreadCell;
@@ -23,42 +22,43 @@ use crate::sync::first_thread::FirstThreadCell;
 pub(crate) type OnFinding = Box<dyn Fn(&TrackingFinding<'_>) + Send + Sync>;
 
 pub(crate) struct Tracking {
-    /// The live blocks, while one thread alone uses the tracker. Its owner may update `bytes`
-    /// exclusively.
-    first: FirstThreadCell<Blocks<Block>>,
-    /// The live blocks, from the second thread on.
-    live: DashMap<DevicePtr, Block, BuildIdHasher>,
+    /// Owned by the thread that may write to `live` and `bytes` exclusively.
+    first: FirstThreadCell<()>,
+    /// The [packed](pack) layouts of the live blocks.
+    live: AddressTable,
     bytes: Counter,
     unknown_frees: AtomicU64,
     wrong_frees: AtomicU64,
-    captures_callers: bool,
+    /// Who allocated the live blocks, if callers are captured.
+    callers: Option<DashMap<DevicePtr, Caller, BuildIdHasher>>,
     reports_leaks: bool,
     on_finding: OnFinding,
 }
 
-#[derive(Clone)]
-struct Block {
-    layout: Layout,
-    caller: Option<Caller>,
+/// Bits of a packed layout for the logarithm of its alignment; the others hold its size.
+const ALIGNMENT_BITS: u32 = 6;
+
+/// A layout in one word. No memory has room for a size that does not fit.
+#[inline]
+fn pack(layout: Layout) -> u64 {
+    (layout.size() as u64) << ALIGNMENT_BITS | u64::from(layout.align().trailing_zeros())
 }
 
-/// How a free compares with its allocation.
-enum FreeCheck {
-    Matches,
-    /// The block was allocated with this layout, by this caller.
-    Mismatch(Layout, Option<Caller>),
-    Unknown,
+/// The layout that a word was packed from.
+fn unpack(word: u64) -> Option<Layout> {
+    let size = usize::try_from(word >> ALIGNMENT_BITS).ok()?;
+    Layout::from_size_align(size, 1 << (word % (1 << ALIGNMENT_BITS))).ok()
 }
 
 impl Tracking {
     pub(crate) fn new(captures_callers: bool, reports_leaks: bool, on_finding: OnFinding) -> Self {
         Self {
             first: FirstThreadCell::default(),
-            live: DashMap::default(),
+            live: AddressTable::default(),
             bytes: Counter::default(),
             unknown_frees: AtomicU64::new(0),
             wrong_frees: AtomicU64::new(0),
-            captures_callers,
+            callers: captures_callers.then(DashMap::default),
             reports_leaks,
             on_finding,
         }
@@ -66,101 +66,74 @@ impl Tracking {
 
     /// Whether findings name the callers: a function of the program gets them.
     pub(crate) fn captures_callers(&self) -> bool {
-        self.captures_callers
-    }
-
-    /// Calls `act` with the table of the only thread. If a second thread has appeared, moves the
-    /// entries to the concurrent table and returns `act`.
-    #[inline]
-    fn unshared<R, F: FnOnce(&mut Blocks<Block>) -> R>(&self, act: F) -> Result<R, F> {
-        self.first.enter(act, |blocks| {
-            for (pointer, block) in std::mem::take(blocks).into_entries() {
-                self.live.insert(pointer, block);
-            }
-        })
+        self.callers.is_some()
     }
 
     /// Inserts a block. Returns whether the address was absent; otherwise nothing changes.
     #[inline]
     pub(crate) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
-        let mut caller = self.captures_callers.then(Caller::now);
-        let size = layout.size() as u64;
-        let unshared = self.unshared(|blocks| {
-            let is_new = blocks.insert(pointer, || Block { layout, caller: caller.take() });
-            if is_new {
-                self.bytes.add_exclusive(size);
-            }
-            is_new
-        });
-        if let Ok(is_new) = unshared {
-            return is_new;
+        if let Some(callers) = &self.callers {
+            let caller = Caller::now();
+            // Before the block, so that every live block has one.
+            callers.entry(pointer).or_insert(caller);
         }
-        match self.live.entry(pointer) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(vacant) => {
-                vacant.insert(Block { layout, caller });
-                self.bytes.add(size);
-                true
-            }
+        let access = &self.first.access();
+        let is_new = self.live.insert(access, pointer, pack(layout));
+        if is_new {
+            self.bytes.add(access, layout.size() as u64);
         }
-    }
-
-    #[inline]
-    fn remove(&self, pointer: DevicePtr, layout: Layout) -> FreeCheck {
-        let unshared = self.unshared(|blocks| {
-            let block = blocks.remove(pointer)?;
-            self.bytes.subtract_exclusive(block.layout.size() as u64);
-            Some(block)
-        });
-        let removed = unshared.unwrap_or_else(|_| {
-            let (_, block) = self.live.remove(&pointer)?;
-            self.bytes.subtract(block.layout.size() as u64);
-            Some(block)
-        });
-        let Some(block) = removed else {
-            self.unknown_frees.fetch_add(1, Ordering::Relaxed);
-            return FreeCheck::Unknown;
-        };
-        if block.layout == layout {
-            return FreeCheck::Matches;
-        }
-        self.wrong_frees.fetch_add(1, Ordering::Relaxed);
-        FreeCheck::Mismatch(block.layout, block.caller)
+        is_new
     }
 
     /// Checks a free of a block, and removes it: the layout of its allocation, with which it is to
     /// be freed, or `None` if no block has the address. What is wrong is reported.
     #[inline]
     pub(crate) fn check_free(&self, pointer: DevicePtr, freed: Layout) -> Option<Layout> {
-        match self.remove(pointer, freed) {
-            FreeCheck::Matches => Some(freed),
-            FreeCheck::Mismatch(allocated, caller) => {
-                let (allocated_at, freed_at) = self.places(caller.as_ref());
-                let allocated_at = allocated_at.as_deref();
-                let freed_at = freed_at.as_deref();
-                self.report(&TrackingFinding::WrongFree {
+        let allocated = self.remove(pointer, freed);
+        if allocated != Some(freed) || self.callers.is_some() {
+            self.check_caller(pointer, allocated, freed);
+        }
+        allocated
+    }
+
+    /// Removes a block, and returns its layout.
+    #[inline]
+    fn remove(&self, pointer: DevicePtr, freed: Layout) -> Option<Layout> {
+        let access = &self.first.access();
+        let packed = self.live.remove(access, pointer)?;
+        let allocated = if packed == pack(freed) { freed } else { unpack(packed)? };
+        self.bytes.subtract(access, allocated.size() as u64);
+        Some(allocated)
+    }
+
+    /// Removes the caller of a block that is freed, and reports what is wrong with the free.
+    #[cold]
+    fn check_caller(&self, pointer: DevicePtr, allocated: Option<Layout>, freed: Layout) {
+        let caller = self.callers.as_ref().and_then(|callers| callers.remove(&pointer));
+        if allocated == Some(freed) {
+            return;
+        }
+        let place = |caller: &Caller| caller.to_string();
+        let allocated_at = caller.map(|(_, caller)| place(&caller));
+        let freed_at = self.callers.as_ref().map(|_| place(&Caller::now()));
+        let (allocated_at, freed_at) = (allocated_at.as_deref(), freed_at.as_deref());
+        let (counter, finding) = match allocated {
+            Some(allocated) => {
+                let finding = TrackingFinding::WrongFree {
                     pointer,
                     allocated,
                     freed,
                     allocated_at,
                     freed_at,
-                });
-                Some(allocated)
+                };
+                (&self.wrong_frees, finding)
             }
-            FreeCheck::Unknown => {
-                let (_, freed_at) = self.places(None);
-                let freed_at = freed_at.as_deref();
-                self.report(&TrackingFinding::UnknownFree { pointer, freed, freed_at });
-                None
+            None => {
+                (&self.unknown_frees, TrackingFinding::UnknownFree { pointer, freed, freed_at })
             }
-        }
-    }
-
-    /// Where a block was allocated, and where this call frees it, if callers are captured.
-    #[cold]
-    fn places(&self, allocated: Option<&Caller>) -> (Option<String>, Option<String>) {
-        let freed = self.captures_callers.then(|| Caller::now().to_string());
-        (allocated.map(ToString::to_string), freed)
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.report(&finding);
     }
 
     /// Reports a finding to the program. No lock on the table is held.
@@ -177,7 +150,7 @@ impl Tracking {
 
     pub(super) fn blocks(&self) -> u64 {
         fork::check_wait();
-        self.unshared(|blocks| blocks.len()).unwrap_or_else(|_| self.live.len()) as u64
+        self.live.iter().count() as u64
     }
 
     pub(crate) fn unknown_frees(&self) -> u64 {
@@ -191,15 +164,11 @@ impl Tracking {
     /// Sorted by size, the largest first, then by address.
     pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
         fork::check_wait();
-        let list = |pointer, block: &Block| {
-            OutstandingAllocation::new(pointer, block.layout, block.caller.as_ref())
-        };
-        let unshared = self.unshared(|blocks| {
-            blocks.iter().map(|(pointer, block)| list(pointer, block)).collect::<Vec<_>>()
+        let blocks = self.live.iter().filter_map(|(pointer, packed)| {
+            let caller = self.callers.as_ref().and_then(|callers| callers.get(&pointer));
+            Some(OutstandingAllocation::new(pointer, unpack(packed)?, caller.as_deref()))
         });
-        let mut outstanding = unshared.unwrap_or_else(|_| {
-            self.live.iter().map(|entry| list(*entry.key(), entry.value())).collect()
-        });
+        let mut outstanding: Vec<_> = blocks.collect();
         outstanding.sort_by_key(|block| (Reverse(block.layout.size()), block.pointer.0));
         outstanding
     }
@@ -219,7 +188,7 @@ impl fmt::Debug for Tracking {
         f.debug_struct("Tracking")
             .field("blocks", &self.blocks())
             .field("bytes", &self.bytes())
-            .field("captures_callers", &self.captures_callers)
+            .field("captures_callers", &self.captures_callers())
             .finish_non_exhaustive()
     }
 }
