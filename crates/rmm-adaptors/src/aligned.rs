@@ -3,16 +3,17 @@
 use std::alloc::Layout;
 use std::fmt;
 
+use rmm_core::adaptor_support::Calls;
 use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, is_supported_alignment};
 
 use crate::address_table::AddressTable;
-use crate::layer::{Layer, Upstream, adaptor, rounded_up};
+use crate::layer::{Layer, handle, rounded_up};
 use crate::sync::Counter;
 use crate::sync::first_thread::FirstThreadCell;
 
 const NAME: &str = "aligned";
 
-adaptor! {
+handle! {
     /// Aligns blocks to more than 256 bytes, the alignment of every resource here. Blocks of at
     /// least a threshold get the alignment that is set; every block gets the alignment of its
     /// layout.
@@ -164,7 +165,7 @@ unsafe impl Layer for Align {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Calls, layout: Layout) -> Result<DevicePtr, Error> {
         let (padded, alignment) = match self.plan(layout) {
             Plan::AsItIs => return upstream.allocate(layout),
             Plan::TooLarge => return Err(Error::out_of_memory(NAME).with_layout(layout)),
@@ -184,7 +185,7 @@ unsafe impl Layer for Align {
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Calls, pointer: DevicePtr, layout: Layout) {
         let (block, layout) = match self.plan(layout) {
             // Before upstream can return the address to another thread.
             Plan::Within(padded, _) => (self.remove(pointer), padded),

@@ -4,12 +4,13 @@ use std::alloc::Layout;
 use std::fmt;
 use std::num::NonZeroU32;
 
+use rmm_core::adaptor_support::Calls;
 use rmm_core::siblings::in_program;
 use rmm_core::{Description, DevicePtr, Error, ErrorKind, StreamId, StreamRef};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::{Layer, handle};
 
-adaptor! {
+handle! {
     /// Calls a callback when an allocation fails, and retries if the callback returns `true`: for
     /// example, because it has freed memory.
     ///
@@ -154,7 +155,7 @@ impl Retry {
     #[cold]
     fn retry(
         &self,
-        upstream: &impl Upstream,
+        upstream: &impl Calls,
         layout: Layout,
         mut error: Error,
     ) -> Result<DevicePtr, Error> {
@@ -188,12 +189,12 @@ unsafe impl Layer for Retry {
     const NAME: &'static str = "failure-callback";
 
     #[inline]
-    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Calls, layout: Layout) -> Result<DevicePtr, Error> {
         upstream.allocate(layout).or_else(|error| self.retry(upstream, layout, error))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Calls, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) }
     }

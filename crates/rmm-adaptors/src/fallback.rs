@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use rmm_core::adaptor_support::{Calls, StreamCalls, SyncCalls};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
@@ -12,7 +13,6 @@ use rmm_core::{
 };
 
 use crate::address_table::AddressTable;
-use crate::layer::{StreamUpstream, SyncUpstream, Upstream};
 use crate::sync::Counter;
 use crate::sync::first_thread::Access;
 use crate::with_properties::{Exactly, WithProperties, provide_views};
@@ -136,7 +136,7 @@ impl Owned {
     #[cold]
     fn allocate(
         &self,
-        second: &impl Upstream,
+        second: &impl Calls,
         layout: Layout,
         why: Error,
     ) -> Result<DevicePtr, Error> {
@@ -176,8 +176,8 @@ impl Inner {
     #[inline]
     fn allocate(
         &self,
-        first: &impl Upstream,
-        second: &impl Upstream,
+        first: &impl Calls,
+        second: &impl Calls,
         layout: Layout,
     ) -> Result<DevicePtr, Error> {
         fork::check()?;
@@ -192,8 +192,8 @@ impl Inner {
     #[inline]
     unsafe fn deallocate(
         &self,
-        first: &impl Upstream,
-        second: &impl Upstream,
+        first: &impl Calls,
+        second: &impl Calls,
         pointer: DevicePtr,
         layout: Layout,
     ) {
@@ -243,12 +243,12 @@ impl<S: PropertySet> Eq for FallbackMemoryResource<S> {}
 unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
-        self.inner.allocate(&SyncUpstream(first), &SyncUpstream(second), layout)
+        self.inner.allocate(&SyncCalls(first), &SyncCalls(second), layout)
     }
 
     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
-        let (first, second) = (SyncUpstream(first), SyncUpstream(second));
+        let (first, second) = (SyncCalls(first), SyncCalls(second));
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate(&first, &second, pointer, layout) }
     }
@@ -288,12 +288,12 @@ unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
 unsafe impl<S: PropertySet> Resource for FallbackMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
-        self.inner.allocate(&StreamUpstream(first, stream), &StreamUpstream(second, stream), layout)
+        self.inner.allocate(&StreamCalls(first, stream), &StreamCalls(second, stream), layout)
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
         let Inner { first, second, .. } = &*self.inner;
-        let (first, second) = (StreamUpstream(first, stream), StreamUpstream(second, stream));
+        let (first, second) = (StreamCalls(first, stream), StreamCalls(second, stream));
         // SAFETY: the caller's contract is the same.
         unsafe { self.inner.deallocate(&first, &second, pointer, layout) }
     }

@@ -4,19 +4,20 @@ use std::alloc::Layout;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rmm_core::adaptor_support::Calls;
 use rmm_core::siblings::{LimitId, Others, allocate_with};
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Description, DevicePtr, Error, OomReason, PoolUsage, Remedy,
     StreamRef, format_bytes, is_supported_alignment,
 };
 
-use crate::layer::{Layer, Upstream, adaptor, rounded_up};
+use crate::layer::{Layer, handle, rounded_up};
 use crate::sync::Counter;
 use crate::sync::first_thread::FirstThreadCell;
 
 const NAME: &str = "limiting";
 
-adaptor! {
+handle! {
     /// Fails allocations that would bring the bytes allocated from upstream above a limit.
     ///
     /// Each block counts with its size rounded up to an alignment, 256 bytes unless
@@ -223,7 +224,7 @@ unsafe impl Layer for Limit {
     const NAME: &'static str = NAME;
 
     #[inline]
-    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Calls, layout: Layout) -> Result<DevicePtr, Error> {
         let padded = self.padded(layout);
         if self.reserve(padded).is_err() {
             self.reserve_with_help(padded, layout, upstream.stream())?;
@@ -232,7 +233,7 @@ unsafe impl Layer for Limit {
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Calls, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { upstream.deallocate(pointer, layout) };
         // The count is by size alone, so a block that upstream reuses before this subtraction is

@@ -11,7 +11,7 @@ use std::io;
 use rmm_core::siblings::in_program;
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
-use crate::layer::adaptor;
+use crate::layer::handle;
 use crate::observer::{AllocatedAs, Call, Observer};
 use line::{Action, Line};
 use sinks::Sinks;
@@ -25,7 +25,7 @@ pub const LOG_HEADER: &str = "Thread,Time,Action,Pointer,Size,Stream";
 /// [`LoggingResourceAdaptor::from_environment`].
 pub const LOG_FILE_VARIABLE: &str = "RMM_LOG_FILE";
 
-adaptor! {
+handle! {
     /// Writes one line for every allocation and free of another resource.
     ///
     /// The lines are RMM's, `Thread,Time,Action,Pointer,Size,Stream`: a number for the thread, the

@@ -3,9 +3,10 @@
 use std::alloc::Layout;
 use std::fmt::Debug;
 
+use rmm_core::adaptor_support::Calls;
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
-use crate::layer::{Layer, Upstream};
+use crate::layer::Layer;
 
 /// A call as an observer sees it.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ unsafe impl<O: Observer> Layer for O {
     const NAME: &'static str = O::NAME;
 
     #[inline]
-    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Calls, layout: Layout) -> Result<DevicePtr, Error> {
         let allocated = upstream.allocate(layout);
         let call = Call { layout, stream: upstream.stream() };
         let pointer = allocated.map_err(|error| self.failed(error, call))?;
@@ -71,7 +72,7 @@ unsafe impl<O: Observer> Layer for O {
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Calls, pointer: DevicePtr, layout: Layout) {
         let freeing = self.freeing(pointer, Call { layout, stream: upstream.stream() });
         let layout = freeing.map_or(layout, |AllocatedAs(layout)| layout);
         // SAFETY: the caller's contract is the same; where its layout breaks it, this is the layout

@@ -4,10 +4,10 @@ use rmm_core::{
     Device, DevicePtr, Error, Introspect as _, MemoryKind, PrefetchTarget, StreamRef, SyncResource,
 };
 
-use crate::layer::adaptor;
+use crate::layer::handle;
 use crate::observer::{Call, Observer};
 
-adaptor! {
+handle! {
     /// Prefetches every new block to the current device, in the order of its stream.
     ///
     /// This only affects managed memory; [`prefetch`](rmm_core::prefetch) says where else it does

@@ -5,14 +5,14 @@ mod scope;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::adaptor;
+use crate::layer::handle;
 use crate::observer::{AllocatedAs, Call, Observer};
 
 use counters::Counting;
 pub use counters::{AllocationCounters, Counter};
 pub use scope::StatisticsScope;
 
-adaptor! {
+handle! {
     /// Counts blocks and bytes: current, peak and total.
     ///
     /// To count a part of a program separately, push new counters and pop them later, which adds

@@ -6,14 +6,14 @@ mod tag;
 use rmm_core::{Description, DevicePtr, Error};
 
 use crate::address_table::AddressTable;
-use crate::layer::adaptor;
+use crate::layer::handle;
 use crate::observer::{AllocatedAs, Call, Observer};
 use crate::sync::first_thread::Access;
 
 use cells::Usage;
 pub use tag::{Tag, TagScope, TagUsage};
 
-adaptor! {
+handle! {
     /// Counts memory by tag: the current and peak use of each part of a program.
     ///
     /// A block counts for the [tag](Tag) that the allocating thread is [in](Tag::enter), until it

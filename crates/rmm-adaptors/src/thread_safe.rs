@@ -3,13 +3,14 @@
 use std::alloc::Layout;
 use std::fmt;
 
+use rmm_core::adaptor_support::Calls;
 use rmm_core::siblings::{allocate_in_program, in_library, not_waited_for};
 use rmm_core::{DevicePtr, Error};
 
-use crate::layer::{Layer, Upstream, adaptor};
+use crate::layer::{Layer, handle};
 use crate::sync::biased_mutex::BiasedMutex;
 
-adaptor! {
+handle! {
     /// Serializes calls to another resource with a mutex.
     ///
     /// Every resource is thread-safe without this adaptor. It is for a resource that is slower
@@ -52,13 +53,13 @@ unsafe impl Layer for Serialized {
     const NAME: &'static str = "thread-safe";
 
     #[inline]
-    fn allocate(&self, upstream: &impl Upstream, layout: Layout) -> Result<DevicePtr, Error> {
+    fn allocate(&self, upstream: &impl Calls, layout: Layout) -> Result<DevicePtr, Error> {
         let allocate = move || in_library(|| upstream.allocate(layout));
         allocate_in_program(upstream.stream(), move || self.0.with(|()| allocate()))
     }
 
     #[inline]
-    unsafe fn deallocate(&self, upstream: &impl Upstream, pointer: DevicePtr, layout: Layout) {
+    unsafe fn deallocate(&self, upstream: &impl Calls, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         let free = || in_library(|| unsafe { upstream.deallocate(pointer, layout) });
         not_waited_for(|| self.0.with(|()| free()));

@@ -6,7 +6,7 @@ use rmm_core::{DevicePtr, Error, StreamRef, wait};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, event, event_enabled};
 
-use crate::layer::adaptor;
+use crate::layer::handle;
 use crate::observer::{AllocatedAs, Call, Observer};
 
 /// The target of allocations.
@@ -14,7 +14,7 @@ const ALLOCATE: &str = "rmm::allocate";
 /// The target of frees.
 const FREE: &str = "rmm::free";
 
-adaptor! {
+handle! {
     /// Emits a [`tracing`] event for every allocation and free of another resource. Needs the
     /// feature `tracing`.
     ///

@@ -9,7 +9,7 @@ mod table;
 
 use rmm_core::{Description, DevicePtr, Error};
 
-use crate::layer::adaptor;
+use crate::layer::handle;
 use crate::observer::{AllocatedAs, Call, Observer};
 
 pub use builder::TrackingResourceAdaptorBuilder;
@@ -21,7 +21,7 @@ pub(crate) use table::{OnFinding, Tracking};
 
 const NAME: &str = "tracking";
 
-adaptor! {
+handle! {
     /// Records every live block and where in the program it was allocated, to find leaks and
     /// invalid frees.
     ///

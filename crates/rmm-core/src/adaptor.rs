@@ -125,14 +125,72 @@ macro_rules! adaptor {
         // SAFETY: `adapt` returns memory of the upstream with this layout only, and every block
         // goes back there with it: the upstream is a field, which is the same in every call, and
         // the author's code runs in functions of its own. What is provided is the upstream's.
+        unsafe impl<$upstream: $crate::SyncResource> $crate::adaptor_support::AdaptedResource
+            for $type<$upstream>
+        {
+            type Upstream = $upstream;
+
+            #[inline]
+            fn below(&self) -> &$upstream {
+                self.__upstream()
+            }
+
+            #[inline]
+            fn allocate_through<__Calls: $crate::adaptor_support::Calls>(
+                &self,
+                calls: &__Calls,
+                layout: ::std::alloc::Layout,
+            ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
+                $crate::adaptor_support::adapt(Self::__NAME, calls, layout, |below| {
+                    self.__allocate_below(below, layout)
+                })
+            }
+
+            #[inline]
+            unsafe fn free_through<__Calls: $crate::adaptor_support::Calls>(
+                &self,
+                calls: &__Calls,
+                pointer: $crate::DevicePtr,
+                layout: ::std::alloc::Layout,
+            ) {
+                $crate::siblings::not_waited_for(|| self.__freed(layout));
+                // SAFETY: the caller's contract is the same, and the memory is the upstream's.
+                unsafe { $crate::adaptor_support::Calls::deallocate(calls, pointer, layout) }
+            }
+
+            fn adaptor_name(&self) -> &'static str {
+                Self::__NAME
+            }
+        }
+
+        $crate::__resource_of_adaptor!($type<$upstream>, {}, {});
+
+        /// Equal if the upstreams are: then each can free the other's memory.
+        impl<$upstream: $crate::SyncResource + PartialEq> PartialEq for $type<$upstream> {
+            fn eq(&self, other: &Self) -> bool {
+                self.__upstream() == other.__upstream()
+            }
+        }
+    };
+}
+
+/// Implements the resource traits for what is
+/// [`AdaptedResource`](crate::adaptor_support::AdaptedResource): for [`adaptor!`](crate::adaptor)
+/// and the adaptors of this library.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __resource_of_adaptor {
+    ($type:ident<$upstream:ident>, { $($to_any_sync:tt)* }, { $($to_any:tt)* }) => {
+        // SAFETY: the adaptor keeps the contract, by its own.
         unsafe impl<$upstream: $crate::SyncResource> $crate::SyncResource for $type<$upstream> {
             fn do_allocate_sync(
                 &self,
                 layout: ::std::alloc::Layout,
             ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
-                $crate::adaptor_support::adapt_sync(Self::__NAME, self.__upstream(), layout, |below| {
-                    self.__allocate_below(below, layout)
-                })
+                use $crate::adaptor_support::{AdaptedResource, SyncCalls};
+                $crate::fork::check()?;
+                let calls = SyncCalls(AdaptedResource::below(self));
+                AdaptedResource::allocate_through(self, &calls, layout)
             }
 
             unsafe fn do_deallocate_sync(
@@ -140,34 +198,35 @@ macro_rules! adaptor {
                 pointer: $crate::DevicePtr,
                 layout: ::std::alloc::Layout,
             ) {
+                use $crate::adaptor_support::{AdaptedResource, SyncCalls};
                 if !$crate::fork::is_child() {
-                    $crate::siblings::not_waited_for(|| self.__freed(layout));
-                    // SAFETY: the caller's contract is the same, and the memory is the upstream's.
-                    unsafe {
-                        $crate::SyncResource::do_deallocate_sync(self.__upstream(), pointer, layout)
-                    }
+                    let calls = SyncCalls(AdaptedResource::below(self));
+                    // SAFETY: the caller's contract is the same.
+                    unsafe { AdaptedResource::free_through(self, &calls, pointer, layout) }
                 }
             }
 
             fn name(&self) -> &'static str {
-                Self::__NAME
+                $crate::adaptor_support::AdaptedResource::adaptor_name(self)
             }
 
             fn structure(&self) -> $crate::Structure<'_>
             where
                 Self: 'static,
             {
-                $crate::Structure::over(self.__upstream())
+                $crate::Structure::over($crate::adaptor_support::AdaptedResource::below(self))
             }
 
+            $($to_any_sync)*
+
             fn provide<'a>(&'a self, query: &mut $crate::Query<'a>) {
-                query.properties_from(self.__upstream());
+                query.properties_from($crate::adaptor_support::AdaptedResource::below(self));
                 query.value(|| $crate::siblings::MayBeWaitedFor);
+                $crate::adaptor_support::AdaptedResource::provide_more(self, query);
             }
         }
 
-        // SAFETY: `adapt` returns memory of the upstream with this layout only, on the same stream,
-        // and every block goes back there with it.
+        // SAFETY: the adaptor keeps the contract, by its own.
         unsafe impl<$upstream: $crate::Resource> $crate::Resource for $type<$upstream> {
             #[inline]
             fn do_allocate(
@@ -175,9 +234,10 @@ macro_rules! adaptor {
                 stream: $crate::StreamRef<'_>,
                 layout: ::std::alloc::Layout,
             ) -> ::std::result::Result<$crate::DevicePtr, $crate::Error> {
-                $crate::adaptor_support::adapt(Self::__NAME, self.__upstream(), stream, layout, |below| {
-                    self.__allocate_below(below, layout)
-                })
+                use $crate::adaptor_support::{AdaptedResource, StreamCalls};
+                $crate::fork::check()?;
+                let calls = StreamCalls(AdaptedResource::below(self), stream);
+                AdaptedResource::allocate_through(self, &calls, layout)
             }
 
             #[inline]
@@ -187,21 +247,15 @@ macro_rules! adaptor {
                 pointer: $crate::DevicePtr,
                 layout: ::std::alloc::Layout,
             ) {
+                use $crate::adaptor_support::{AdaptedResource, StreamCalls};
                 if !$crate::fork::is_child() {
-                    $crate::siblings::not_waited_for(|| self.__freed(layout));
-                    // SAFETY: the caller's contract is the same, and the memory is the upstream's.
-                    unsafe {
-                        $crate::Resource::do_deallocate(self.__upstream(), stream, pointer, layout)
-                    }
+                    let calls = StreamCalls(AdaptedResource::below(self), stream);
+                    // SAFETY: the caller's contract is the same.
+                    unsafe { AdaptedResource::free_through(self, &calls, pointer, layout) }
                 }
             }
-        }
 
-        /// Equal if the upstreams are: then each can free the other's memory.
-        impl<$upstream: $crate::SyncResource + PartialEq> PartialEq for $type<$upstream> {
-            fn eq(&self, other: &Self) -> bool {
-                self.__upstream() == other.__upstream()
-            }
+            $($to_any)*
         }
 
         // SAFETY: the memory is the upstream's.
@@ -216,7 +270,8 @@ macro_rules! adaptor {
             $upstream: $crate::HasPropertyValue<__P> + $crate::SyncResource,
         {
             fn property_value(&self) -> __P::Value {
-                $crate::HasPropertyValue::<__P>::property_value(self.__upstream())
+                let upstream = $crate::adaptor_support::AdaptedResource::below(self);
+                $crate::HasPropertyValue::<__P>::property_value(upstream)
             }
         }
 

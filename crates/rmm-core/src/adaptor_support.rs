@@ -1,4 +1,4 @@
-//! Support code for the expansion of [`adaptor!`](crate::adaptor). Not for use by name.
+//! Support code for [`adaptor!`](crate::adaptor) and the adaptors of this library.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::siblings::{allocate_in_program, in_library};
-use crate::{DevicePtr, Error, Resource, StreamRef, SyncResource, fork};
+use crate::{DevicePtr, Error, Query, Resource, StreamRef, SyncResource};
 
 /// The calls of an upstream, synchronous or on a stream.
 pub trait Calls {
@@ -29,7 +29,7 @@ pub trait Calls {
 
 /// Synchronous calls.
 #[derive(Debug)]
-pub struct SyncCalls<'u, U>(&'u U);
+pub struct SyncCalls<'u, U>(pub &'u U);
 
 impl<U: SyncResource> Calls for SyncCalls<'_, U> {
     #[inline]
@@ -37,6 +37,7 @@ impl<U: SyncResource> Calls for SyncCalls<'_, U> {
         self.0.allocate_sync(layout)
     }
 
+    #[inline]
     unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract.
         unsafe { self.0.deallocate_sync(pointer, layout) }
@@ -49,7 +50,7 @@ impl<U: SyncResource> Calls for SyncCalls<'_, U> {
 
 /// Calls on a stream.
 #[derive(Debug)]
-pub struct StreamCalls<'u, U>(&'u U, StreamRef<'u>);
+pub struct StreamCalls<'u, U>(pub &'u U, pub StreamRef<'u>);
 
 impl<U: Resource> Calls for StreamCalls<'_, U> {
     #[inline]
@@ -57,15 +58,50 @@ impl<U: Resource> Calls for StreamCalls<'_, U> {
         self.0.allocate(self.1, layout)
     }
 
+    #[inline]
     unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract: nothing uses the memory, so all uses are ordered before
         // this place on the stream.
         unsafe { self.0.deallocate(self.1, pointer, layout) }
     }
 
+    #[inline]
     fn stream(&self) -> Option<StreamRef<'_>> {
         Some(self.1)
     }
+}
+
+/// What an adaptor does with its calls, written once for both kinds. The resource traits are
+/// implemented with it.
+///
+/// # Safety
+/// It keeps the contract of [`SyncResource`], and of [`Resource`] if the upstream is one, as long
+/// as the calls of the [upstream](Self::below) keep it, which is always the same one. The memory
+/// has all properties of the upstream's.
+pub unsafe trait AdaptedResource {
+    /// The upstream's type.
+    type Upstream: SyncResource;
+
+    /// The upstream.
+    fn below(&self) -> &Self::Upstream;
+
+    /// As [`SyncResource::do_allocate_sync`] or [`Resource::do_allocate`].
+    ///
+    /// # Errors
+    /// As those.
+    fn allocate_through<C: Calls>(&self, calls: &C, layout: Layout) -> Result<DevicePtr, Error>;
+
+    /// Frees memory.
+    ///
+    /// # Safety
+    /// As [`SyncResource::do_deallocate_sync`] or [`Resource::do_deallocate`].
+    unsafe fn free_through<C: Calls>(&self, calls: &C, pointer: DevicePtr, layout: Layout);
+
+    /// As [`SyncResource::name`].
+    fn adaptor_name(&self) -> &'static str;
+
+    /// Answers what the upstream and its properties do not: as [`SyncResource::provide`].
+    fn provide_more<'a>(&'a self, _: &mut Query<'a>) {}
 }
 
 /// The upstream of an adaptor during one allocation.
@@ -130,7 +166,7 @@ impl<C: Calls> Block<'_, C> {
 
 impl<C: Calls> Drop for Block<'_, C> {
     fn drop(&mut self) {
-        // SAFETY: the field's invariant. `run` does not drop the blocks that it hands out, and no
+        // SAFETY: the field's invariant. `adapt` does not drop the blocks that it hands out, and no
         // other code has the right to use the memory.
         in_library(|| unsafe { self.calls.deallocate(self.pointer, self.layout) });
     }
@@ -144,48 +180,19 @@ impl<C: Calls> fmt::Debug for Block<'_, C> {
     }
 }
 
-/// Runs an adaptor's `allocate` for a synchronous call. Runs it again if what is below is out of
-/// memory, and others have returned some: they are asked with no lock of the adaptor held.
+/// Runs the `allocate` of an author. Runs it again if what is below is out of memory, and others
+/// have returned some: they are asked with no lock of the adaptor held.
 ///
 /// # Errors
 /// Those of `allocate`; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it
 /// returns a block of another layout.
-pub fn adapt_sync<'u, U: SyncResource>(
-    name: &'static str,
-    upstream: &'u U,
-    layout: Layout,
-    allocate: impl for<'b> Fn(
-        Upstream<'b, SyncCalls<'u, U>>,
-    ) -> Result<Block<'b, SyncCalls<'u, U>>, Error>,
-) -> Result<DevicePtr, Error> {
-    run(name, &SyncCalls(upstream), layout, allocate)
-}
-
-/// Runs an adaptor's `allocate` for a call on a stream.
-///
-/// # Errors
-/// As [`adapt_sync`].
 #[inline]
-pub fn adapt<'u, U: Resource>(
-    name: &'static str,
-    upstream: &'u U,
-    stream: StreamRef<'u>,
-    layout: Layout,
-    allocate: impl for<'b> Fn(
-        Upstream<'b, StreamCalls<'u, U>>,
-    ) -> Result<Block<'b, StreamCalls<'u, U>>, Error>,
-) -> Result<DevicePtr, Error> {
-    run(name, &StreamCalls(upstream, stream), layout, allocate)
-}
-
-#[inline]
-fn run<C: Calls>(
+pub fn adapt<C: Calls>(
     name: &'static str,
     calls: &C,
     layout: Layout,
     allocate: impl for<'b> Fn(Upstream<'b, C>) -> Result<Block<'b, C>, Error>,
 ) -> Result<DevicePtr, Error> {
-    fork::check()?;
     allocate_in_program(calls.stream(), move || {
         let block = allocate(Upstream { calls, brand: PhantomData })?;
         if block.layout != layout {
