@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource};
-use rmm_core::{
-    Device, DevicePtr, Error, ExtendableResource, Resource, StreamRef, Structure, SyncResource,
-};
+use rmm_core::{Device, DevicePtr, Error, ExtendableResource, Resource, Structure, SyncResource};
 use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -91,17 +89,24 @@ fn a_wait_that_keeps_failing_does_not_prove_completion() {
 #[test]
 fn dropping_a_pool_waits_for_the_last_frees() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Timed).enter();
-    let pool = PoolMemoryResource::builder(PinnedHostMemoryResource::new()).build().unwrap();
-    // Each free on this stream records its own event.
-    let user = StreamRef::per_thread();
-    for seconds in [1, 1000] {
-        let block = pool.allocate(user, layout(4 * MIB)).unwrap();
+    // Its frees wait for nothing by themselves.
+    let memory = VirtualMemoryResource::new().unwrap();
+    let pool = PoolMemoryResource::builder(memory).maximum_size(8 * MIB as u64).build().unwrap();
+    let [user, other] = [(); 2].map(|()| stream());
+    let [first, last] = [0, 1].map(|_| pool.allocate(&user, layout(4 * MIB)).unwrap());
+    let work_and_free = |block, seconds| {
         let kernel = Kernel::new("slow", |_| ()).writes(block, 4 * MIB);
         let kernel = kernel.lasts(Duration::from_secs(seconds));
         // SAFETY: no part of the program reads or writes the memory.
         unsafe { machine.launch_on_shared(user.as_raw(), kernel) }.unwrap();
-        free(&pool, user, block, 4 * MIB);
-    }
+        free(&pool, &user, block, 4 * MIB);
+    };
+    work_and_free(first, 1);
+    // Another stream takes the block, for which the pool records an event; the last free gets its
+    // own when the pool ends.
+    let taken = pool.allocate(&other, layout(4 * MIB)).unwrap();
+    free(&pool, &other, taken, 4 * MIB);
+    work_and_free(last, 1000);
     machine.fail(Fault::from_nth("cuCtxSynchronize", 1, CuResult::LAUNCH_FAILED));
     drop(pool);
     machine.clear_faults();
