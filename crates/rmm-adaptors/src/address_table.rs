@@ -1,5 +1,5 @@
-//! A hash table from addresses of live blocks to words, without locks: what the adaptors know of
-//! blocks.
+//! A hash table from addresses of live blocks to words, lock-free except while it grows or
+//! overflows: what the adaptors know of blocks.
 
 #![forbid(unsafe_code)]
 
@@ -66,10 +66,11 @@ impl Slot {
     /// Writes an entry, if the slot is free.
     #[inline]
     fn put(&self, access: &Access<'_>, key: u64, value: u64) -> bool {
-        let relaxed = Ordering::Relaxed;
-        let is_taken = self.key.load(relaxed) == FREE
+        // Acquire: the thread that has freed the slot has read its value, which is written below.
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let is_taken = self.key.load(acquire) == FREE
             && (access.is_exclusive()
-                || self.key.compare_exchange(FREE, TAKEN, relaxed, relaxed).is_ok());
+                || self.key.compare_exchange(FREE, TAKEN, acquire, relaxed).is_ok());
         if is_taken {
             // Release: a thread that reads the value finds another key, if it looks at it again.
             self.value.store(value, Ordering::Release);
@@ -83,13 +84,14 @@ impl Slot {
     #[inline]
     fn take(&self, is_own: bool, key: u64) -> Option<u64> {
         // Relaxed: the thread has received the block from the one that has inserted it.
-        let relaxed = Ordering::Relaxed;
+        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         let value = self.value.load(relaxed);
+        // Release: the next owner of the slot writes its value after this one was read.
         if is_own {
-            self.key.store(FREE, relaxed);
+            self.key.store(FREE, release);
             return Some(value);
         }
-        self.key.compare_exchange(key, FREE, relaxed, relaxed).ok().map(|_| value)
+        self.key.compare_exchange(key, FREE, release, relaxed).ok().map(|_| value)
     }
 
     /// The entry, if it stays while it is read.
@@ -115,8 +117,9 @@ impl AddressTable {
             return true;
         }
         if let Some((older, its_value)) = self.newest.get() {
-            self.newest.take(true, older.0);
+            // First here, so that a thread that lists the entries meets it.
             self.insert_new(access, older, its_value);
+            self.newest.take(true, older.0);
         }
         self.newest.put(access, pointer.0, value)
     }
@@ -156,8 +159,8 @@ impl AddressTable {
         }
     }
 
-    /// Removes an address that no other thread removes at the same time. The newest entry moves
-    /// with exclusive access, so a table has this or that.
+    /// Removes an address that no other thread removes at the same time. For a table that no thread
+    /// has exclusive access to: with it, the newest entry moves.
     #[inline]
     pub(crate) fn remove_own(&self, pointer: DevicePtr) -> Option<u64> {
         match self.find(pointer.0) {
@@ -176,13 +179,19 @@ impl AddressTable {
         self.others.get()?.remove(&pointer).map(|(_, value)| value)
     }
 
-    /// All entries. Those that other threads insert or remove meanwhile may be missing.
+    /// All entries, by address. Those that other threads insert or remove meanwhile may be missing,
+    /// or have the value that an earlier entry of the address had.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (DevicePtr, u64)> {
         let groups = self.levels.iter().filter_map(OnceLock::get).flatten();
         let slots = iter::once(&self.newest).chain(groups.flat_map(|Group(slots)| slots));
         let entries = slots.filter_map(Slot::get);
         let others = self.others.get().into_iter().flatten();
-        entries.chain(others.map(|other| (*other.key(), *other.value())))
+        let others = others.map(|other| (*other.key(), *other.value()));
+        let mut all: Vec<(DevicePtr, u64)> = entries.chain(others).collect();
+        // An entry that moves meanwhile is met twice.
+        all.sort_unstable_by_key(|&(pointer, _)| pointer.0);
+        all.dedup_by_key(|&mut (pointer, _)| pointer);
+        all.into_iter()
     }
 
     #[inline]
@@ -190,10 +199,13 @@ impl AddressTable {
         FIRST_BITS + u32::try_from(level).expect("there are few levels")
     }
 
-    /// The index of a key's group in a level.
+    /// The index of a key's group in a level: by Fibonacci hashing (Knuth), again for each level,
+    /// so that keys which share a group of one level are apart in the next.
     #[inline]
     fn index(level: usize, key: u64) -> usize {
-        let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        const PHI: u64 = 0x9E37_79B9_7F4A_7C15;
+        let again = |hash: u64, _level| (hash ^ (hash >> 32)).wrapping_mul(PHI);
+        let hash = (0..level).fold(key.wrapping_mul(PHI), again);
         usize::try_from(hash >> (u64::BITS - Self::bits(level))).expect("below 2^bits")
     }
 

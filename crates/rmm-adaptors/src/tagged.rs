@@ -28,8 +28,8 @@ handle! {
     ///
     /// An error for lack of memory names the three tags that hold the most.
     ///
-    /// It is a handle: clones share the counters. Host memory: 64 KiB, up to 170 bytes for each
-    /// block beyond the first thousand, and 1 KiB for each thread and 32 tags. A free allocates
+    /// It is a handle: clones share the counters. Host memory: 64 KiB, up to 250 bytes for each
+    /// block beyond the first 500, and 1 KiB for each thread and 32 tags. A free allocates
     /// host memory only if it is a thread's first call, or the thread's first for a tag.
     ///
     /// ```

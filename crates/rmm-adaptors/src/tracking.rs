@@ -38,7 +38,8 @@ handle! {
     /// fails with [`InvalidArgument`](rmm_core::ErrorKind::InvalidArgument): some code frees to
     /// upstream directly.
     ///
-    /// It is a handle: clones share the table of live blocks, which is written without a lock.
+    /// It is a handle: clones share the table of live blocks, which is written
+    /// without a lock, except while it grows.
     /// Capturing stacks, if enabled, takes microseconds per allocation; symbols are resolved only
     /// when they are displayed.
     ///

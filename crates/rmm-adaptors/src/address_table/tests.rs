@@ -154,3 +154,17 @@ fn of_threads_that_free_a_block_at_once_one_removes_it() {
         assert_eq!(removed.iter().flatten().count(), 1);
     }
 }
+
+#[test]
+fn addresses_of_one_stride_do_not_fill_level_after_level() {
+    // Their hashes begin alike: all are in one group of the first level, and would be in the next.
+    for stride in [16_594_432, 14_876_672] {
+        let biased = Biased::default();
+        for number in 1..1000 {
+            assert!(biased.insert(DevicePtr(number * stride), number));
+        }
+        let levels = biased.table.levels.iter().filter(|level| level.get().is_some()).count();
+        assert!(levels <= 4, "{levels} levels for a stride of {stride}");
+        assert!(biased.table.iter().map(|(_, number)| number).eq(1..1000), "each once");
+    }
+}

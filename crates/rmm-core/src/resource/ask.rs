@@ -13,7 +13,7 @@ pub(super) fn description(resource: &(dyn SyncResource + 'static)) -> Descriptio
     let mut description = metrics(resource, Description::new(resource.name()));
     let structure = resource.structure();
     for (purpose, other) in structure.other_upstreams() {
-        description.push_below(Some(purpose.clone()), self::description(*other));
+        description.push_below(Some(purpose.to_string()), self::description(*other));
     }
     if let Some(upstream) = structure.upstream() {
         description.push_below(None, self::description(upstream));

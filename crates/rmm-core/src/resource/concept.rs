@@ -2,10 +2,11 @@
 //!
 //! The traits and these types refer to each other, so they stand in one file: a resource has a
 //! [`Structure`], which names other resources, and a handle is an [`AnyResource`], which holds a
-//! resource. The operations on them stand in the files above this one.
+//! resource. The operations on them stand in `structure.rs` and `erased/`.
 
 use std::alloc::Layout;
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -82,13 +83,14 @@ use crate::{DevicePtr, Error, StreamRef};
 /// ([`to_any_sync`](Self::to_any_sync)), so that a reference to it can be turned into an owned
 /// resource.
 ///
-/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes a handle of a type that cannot be
-/// cloned.
+/// `&R`, `Box<R>` and `Arc<R>` are the resource `R`; `Arc` makes it cloneable, so that an owned
+/// resource can be made of it.
 ///
 /// # Safety
 /// An implementation keeps the contract in the [crate's documentation](crate#stream-order): a block
-/// is not allocated again, nor returned to the upstream, before it is freed; it is contiguous, and
-/// aligned as the layout demands. If the type implements [`PartialEq`], equal resources can free
+/// is not allocated again, nor returned to the upstream, before it is freed; it is contiguous,
+/// aligned as the layout demands, and overlaps no live block of another resource, unless one takes
+/// its memory from the other. If the type implements [`PartialEq`], equal resources can free
 /// each other's memory. What [`provide`](Self::provide) answers is true:
 ///
 /// 1. The properties hold for all memory that the resource allocates, as
@@ -352,7 +354,7 @@ unsafe impl<R: SyncResource> Erasable for R {
 pub struct Structure<'a> {
     pub(super) pointee: Option<&'a (dyn SyncResource + 'static)>,
     pub(super) upstream: Option<&'a (dyn SyncResource + 'static)>,
-    pub(super) others: Vec<(String, &'a (dyn SyncResource + 'static))>,
+    pub(super) others: Vec<(Cow<'static, str>, &'a (dyn SyncResource + 'static))>,
     pub(super) extendable: Option<&'a (dyn ExtendableResource + 'static)>,
     pub(super) trimmable: Option<&'a (dyn TrimmableResource + 'static)>,
 }
@@ -400,7 +402,7 @@ impl<R: SyncResource + PartialEq> ErasedSync for R {
     }
 }
 
-/// The same, in stream order.
+/// A type-erased stream-ordered resource.
 #[expect(unnameable_types, reason = "part of the sealed traits")]
 pub trait Erased: Resource + ErasedSync {}
 

@@ -17,7 +17,8 @@ impl<'a> Query<'a> {
     /// [`HasProperty`]. A property missing here cannot be recovered after type erasure;
     /// [`Introspect::declares`](crate::Introspect::declares) checks that none is.
     ///
-    /// What the type does not declare cannot be provided:
+    /// What the type does not declare cannot be provided. `resource` is the resource itself, or a
+    /// value whose type declares what this one's memory has:
     ///
     /// ```compile_fail,E0277
     /// use rmm_core::{HostAccessible, Query};
@@ -43,8 +44,7 @@ impl<'a> Query<'a> {
     }
 
     /// The properties that all of these resources have, for a resource that allocates from each of
-    /// them. Of the properties with a value it provides only [`MemoryKind`], if it is the same for
-    /// all.
+    /// them. Of their values it provides only the [`MemoryKind`], if it is the same for all.
     pub fn common_properties<'r>(
         &mut self,
         resources: impl IntoIterator<Item = &'r dyn SyncResource>,

@@ -10,8 +10,10 @@ use crate::property::{PropertyId, PropertySet};
 ///
 /// [`SyncResource::provide`](crate::SyncResource::provide) answers it: it provides everything that
 /// the resource has, and the query keeps what it asks for, so that nothing else is computed. Where
-/// one answer is asked for, the first one counts, so that a resource may provide its own and then
-/// pass the query on to another resource.
+/// one answer is asked for, the first one counts, so that an adaptor may provide its own and then
+/// its upstream's [properties](Self::properties_from). Only a
+/// [pointer](crate::Structure::pointer_to) passes the whole query on: all other answers are of one
+/// resource.
 ///
 /// ```
 /// use rmm_core::{DeviceAccessible, HasProperty, Introspect, Query, Structure, SyncResource};

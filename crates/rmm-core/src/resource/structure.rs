@@ -1,5 +1,6 @@
 //! What a resource is made of: its upstreams and interfaces.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::concept::{Structure, SyncResource};
@@ -24,7 +25,7 @@ impl<'a> Structure<'a> {
     #[must_use]
     pub fn and<R: SyncResource + ?Sized + 'static>(
         mut self,
-        purpose: impl Into<String>,
+        purpose: impl Into<Cow<'static, str>>,
         upstream: &'a R,
     ) -> Self {
         self.others.push((purpose.into(), upstream.as_dyn()));
@@ -51,7 +52,7 @@ impl<'a> Structure<'a> {
     }
 
     /// The resources that this one takes memory from beside its upstream, and the purpose of each.
-    pub fn other_upstreams(&self) -> &[(String, &'a (dyn SyncResource + 'static))] {
+    pub fn other_upstreams(&self) -> &[(Cow<'static, str>, &'a (dyn SyncResource + 'static))] {
         &self.others
     }
 
