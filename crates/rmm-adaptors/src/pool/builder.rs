@@ -423,6 +423,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         let soft = soft_maximum_size.unwrap_or(unset);
         let context = Context::current()?;
         let contexts_below = contexts_of(&upstream, context);
+        let is_extendable = upstream.as_extendable().is_some();
         let mut growth = Growth {
             initial_size: 0,
             soft_limit: soft,
@@ -431,12 +432,13 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             release,
             block,
             page,
+            extends: is_extendable && block.is_none(),
         };
         let pages = growth.whole_pages(initial_size);
         growth.initial_size = if limit.is_some() { pages.min(growth.room(0, hard)) } else { pages };
         let initial_size = growth.initial_size;
         let returns = release != ReleasePolicy::Off || release_after.is_some();
-        let cached = cached_with(preset, cached, upstream.as_extendable().is_some(), returns);
+        let cached = cached_with(preset, cached, is_extendable, returns);
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks = checks(check_frees, on_wrong_free);
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;

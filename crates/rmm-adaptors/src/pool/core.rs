@@ -309,13 +309,12 @@ impl PoolCore {
                 && sleeping_memory::sleeps(state.upstream_ranges())
     }
 
-    /// The in-place growth interface of `upstream`, unless this pool's blocks must not span two
-    /// upstream blocks.
+    /// The in-place growth interface of `upstream`, if the pool [uses](Growth::extends) it.
     pub(super) fn extendable<'u>(
         &self,
         upstream: &'u AnyResource<()>,
     ) -> Option<&'u dyn ExtendableResource> {
-        upstream.as_extendable().filter(|_| self.growth.block.is_none())
+        if self.growth.extends { upstream.as_extendable() } else { None }
     }
 
     /// The stream under the identity by which memory freed on it is kept; `None` for

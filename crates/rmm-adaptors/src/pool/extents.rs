@@ -50,7 +50,7 @@ impl PoolCore {
         let segment = state.add_extent(extent);
         state.outlives_context =
             upstream.as_extendable().is_some_and(ExtendableResource::outlives_context);
-        if self.extendable(upstream).is_some() {
+        if self.growth.extends {
             state.heap.make_extendable(segment);
         }
     }

@@ -56,6 +56,9 @@ pub(super) struct Growth {
     /// The granularity of upstream, a power of two of at least [`GRANULE`]: it rounds requests up
     /// to this, so every request of the pool is a multiple.
     pub(super) page: u64,
+    /// Whether the pool grows in place: its upstream has the interface for it, and blocks may span
+    /// two upstream blocks.
+    pub(super) extends: bool,
 }
 
 impl Growth {
@@ -195,6 +198,7 @@ mod tests {
             release: ReleasePolicy::Off,
             block,
             page: GRANULE,
+            extends: false,
         }
     }
 

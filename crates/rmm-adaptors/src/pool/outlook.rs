@@ -13,7 +13,7 @@ use super::state::PoolState;
 /// memory can be extended, free parts of upstream blocks in use may be a part of the block; they
 /// may not be contiguous, so the request may need more.
 pub(super) fn least_needed(core: &PoolCore, state: &PoolState, request: Request<'_>) -> u64 {
-    if core.extendable(request.upstream).is_none() {
+    if !core.growth.extends {
         return core.growth.whole_pages(request.size);
     }
     let heap = &state.heap;
@@ -29,7 +29,7 @@ pub(super) fn could_extend(
     request: Request<'_>,
     usable: impl Fn(ListId, Point) -> bool,
 ) -> bool {
-    if core.extendable(request.upstream).is_none() {
+    if !core.growth.extends {
         return false;
     }
     let page = core.growth.page;
@@ -57,7 +57,7 @@ pub(super) fn may_grow(
     limit: u64,
 ) -> bool {
     let held = state.heap.reserved() + state.pending;
-    let is_extendable = core.extendable(request.upstream).is_some();
+    let is_extendable = core.growth.extends;
     let peak = state.peak_with(request.size);
     let kept = if is_extendable {
         core.growth.retain_target_extendable(peak)

@@ -27,7 +27,7 @@ impl Session<'_> {
     /// has ever used: a program whose requests grow would otherwise collect upstream blocks that
     /// are each too small. Never waits for work; what is still in use stays.
     pub(super) fn return_surplus(&mut self, request: Request<'_>) {
-        if self.core.extendable(request.upstream).is_some() {
+        if self.core.growth.extends {
             // Growth in place does it later, when it is known how much is missing.
             return;
         }
