@@ -5,13 +5,12 @@ use std::any::TypeId;
 use super::concept::{Structure, SyncResource};
 use super::describe::Description;
 use super::query::{Asked, Query};
-use super::structure::behind_pointers;
+use super::structure::resolve;
 
 /// The description of a resource and of those that it takes memory from.
 pub(super) fn description(resource: &(dyn SyncResource + 'static)) -> Description {
-    let resource = behind_pointers(resource);
+    let (resource, structure) = resolve(resource);
     let mut description = metrics(resource, Description::new(resource.name()));
-    let structure = resource.structure();
     for (purpose, other) in structure.other_upstreams() {
         description.push_below(Some(purpose.to_string()), self::description(*other));
     }

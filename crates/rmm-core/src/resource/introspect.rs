@@ -3,7 +3,7 @@
 use super::concept::{Structure, SyncResource};
 use super::describe::Description;
 use super::extendable::ExtendableResource;
-use super::structure::behind_pointers;
+use super::structure::resolve;
 use super::trim::TrimmableResource;
 use super::trim_stack::{TrimEffort, trim_stack};
 use super::{ask, properties};
@@ -250,8 +250,8 @@ impl<'a> Iterator for Stack<'a> {
     type Item = &'a (dyn SyncResource + 'static);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let resource = behind_pointers(self.0?);
-        self.0 = resource.structure().upstream();
+        let (resource, structure) = resolve(self.0?);
+        self.0 = structure.upstream();
         Some(resource)
     }
 }

@@ -76,7 +76,7 @@ impl<'a> Structure<'a> {
 
     /// The structure of the resource behind all pointers.
     pub(crate) fn of(resource: &'a (dyn SyncResource + 'static)) -> Self {
-        behind_pointers(resource).structure()
+        resolve(resource).1
     }
 }
 
@@ -100,13 +100,21 @@ pub(crate) fn pointee<'a>(
     resource.structure().pointee
 }
 
+/// The resource behind all pointers, and its structure.
+pub(super) fn resolve<'a>(
+    resource: &'a (dyn SyncResource + 'static),
+) -> (&'a (dyn SyncResource + 'static), Structure<'a>) {
+    let mut resource = resource;
+    loop {
+        let structure = resource.structure();
+        let Some(inner) = structure.pointee else { return (resource, structure) };
+        resource = inner;
+    }
+}
+
 /// The resource behind all pointers.
 pub(crate) fn behind_pointers<'a>(
     resource: &'a (dyn SyncResource + 'static),
 ) -> &'a (dyn SyncResource + 'static) {
-    let mut resource = resource;
-    while let Some(inner) = pointee(resource) {
-        resource = inner;
-    }
-    resource
+    resolve(resource).0
 }
