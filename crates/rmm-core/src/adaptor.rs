@@ -278,7 +278,6 @@ macro_rules! __resource_of_adaptor {
         // SAFETY: the memory is the upstream's.
         unsafe impl<$upstream: $crate::HasMemoryKind> $crate::HasMemoryKind for $type<$upstream> {
             const KIND: $crate::MemoryKind = $upstream::KIND;
-            const CAPS: $crate::MemoryCaps = $upstream::CAPS;
         }
     };
 }

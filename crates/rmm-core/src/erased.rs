@@ -10,11 +10,9 @@
 mod aliases;
 mod any;
 mod compare;
-mod delegate;
 mod held;
 mod order;
 mod reference;
-mod shared;
 
 pub use aliases::{
     AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,

@@ -79,19 +79,17 @@ pub mod fork;
 pub mod known_contexts;
 mod limit_id;
 mod memory_kind;
-mod memory_resource;
 mod oom;
 pub mod per_device;
 mod prefetch;
 mod property;
+mod proposal;
 mod remedy;
 mod resource;
-mod resource_view;
 #[doc(hidden)]
 pub mod siblings;
 mod size;
 mod stream;
-mod stream_bound;
 mod stream_pool;
 mod synchronized;
 mod timed_event;
@@ -117,20 +115,19 @@ pub use event::CudaEvent;
 pub use exit::process_is_exiting;
 pub use limit_id::LimitId;
 pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};
-pub use memory_resource::{AnyContext, MemoryResource, StreamContext};
 pub use oom::{OomReason, PendingBytes, PoolUsage};
 pub use prefetch::{PrefetchTarget, prefetch};
 pub use property::{
     Contains, DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible,
     HostDeviceAccessible, Property, PropertyId, PropertySet, PropertyWithValue, SatisfiedBy,
 };
+pub use proposal::{AnyContext, MemoryResource, ResourceView, StreamBound, StreamContext};
 pub use remedy::{Remedy, RemedyAction};
 pub use resource::{
     AnyResource, Description, DeviceResource, Erasable, ExtendableResource, HasResource,
     Introspect, Metric, Order, PropertySink, Query, Resource, Stack, StreamOrdered, Structure,
     SyncResource, Synchronous, TrimmableResource,
 };
-pub use resource_view::ResourceView;
 /// The driver's functions, handles and codes, as they appear in this crate's interface.
 pub use rmm_sys as sys;
 pub use rmm_sys::CuDevicePtr as DevicePtr;
@@ -144,7 +141,6 @@ pub use stream::{
     CudaStream, RetiringStream, StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef,
     StreamWatcher, WeakStream, stream_priority_range,
 };
-pub use stream_bound::StreamBound;
 pub use stream_pool::CudaStreamPool;
 pub use synchronized::Synchronized;
 pub use timed_event::TimedEvent;

@@ -130,7 +130,7 @@ pub unsafe trait HasMemoryKind {
     /// The kind.
     const KIND: MemoryKind;
 
-    /// The capabilities of the memory.
+    /// The capabilities of the memory: those of its kind, not for overriding.
     const CAPS: MemoryCaps = Self::KIND.caps();
 }
 
@@ -140,7 +140,6 @@ macro_rules! forward {
         // SAFETY: it is the same resource, and so the same memory.
         unsafe impl<R: HasMemoryKind + ?Sized> HasMemoryKind for $pointer {
             const KIND: MemoryKind = R::KIND;
-            const CAPS: MemoryCaps = R::CAPS;
         }
     )*};
 }

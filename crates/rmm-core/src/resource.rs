@@ -2,6 +2,7 @@
 
 mod ask;
 mod concept;
+mod delegate;
 mod describe;
 mod device_resource;
 mod extendable;
@@ -19,6 +20,7 @@ pub use concept::{
     AnyResource, Erasable, Order, Resource, StreamOrdered, Structure, SyncResource, Synchronous,
 };
 pub(crate) use concept::{Erased, ErasedSync, Erasure, Shared};
+pub(crate) use delegate::{delegate_resource, delegate_sync};
 pub use describe::{Description, Metric};
 pub use device_resource::DeviceResource;
 pub use extendable::ExtendableResource;

@@ -4,9 +4,8 @@ use std::alloc::Layout;
 
 use crate::siblings::MayBeWaitedFor;
 use crate::{
-    DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryCaps, MemoryKind,
-    Property, PropertyWithValue, Query, Resource, StreamRef, Structure, SyncResource,
-    process_is_exiting,
+    DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryKind, Property,
+    PropertyWithValue, Query, Resource, StreamRef, Structure, SyncResource, process_is_exiting,
 };
 
 /// Makes a [`Resource`] of any [`SyncResource`]: it synchronizes with the stream before it frees.
@@ -107,5 +106,4 @@ impl<P: PropertyWithValue, R: HasPropertyValue<P>> HasPropertyValue<P> for Synch
 // SAFETY: the memory is the upstream's.
 unsafe impl<R: HasMemoryKind> HasMemoryKind for Synchronized<R> {
     const KIND: MemoryKind = R::KIND;
-    const CAPS: MemoryCaps = R::CAPS;
 }

@@ -154,7 +154,6 @@ const _: () = {
     crosses_threads::<crate::AnySyncResource<()>>();
     crosses_threads::<HostDeviceAsyncResourceRef<'_>>();
     crosses_threads::<HostDeviceResourceRef<'_>>();
-    crosses_threads::<crate::ResourceView<'_, 0>>();
     crosses_threads::<crate::StreamBound<crate::AnyResource>>();
     crosses_threads::<crate::Synchronized<crate::AnySyncResource>>();
 

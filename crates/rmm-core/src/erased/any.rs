@@ -4,10 +4,9 @@ use std::fmt;
 
 use super::aliases::{AnySyncResource, SyncResourceRef};
 use super::compare::{downcast, is_same};
-use super::delegate::{delegate_resource, delegate_sync};
 use super::order::InOrder;
 use super::reference::ResourceRef;
-use crate::resource::{Order, Shared};
+use crate::resource::{Order, Shared, delegate_resource, delegate_sync};
 use crate::{
     AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy,

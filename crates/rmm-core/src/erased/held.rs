@@ -4,8 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::delegate::{delegate_resource, delegate_sync};
-use crate::resource::{Erased, ErasedSync, Shared};
+use crate::resource::{Erased, ErasedSync, Shared, delegate_resource, delegate_sync};
 use crate::{AnyResource, Resource, SyncResource};
 
 /// A resource and a weak pointer to its own allocation, from which a
@@ -61,3 +60,6 @@ delegate_resource!(
     [R: Resource + PartialEq] Held<R>, |this| this.resource,
     handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held as _)))
 );
+
+delegate_sync!([D: ErasedSync + ?Sized] Shared<D>, |this| *this.0);
+delegate_resource!([D: Erased + ?Sized] Shared<D>, |this| *this.0);

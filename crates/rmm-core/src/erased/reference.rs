@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 
 use super::aliases::SyncResourceRef;
 use super::compare::{downcast, is_same, not_a_handle};
-use super::delegate::{delegate_resource, delegate_sync};
 use super::order::InOrder;
 use crate::property::Exactly;
-use crate::resource::Order;
+use crate::resource::{Order, delegate_resource, delegate_sync};
 use crate::{
     AnyResource, Contains, DeviceAccessible, Erasable, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, StreamOrdered,

@@ -4,12 +4,11 @@ use std::alloc::Layout;
 
 use rmm_core::sys::CuDeviceAttribute;
 use rmm_core::{
-    AnyResource, Introspect, MemoryCaps, MemoryKind, ResourceView, StreamBound, SyncResource,
-    Synchronized,
+    AnyResource, Introspect, MemoryCaps, MemoryKind, ResourceView, SyncResource, Synchronized,
 };
 use rmm_resources::{
-    CudaAsyncMemoryResource, CudaAsyncViewMemoryResource, CudaMemoryResource,
-    SamHeadroomMemoryResource, SystemMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource,
 };
 
 use crate::heap::SyncHeap;
@@ -54,19 +53,10 @@ fn memory_without_a_kind_is_viewed_by_its_accessibility() {
 fn a_view_allocates_from_the_resource_behind_it() {
     let _machine = rmm_sim::enter();
     let resource = Synchronized::new(CudaMemoryResource::new());
-    let view = ResourceView::<DEVICE>::new(&resource);
+    let view = ResourceView::<FIXED>::new(&resource);
+    assert_eq!(view.try_property::<MemoryKind>(), Some(MemoryKind::Device));
     let layout = Layout::from_size_align(1000, 256).expect("a valid layout");
     let pointer = view.allocate_sync(layout).expect("the device has memory");
     // SAFETY: allocated above with this layout, and not used.
     unsafe { resource.deallocate_sync(pointer, layout) };
-}
-
-#[test]
-fn adaptors_keep_the_kind() {
-    let _machine = rmm_sim::enter();
-    let pooled = CudaAsyncMemoryResource::new().expect("the software device has pools");
-    let stream = rmm_core::CudaStream::new().expect("the software device makes streams");
-    let bound = StreamBound::new(pooled, stream);
-    let _view = ResourceView::<FIXED>::new(&bound);
-    assert_eq!(bound.try_property::<MemoryKind>(), Some(MemoryKind::Device));
 }

@@ -105,4 +105,4 @@ macro_rules! delegate_resource {
     };
 }
 
-pub(super) use {delegate_resource, delegate_sync};
+pub(crate) use {delegate_resource, delegate_sync};
