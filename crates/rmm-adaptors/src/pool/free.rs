@@ -194,7 +194,6 @@ impl PoolCore {
             return self.take_back_after_uses(stream, pointer, class);
         };
         if let Some(class) = class
-            && state.timeline.is_cached(list)
             && state.phase.is_awake()
             && self.put_in_cache(&mut state, stream, list, class, pointer)
         {

@@ -43,10 +43,7 @@ impl PoolCore {
         {
             return Some(pointer);
         }
-        if state.transfer.is_empty()
-            || !state.timeline.is_cached(list)
-            || CaptureScope::is_announced()
-        {
+        if state.transfer.is_empty() || CaptureScope::is_announced() {
             return None;
         }
         self.take_batch_from_transfer(state, stream, list, class)
@@ -117,9 +114,9 @@ impl PoolCore {
     ) {
         match taken {
             Take::NotHere if self.caches.are_passed_by() => {}
-            Take::NotHere if state.timeline.is_cached(list) => self.make_cache(state, stream),
+            Take::NotHere => self.make_cache(state, stream),
             Take::Short => self.prefill(state, stream, list, class),
-            Take::NotHere | Take::Missed | Take::Unfenced | Take::Done(_) => {}
+            Take::Missed | Take::Unfenced | Take::Done(_) => {}
         }
     }
 

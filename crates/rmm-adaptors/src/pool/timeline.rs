@@ -127,7 +127,7 @@ impl Timeline {
         (slots + spare + context + places * (size_of::<(StreamId, Known)>() + 1)) as u64
     }
 
-    /// The list of a stream that is known already.
+    /// The list of a stream that is known already: then the stream has not retired.
     #[inline]
     pub(super) fn find(&mut self, stream: StreamId) -> Option<ListId> {
         if let Some((last, list)) = self.last
@@ -253,11 +253,6 @@ impl Timeline {
         let slot = &self.slots[list.index()];
         self.awaits_fence(list)
             && (slot.unsealed_frees >= SEAL_FREES || slot.unsealed_bytes > bytes)
-    }
-
-    /// Whether threads may cache blocks of the list: until its stream has retired.
-    pub(super) fn is_cached(&self, list: ListId) -> bool {
-        self.slots[list.index()].policy != RecordPolicy::Retired
     }
 
     /// A list for blocks whose last use no event covers: a wait for the whole device shows that it
