@@ -18,5 +18,5 @@ pub use aliases::{
     AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, SyncResourceRef,
 };
-pub use order::InOrder;
+pub use order::ErasableAs;
 pub use reference::ResourceRef;

@@ -106,8 +106,8 @@ pub use device_usage::DeviceUsage;
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{
-    AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
-    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, InOrder, ResourceRef,
+    AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, ErasableAs, HostAsyncResourceRef,
+    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
     SyncResourceRef,
 };
 pub use error::{Error, ErrorKind};
@@ -124,9 +124,9 @@ pub use property::{
 pub use proposal::{AnyContext, MemoryResource, ResourceView, StreamBound, StreamContext};
 pub use remedy::{Remedy, RemedyAction};
 pub use resource::{
-    AnyResource, Description, DeviceResource, Erasable, ExtendableResource, HasResource,
-    Introspect, Metric, Order, PropertySink, Query, Resource, Stack, StreamOrdered, Structure,
-    SyncResource, Synchronous, TrimmableResource,
+    AnyResource, AsDyn, Description, DeviceResource, ExtendableResource, HasResource, Introspect,
+    Metric, Order, PropertySink, Query, Resource, Stack, StreamOrdered, Structure, SyncResource,
+    Synchronous, TrimmableResource,
 };
 /// The driver's functions, handles and codes, as they appear in this crate's interface.
 pub use rmm_sys as sys;

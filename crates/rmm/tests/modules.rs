@@ -11,8 +11,8 @@ const MOST_IN_ROOT: usize = 60;
 /// Items that are public for sister crates and macros only.
 const PLUMBING: [&str; 10] = [
     "AnnouncedStream",
+    "AsDyn",
     "Contains",
-    "Erasable",
     "PropertySet",
     "PropertySink",
     "RetiringStream",

@@ -4,11 +4,11 @@ use std::fmt;
 
 use super::aliases::{AnySyncResource, SyncResourceRef};
 use super::compare::{downcast, is_same};
-use super::order::InOrder;
+use super::order::ErasableAs;
 use super::reference::ResourceRef;
 use crate::resource::{Order, Shared, delegate_resource, delegate_sync};
 use crate::{
-    AnyResource, Contains, DeviceAccessible, Erasable, HasProperty, HostAccessible,
+    AnyResource, AsDyn, Contains, DeviceAccessible, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy,
 };
 
@@ -34,10 +34,11 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// ```
     pub fn new<R>(resource: R) -> Self
     where
-        R: InOrder<O>,
+        R: ErasableAs<O>,
         S: SatisfiedBy<R>,
     {
-        Self::from_shared(resource.into_shared())
+        // SAFETY: the set is satisfied by `R`, and the memory is that of this resource.
+        unsafe { Self::from_shared(resource.into_shared()) }
     }
 
     /// A type-erased handle to the same resource: a clone of it.
@@ -55,7 +56,7 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// ```
     pub fn of<R>(resource: &R) -> Self
     where
-        R: InOrder<O> + Clone,
+        R: ErasableAs<O> + Clone,
         S: SatisfiedBy<R>,
     {
         Self::new(resource.clone())
@@ -69,7 +70,8 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
 
     /// The resource, borrowed.
     pub fn as_resource_ref(&self) -> ResourceRef<'_, S, O> {
-        ResourceRef::from_erased(&*self.shared.0)
+        // SAFETY: the invariant of this value is the same.
+        unsafe { ResourceRef::from_dyn(&*self.shared.0) }
     }
 
     /// Returns free memory of every suballocator in the stack, until each has no more than `keep`
@@ -103,7 +105,8 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// Narrows the property set.
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> AnyResource<T, O> {
-        AnyResource::from_shared(self.shared)
+        // SAFETY: the set is satisfied by `Self`, and it is the same resource.
+        unsafe { AnyResource::from_shared(self.shared) }
     }
 
     /// The resource with another property set, if it provides every property in it at run time.
@@ -112,7 +115,11 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// The resource as it was, if one is missing.
     #[doc(alias = "cuda::mr::dynamic_resource_cast")]
     pub fn try_widen<T: PropertySet>(self) -> Result<AnyResource<T, O>, Self> {
-        if self.has_all::<T>() { Ok(AnyResource::from_shared(self.shared)) } else { Err(self) }
+        if !self.has_all::<T>() {
+            return Err(self);
+        }
+        // SAFETY: the resource provides every property in the set, and what it provides is true.
+        Ok(unsafe { AnyResource::from_shared(self.shared) })
     }
 
     /// The resource with another property set, for resources that keep the set of their upstream in
@@ -140,13 +147,7 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        is_same(O::synchronous(&self.shared.0), other.into().as_erased())
-    }
-}
-
-impl<S: PropertySet, O: Order> Clone for AnyResource<S, O> {
-    fn clone(&self) -> Self {
-        Self::from_shared(self.shared.clone())
+        is_same(O::synchronous(&self.shared.0), other.into().to_dyn())
     }
 }
 
@@ -167,7 +168,8 @@ impl<S: PropertySet, O: Order> fmt::Debug for AnyResource<S, O> {
 
 impl<S: PropertySet, T: SatisfiedBy<AnyResource<S>>> From<AnyResource<S>> for AnySyncResource<T> {
     fn from(ordered: AnyResource<S>) -> Self {
-        Self::from_shared(Shared(ordered.shared.0))
+        // SAFETY: the set is satisfied by the type of `ordered`, and it is the same resource.
+        unsafe { Self::from_shared(Shared(ordered.shared.0)) }
     }
 }
 

@@ -1,7 +1,27 @@
 //! Equality and casts of type-erased resources.
 
-use crate::resource::{ErasedSync, behind_pointers, itself, pointee};
-use crate::{Error, SyncResource};
+use crate::resource::{
+    ComparableResource, ComparableSyncResource, behind_pointers, downcast_or_view, pointee,
+};
+use crate::{Error, Resource, SyncResource};
+
+impl<R: SyncResource + PartialEq> ComparableSyncResource for R {
+    fn inner(&self) -> &(dyn SyncResource + 'static)
+    where
+        Self: 'static,
+    {
+        self
+    }
+
+    fn equals(&self, other: &(dyn SyncResource + 'static)) -> bool
+    where
+        Self: 'static,
+    {
+        downcast_or_view::<R>(other).is_some_and(|other| self == other)
+    }
+}
+
+impl<R: Resource + PartialEq> ComparableResource for R {}
 
 /// The value of type `T` that `resource` is, or is a pointer to.
 pub(super) fn downcast<'a, T: 'static>(
@@ -9,7 +29,7 @@ pub(super) fn downcast<'a, T: 'static>(
 ) -> Option<&'a T> {
     let mut next = Some(resource);
     while let Some(inner) = next {
-        if let Some(found) = itself(inner) {
+        if let Some(found) = downcast_or_view(inner) {
             return Some(found);
         }
         next = pointee(inner);
@@ -24,16 +44,14 @@ pub(super) fn downcast<'a, T: 'static>(
 /// different types to two objects compare unequal; [`AnyResource::new`] therefore unwraps a pointer
 /// whose target is a handle.
 pub(super) fn is_same(
-    one: &(dyn ErasedSync + 'static),
-    other: &(dyn ErasedSync + 'static),
+    one: &(dyn ComparableSyncResource + 'static),
+    other: &(dyn ComparableSyncResource + 'static),
 ) -> bool {
     let (first, second) = (behind_pointers(one.as_dyn()), behind_pointers(other.as_dyn()));
     is_one_object(first, second)
-        || one.equals(second.as_any())
-        || other.equals(first.as_any())
-        || one.equals(other.erased())
-        || one.equals_view_of(second)
-        || other.equals_view_of(first)
+        || one.equals(second)
+        || other.equals(first)
+        || one.equals(other.inner())
 }
 
 /// Whether both are references to one object. Never for zero-sized types, whose addresses mean

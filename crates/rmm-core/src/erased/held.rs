@@ -1,10 +1,11 @@
 //! The heap allocation that the clones of an owned erased resource share.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crate::resource::{Erased, ErasedSync, Shared, delegate_resource, delegate_sync};
+use crate::resource::{
+    ComparableResource, ComparableSyncResource, Shared, delegate_resource, delegate_sync,
+};
 use crate::{AnyResource, Resource, SyncResource};
 
 /// A resource and a weak pointer to its own allocation, from which a
@@ -27,39 +28,38 @@ impl<R: fmt::Debug> fmt::Debug for Held<R> {
     }
 }
 
-impl<R: SyncResource + PartialEq> ErasedSync for Held<R> {
-    fn erased(&self) -> &dyn Any
+impl<R: SyncResource + PartialEq> ComparableSyncResource for Held<R> {
+    fn inner(&self) -> &(dyn SyncResource + 'static)
     where
         Self: 'static,
     {
         &self.resource
     }
 
-    fn equals(&self, other: &dyn Any) -> bool
+    fn equals(&self, other: &(dyn SyncResource + 'static)) -> bool
     where
         Self: 'static,
     {
         self.resource.equals(other)
     }
-
-    fn equals_view_of(&self, other: &(dyn SyncResource + 'static)) -> bool
-    where
-        Self: 'static,
-    {
-        self.resource.equals_view_of(other)
-    }
 }
 
-impl<R: Resource + PartialEq> Erased for Held<R> {}
+impl<R: Resource + PartialEq> ComparableResource for Held<R> {}
 
 delegate_sync!(
     [R: SyncResource + PartialEq] Held<R>, |this| this.resource,
-    handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held as _)))
+    handle this.this.upgrade().map(|held| {
+        // SAFETY: the set is empty.
+        unsafe { AnyResource::from_shared(Shared(held as _)) }
+    })
 );
 delegate_resource!(
     [R: Resource + PartialEq] Held<R>, |this| this.resource,
-    handle this.this.upgrade().map(|held| AnyResource::from_shared(Shared(held as _)))
+    handle this.this.upgrade().map(|held| {
+        // SAFETY: the set is empty.
+        unsafe { AnyResource::from_shared(Shared(held as _)) }
+    })
 );
 
-delegate_sync!([D: ErasedSync + ?Sized] Shared<D>, |this| *this.0);
-delegate_resource!([D: Erased + ?Sized] Shared<D>, |this| *this.0);
+delegate_sync!([D: ComparableSyncResource + ?Sized] Shared<D>, |this| *this.0);
+delegate_resource!([D: ComparableResource + ?Sized] Shared<D>, |this| *this.0);

@@ -2,35 +2,37 @@
 
 use super::compare::downcast;
 use super::held::Held;
-use crate::resource::{Erased, ErasedSync, Erasure, Order, Shared, pointee};
+use crate::resource::{
+    ComparableResource, ComparableSyncResource, Order, SealedOrder, Shared, pointee,
+};
 use crate::{Resource, StreamOrdered, SyncResource, Synchronous};
 
-type DynOrdered = dyn Erased;
-type DynSync = dyn ErasedSync;
+type DynResource = dyn ComparableResource;
+type DynSyncResource = dyn ComparableSyncResource;
 
 impl Order for StreamOrdered {}
 impl Order for Synchronous {}
 
-impl Erasure for StreamOrdered {
-    type Erased = DynOrdered;
+impl SealedOrder for StreamOrdered {
+    type Dyn = DynResource;
 
-    fn synchronous(resource: &DynOrdered) -> &DynSync {
+    fn synchronous(resource: &DynResource) -> &DynSyncResource {
         resource
     }
 
-    fn owned(resource: &DynOrdered) -> Option<Shared<DynOrdered>> {
+    fn owned(resource: &DynResource) -> Option<Shared<DynResource>> {
         resource.to_any().map(|handle| handle.shared)
     }
 }
 
-impl Erasure for Synchronous {
-    type Erased = DynSync;
+impl SealedOrder for Synchronous {
+    type Dyn = DynSyncResource;
 
-    fn synchronous(resource: &DynSync) -> &DynSync {
+    fn synchronous(resource: &DynSyncResource) -> &DynSyncResource {
         resource
     }
 
-    fn owned(resource: &DynSync) -> Option<Shared<DynSync>> {
+    fn owned(resource: &DynSyncResource) -> Option<Shared<DynSyncResource>> {
         resource.to_any_sync().map(|handle| handle.shared)
     }
 }
@@ -41,47 +43,47 @@ impl Erasure for Synchronous {
     message = "`{Self}` cannot be type-erased as a resource whose calls are `{O}`",
     note = "it has to implement `Resource` (`SyncResource` for `Synchronous`) and `PartialEq`, and borrow nothing"
 )]
-pub trait InOrder<O: Order>: Erase<O> + SyncResource + PartialEq + 'static {}
+pub trait ErasableAs<O: Order>: SealedErase<O> + SyncResource + PartialEq + 'static {}
 
-impl<R: Resource + PartialEq + 'static> InOrder<StreamOrdered> for R {}
-impl<R: SyncResource + PartialEq + 'static> InOrder<Synchronous> for R {}
+impl<R: Resource + PartialEq + 'static> ErasableAs<StreamOrdered> for R {}
+impl<R: SyncResource + PartialEq + 'static> ErasableAs<Synchronous> for R {}
 
-/// Erasure of the type. It is sealed: an erased resource has the properties of the
-/// type that was erased.
-#[expect(unnameable_types, reason = "it seals `InOrder`")]
-pub trait Erase<O: Order> {
+/// What erases a resource's type. It seals [`ErasableAs`]: an erased resource has the properties of
+/// the type that was erased.
+#[expect(unnameable_types, reason = "it seals `ErasableAs`")]
+pub trait SealedErase<O: Order> {
     /// Moves the resource to a shared allocation. If it is a pointer to a handle, a clone of the
     /// handle.
-    fn into_shared(self) -> Shared<O::Erased>;
+    fn into_shared(self) -> Shared<O::Dyn>;
 
     /// The innermost resource: if this one points to a type-erased one, what that holds.
-    fn innermost(&self) -> &O::Erased;
+    fn innermost(&self) -> &O::Dyn;
 }
 
-impl<R: Resource + PartialEq + 'static> Erase<StreamOrdered> for R {
-    fn into_shared(self) -> Shared<DynOrdered> {
+impl<R: Resource + PartialEq + 'static> SealedErase<StreamOrdered> for R {
+    fn into_shared(self) -> Shared<DynResource> {
         // A resource that is not a pointer is moved, not cloned.
         let behind = if pointee(self.as_dyn()).is_some() { self.to_any() } else { None };
         behind.map_or_else(|| Shared(Held::new(self) as _), |handle| handle.shared)
     }
 
-    fn innermost(&self) -> &DynOrdered {
-        let shared = pointee(self.as_dyn()).and_then(downcast::<Shared<DynOrdered>>);
+    fn innermost(&self) -> &DynResource {
+        let shared = pointee(self.as_dyn()).and_then(downcast::<Shared<DynResource>>);
         shared.map_or(self, |shared| &*shared.0)
     }
 }
 
-impl<R: SyncResource + PartialEq + 'static> Erase<Synchronous> for R {
-    fn into_shared(self) -> Shared<DynSync> {
+impl<R: SyncResource + PartialEq + 'static> SealedErase<Synchronous> for R {
+    fn into_shared(self) -> Shared<DynSyncResource> {
         let behind = if pointee(self.as_dyn()).is_some() { self.to_any_sync() } else { None };
         behind.map_or_else(|| Shared(Held::new(self) as _), |handle| handle.shared)
     }
 
-    fn innermost(&self) -> &DynSync {
+    fn innermost(&self) -> &DynSyncResource {
         let Some(inner) = pointee(self.as_dyn()) else { return self };
-        if let Some(ordered) = downcast::<Shared<DynOrdered>>(inner) {
+        if let Some(ordered) = downcast::<Shared<DynResource>>(inner) {
             return &*ordered.0;
         }
-        downcast::<Shared<DynSync>>(inner).map_or(self, |shared| &*shared.0)
+        downcast::<Shared<DynSyncResource>>(inner).map_or(self, |shared| &*shared.0)
     }
 }

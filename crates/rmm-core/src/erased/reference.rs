@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 
 use super::aliases::SyncResourceRef;
 use super::compare::{downcast, is_same, not_a_handle};
-use super::order::InOrder;
+use super::order::ErasableAs;
 use crate::property::Exactly;
 use crate::resource::{Order, delegate_resource, delegate_sync};
 use crate::{
-    AnyResource, Contains, DeviceAccessible, Erasable, Error, HasProperty, HostAccessible,
+    AnyResource, AsDyn, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, StreamOrdered,
     SyncResource,
 };
@@ -45,7 +45,7 @@ use crate::{
 pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible, O: Order = StreamOrdered> {
     /// # Invariant
     /// Its memory has every property in `S`.
-    resource: &'a O::Erased,
+    resource: &'a O::Dyn,
     set: Exactly<S>,
 }
 
@@ -53,10 +53,11 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// Borrows the resource; if it is an [`AnyResource`], the one that it holds.
     pub fn new<R>(resource: &'a R) -> Self
     where
-        R: InOrder<O>,
+        R: ErasableAs<O>,
         S: SatisfiedBy<R>,
     {
-        Self::from_erased(resource.innermost())
+        // SAFETY: the set is satisfied by `R`, and the memory is that of this resource.
+        unsafe { Self::from_dyn(resource.innermost()) }
     }
 
     /// Borrows the resource in an `Option`.
@@ -74,7 +75,7 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     #[doc(alias = "rmm::to_device_async_resource_ref_checked")]
     pub fn new_checked<R>(resource: Option<&'a R>) -> Result<Self, Error>
     where
-        R: InOrder<O>,
+        R: ErasableAs<O>,
         S: SatisfiedBy<R>,
     {
         resource
@@ -82,11 +83,13 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
             .ok_or_else(|| Error::invalid_argument("resource reference", "there is no resource"))
     }
 
-    pub(super) fn from_erased(resource: &'a O::Erased) -> Self {
+    /// # Safety
+    /// Its memory has every property in `S`.
+    pub(super) unsafe fn from_dyn(resource: &'a O::Dyn) -> Self {
         Self { resource, set: PhantomData }
     }
 
-    pub(super) fn as_erased(self) -> &'a O::Erased {
+    pub(super) fn to_dyn(self) -> &'a O::Dyn {
         self.resource
     }
 
@@ -122,7 +125,8 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     pub fn try_to_owned(self) -> Result<AnyResource<S, O>, Error> {
         let owned = O::owned(self.resource);
         let owned = owned.ok_or_else(|| not_a_handle(self.resource.as_dyn()))?;
-        Ok(AnyResource::from_shared(owned))
+        // SAFETY: a handle is the same resource, so the invariant of this value is the same.
+        Ok(unsafe { AnyResource::from_shared(owned) })
     }
 
     /// The resource of type `T` in the stack that starts here, as [`Introspect::find`].
@@ -164,7 +168,8 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// ```
     #[must_use]
     pub fn narrow<T: SatisfiedBy<Self>>(self) -> ResourceRef<'a, T, O> {
-        ResourceRef::from_erased(self.resource)
+        // SAFETY: the set is satisfied by `Self`, and it is the same resource.
+        unsafe { ResourceRef::from_dyn(self.resource) }
     }
 
     /// The resource with another property set, if it provides every property in it at run time.
@@ -173,14 +178,18 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// The reference as it was, if one is missing.
     #[doc(alias = "cuda::mr::dynamic_resource_cast")]
     pub fn try_widen<T: PropertySet>(self) -> Result<ResourceRef<'a, T, O>, Self> {
-        if self.has_all::<T>() { Ok(ResourceRef::from_erased(self.resource)) } else { Err(self) }
+        if !self.has_all::<T>() {
+            return Err(self);
+        }
+        // SAFETY: the resource provides every property in the set, and what it provides is true.
+        Ok(unsafe { ResourceRef::from_dyn(self.resource) })
     }
 
     /// Whether memory from one may be freed by the other, which may be of any type, owned or
     /// borrowed.
     #[doc(alias = "do_is_equal")]
     pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
-        is_same(O::synchronous(self.resource), other.into().as_erased())
+        is_same(O::synchronous(self.resource), other.into().to_dyn())
     }
 }
 
@@ -206,7 +215,7 @@ impl<'a, S, O, R> From<&'a R> for ResourceRef<'a, S, O>
 where
     S: SatisfiedBy<R>,
     O: Order,
-    R: InOrder<O>,
+    R: ErasableAs<O>,
 {
     fn from(resource: &'a R) -> Self {
         Self::new(resource)
@@ -219,7 +228,8 @@ where
     T: SatisfiedBy<ResourceRef<'a, S>>,
 {
     fn from(ordered: ResourceRef<'a, S>) -> Self {
-        Self::from_erased(ordered.as_erased())
+        // SAFETY: the set is satisfied by the type of `ordered`, and it is the same resource.
+        unsafe { Self::from_dyn(ordered.to_dyn()) }
     }
 }
 

@@ -104,7 +104,7 @@ use crate::{DevicePtr, Error, StreamRef};
 #[doc(alias = "cuda::mr::synchronous_resource")]
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
-pub unsafe trait SyncResource: Debug + Send + Sync + Erasable {
+pub unsafe trait SyncResource: Debug + Send + Sync + AsDyn {
     /// [`allocate_sync`](Self::allocate_sync), for authors: allocates memory that every stream may
     /// use once this returns. The size is not zero.
     ///
@@ -303,7 +303,7 @@ pub unsafe trait Resource: SyncResource {
 ///
 /// # Safety
 /// Both functions return `self`: what they return is called, and compared, in its place.
-pub unsafe trait Erasable {
+pub unsafe trait AsDyn {
     /// The resource as [`Any`], for a downcast.
     fn as_any(&self) -> &(dyn Any + 'static)
     where
@@ -316,7 +316,7 @@ pub unsafe trait Erasable {
 }
 
 // SAFETY: both return `self`.
-unsafe impl<R: SyncResource> Erasable for R {
+unsafe impl<R: SyncResource> AsDyn for R {
     fn as_any(&self) -> &(dyn Any + 'static)
     where
         Self: 'static,
@@ -359,71 +359,41 @@ pub struct Structure<'a> {
     pub(super) trimmable: Option<&'a (dyn TrimmableResource + 'static)>,
 }
 
-/// A resource after type erasure, with the operations that need its type.
+/// A resource that can be compared after its type is erased.
 #[expect(unnameable_types, reason = "part of the sealed traits")]
-pub trait ErasedSync: SyncResource {
-    /// The resource by its own type, for a downcast.
-    fn erased(&self) -> &dyn Any
+pub trait ComparableSyncResource: SyncResource {
+    /// The resource of the type that was erased, rather than the allocation that it is in.
+    fn inner(&self) -> &(dyn SyncResource + 'static)
     where
         Self: 'static;
 
-    /// Whether `other` has this resource's own type and is equal to it.
-    fn equals(&self, other: &dyn Any) -> bool
-    where
-        Self: 'static;
-
-    /// Whether `other` provides a [view](Query::view) as this resource's own type that is equal
-    /// to it.
-    fn equals_view_of(&self, other: &(dyn SyncResource + 'static)) -> bool
+    /// Whether `other` is, or provides a [view](Query::view) of itself as, a resource of the type
+    /// of [`inner`](Self::inner) that is equal to it.
+    fn equals(&self, other: &(dyn SyncResource + 'static)) -> bool
     where
         Self: 'static;
 }
 
-impl<R: SyncResource + PartialEq> ErasedSync for R {
-    fn erased(&self) -> &dyn Any
-    where
-        Self: 'static,
-    {
-        self
-    }
-
-    fn equals(&self, other: &dyn Any) -> bool
-    where
-        Self: 'static,
-    {
-        other.downcast_ref::<R>().is_some_and(|other| self == other)
-    }
-
-    fn equals_view_of(&self, other: &(dyn SyncResource + 'static)) -> bool
-    where
-        Self: 'static,
-    {
-        super::ask::itself::<R>(other).is_some_and(|other| self == other)
-    }
-}
-
-/// A type-erased stream-ordered resource.
+/// A stream-ordered resource that can be compared after its type is erased.
 #[expect(unnameable_types, reason = "part of the sealed traits")]
-pub trait Erased: Resource + ErasedSync {}
-
-impl<R: Resource + PartialEq> Erased for R {}
+pub trait ComparableResource: Resource + ComparableSyncResource {}
 
 /// The order of a type-erased resource's calls: [`StreamOrdered`] or [`Synchronous`]. There are no
 /// others.
-pub trait Order: Erasure + Debug + Copy + 'static {}
+pub trait Order: SealedOrder + Debug + Copy + 'static {}
 
-/// What a type-erased resource is by the order of its calls. It is sealed: what an
-/// erased resource equals, and what memory it has, rests on it.
+/// What a type-erased resource is by the order of its calls. It seals [`Order`]: what an erased
+/// resource equals, and what memory it has, rests on it.
 #[expect(unnameable_types, reason = "it seals `Order`")]
-pub trait Erasure {
-    /// The resource without its type.
-    type Erased: ErasedSync + ?Sized + 'static;
+pub trait SealedOrder {
+    /// The trait object that an erased resource is.
+    type Dyn: ComparableSyncResource + ?Sized + 'static;
 
     /// The resource with the synchronous calls only.
-    fn synchronous(resource: &Self::Erased) -> &(dyn ErasedSync + 'static);
+    fn synchronous(resource: &Self::Dyn) -> &(dyn ComparableSyncResource + 'static);
 
     /// The allocation that an owned handle to the resource shares, if its type is a handle.
-    fn owned(resource: &Self::Erased) -> Option<Shared<Self::Erased>>;
+    fn owned(resource: &Self::Dyn) -> Option<Shared<Self::Dyn>>;
 }
 
 /// The calls are in the order of a stream, or synchronous: [`Resource`].
@@ -492,13 +462,20 @@ impl<D: ?Sized> Clone for Shared<D> {
 pub struct AnyResource<S: PropertySet = DeviceAccessible, O: Order = StreamOrdered> {
     /// # Invariant
     /// Its memory has every property in `S`.
-    pub(crate) shared: Shared<O::Erased>,
+    pub(crate) shared: Shared<O::Dyn>,
     set: Exactly<S>,
 }
 
 impl<S: PropertySet, O: Order> AnyResource<S, O> {
-    /// Its memory must have every property in `S`.
-    pub(crate) fn from_shared(shared: Shared<O::Erased>) -> Self {
+    /// # Safety
+    /// Its memory has every property in `S`.
+    pub(crate) unsafe fn from_shared(shared: Shared<O::Dyn>) -> Self {
         Self { shared, set: PhantomData }
+    }
+}
+
+impl<S: PropertySet, O: Order> Clone for AnyResource<S, O> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), set: PhantomData }
     }
 }

@@ -6,7 +6,7 @@ use super::extendable::ExtendableResource;
 use super::structure::resolve;
 use super::trim::TrimmableResource;
 use super::trim_stack::{TrimEffort, trim_stack};
-use super::{ask, properties};
+use super::{lookup, properties};
 use crate::{
     DeviceAccessible, HostAccessible, MemoryCaps, Property, PropertyId, PropertySet,
     PropertyWithValue, SatisfiedBy,
@@ -106,7 +106,7 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        ask::find(self.as_dyn())
+        lookup::find(self.as_dyn())
     }
 
     /// This resource, its upstream, and so on down. Pointers are seen through.
@@ -227,7 +227,7 @@ pub trait Introspect: SyncResource {
 
     /// A value of type `T` that the resource [provides](crate::Query::value).
     fn try_value<T: 'static>(&self) -> Option<T> {
-        ask::value(self)
+        lookup::value(self)
     }
 
     /// A description of the stack, with the sizes and counters of each resource; a tree where a
@@ -236,7 +236,7 @@ pub trait Introspect: SyncResource {
     where
         Self: 'static,
     {
-        ask::description(self.as_dyn())
+        lookup::description(self.as_dyn())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::concept::SyncResource;
-use super::query::{Asked, Query};
+use super::query::{Query, QueryKind};
 use crate::MemoryKind;
 use crate::property::{
     HasProperty, HasPropertyValue, Property, PropertyId, PropertyWithValue, SatisfiedBy,
@@ -36,7 +36,9 @@ impl<'a> Query<'a> {
     /// The properties of another resource, whose memory this one allocates from.
     #[doc(alias = "forward_property")]
     pub fn properties_from<R: SyncResource + ?Sized>(&mut self, upstream: &'a R) -> &mut Self {
-        if let Asked::HasProperty { .. } | Asked::PropertyValue(_) | Asked::PropertyList(_) = self.0
+        if let QueryKind::HasProperty { .. }
+        | QueryKind::PropertyValue(_)
+        | QueryKind::PropertyList(_) = self.0
         {
             upstream.provide(self);
         }
@@ -51,14 +53,14 @@ impl<'a> Query<'a> {
     ) -> &mut Self {
         let mut resources = resources.into_iter();
         match &mut self.0 {
-            Asked::PropertyValue(slot) => {
+            QueryKind::PropertyValue(slot) => {
                 if let Some(Slot(kind @ None)) = slot.downcast_mut::<Slot<MemoryKind>>() {
                     let mut kinds = resources.map(property_value::<MemoryKind>);
                     let first = kinds.next().flatten();
                     *kind = first.filter(|_| kinds.all(|kind| kind == first));
                 }
             }
-            Asked::HasProperty { .. } | Asked::PropertyList(_) => {
+            QueryKind::HasProperty { .. } | QueryKind::PropertyList(_) => {
                 let Some(first) = resources.next() else { return self };
                 let mut common = property_list(first);
                 for resource in resources {
@@ -105,7 +107,7 @@ impl<R: ?Sized> PropertySink<'_, '_, R> {
         R: HasPropertyValue<P>,
     {
         self.query.note(PropertyId::of::<P>());
-        if let Asked::PropertyValue(slot) = &mut self.query.0
+        if let QueryKind::PropertyValue(slot) = &mut self.query.0
             && let Some(Slot(value @ None)) = slot.downcast_mut::<Slot<P>>()
         {
             *value = Some(self.resource.property_value());
@@ -122,9 +124,9 @@ impl<R: ?Sized> fmt::Debug for PropertySink<'_, '_, R> {
 
 /// Whether the resource's memory has the property.
 pub(crate) fn has_property<R: SyncResource + ?Sized>(resource: &R, wanted: PropertyId) -> bool {
-    let mut query = Query(Asked::HasProperty { wanted, found: false });
+    let mut query = Query(QueryKind::HasProperty { wanted, found: false });
     resource.provide(&mut query);
-    matches!(query.0, Asked::HasProperty { found: true, .. })
+    matches!(query.0, QueryKind::HasProperty { found: true, .. })
 }
 
 /// The value of a property of the resource's memory.
@@ -132,13 +134,13 @@ pub(crate) fn property_value<P: PropertyWithValue>(
     resource: &(impl SyncResource + ?Sized),
 ) -> Option<P::Value> {
     let mut slot = Slot::<P>(None);
-    resource.provide(&mut Query(Asked::PropertyValue(&mut slot)));
+    resource.provide(&mut Query(QueryKind::PropertyValue(&mut slot)));
     slot.0
 }
 
 /// Every property of the resource's memory, each once.
 pub(crate) fn property_list<R: SyncResource + ?Sized>(resource: &R) -> Vec<PropertyId> {
-    let mut query = Query(Asked::PropertyList(Vec::new()));
+    let mut query = Query(QueryKind::PropertyList(Vec::new()));
     resource.provide(&mut query);
-    if let Asked::PropertyList(list) = query.0 { list } else { Vec::new() }
+    if let QueryKind::PropertyList(list) = query.0 { list } else { Vec::new() }
 }

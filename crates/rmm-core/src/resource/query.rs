@@ -57,10 +57,10 @@ use crate::property::{PropertyId, PropertySet};
 /// assert_eq!(halves.describe().to_string(), "halves: halves 2\n└─ cuda");
 /// ```
 #[doc(alias = "get_property")]
-pub struct Query<'a>(pub(super) Asked<'a>);
+pub struct Query<'a>(pub(super) QueryKind<'a>);
 
 /// What a query asks for, and the answer so far.
-pub(super) enum Asked<'a> {
+pub(super) enum QueryKind<'a> {
     HasProperty {
         wanted: PropertyId,
         found: bool,
@@ -81,7 +81,7 @@ impl<'a> Query<'a> {
     /// The resource's sizes and counters, for people. The closure runs only if a description is
     /// requested.
     pub fn describe(&mut self, describe: impl FnOnce(&mut Description)) -> &mut Self {
-        if let Asked::Metrics(description) = &mut self.0 {
+        if let QueryKind::Metrics(description) = &mut self.0 {
             describe(description);
         }
         self
@@ -117,7 +117,7 @@ impl<'a> Query<'a> {
     /// assert_eq!(node.0, 1);
     /// ```
     pub fn value<T: 'static>(&mut self, value: impl FnOnce() -> T) -> &mut Self {
-        if let Asked::Value(slot) = &mut self.0
+        if let QueryKind::Value(slot) = &mut self.0
             && let Some(answer @ None) = slot.downcast_mut::<Option<T>>()
         {
             *answer = Some(value());
@@ -129,7 +129,7 @@ impl<'a> Query<'a> {
     /// [`AnyResource::downcast_ref`](crate::AnyResource::downcast_ref) find it too: the same handle
     /// with another set of properties, for one. The closure runs only if `T` is looked for.
     pub fn view<T: 'static>(&mut self, view: impl FnOnce() -> Option<&'a T>) -> &mut Self {
-        if let Asked::View { wanted, found: found @ None } = &mut self.0
+        if let QueryKind::View { wanted, found: found @ None } = &mut self.0
             && *wanted == TypeId::of::<T>()
         {
             *found = view().map(|view| view as &dyn Any);
@@ -144,8 +144,8 @@ impl<'a> Query<'a> {
 
     pub(super) fn note(&mut self, id: PropertyId) {
         match &mut self.0 {
-            Asked::HasProperty { wanted, found } => *found |= *wanted == id,
-            Asked::PropertyList(list) if !list.contains(&id) => list.push(id),
+            QueryKind::HasProperty { wanted, found } => *found |= *wanted == id,
+            QueryKind::PropertyList(list) if !list.contains(&id) => list.push(id),
             _ => {}
         }
     }

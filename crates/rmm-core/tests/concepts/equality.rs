@@ -159,6 +159,7 @@ fn a_resource_that_is_not_a_handle_stays_behind_its_pointer() {
         assert!(*any != AnySyncResource::new(SyncHeap::new(0)));
     }
     assert_eq!(borrowed, reference, "they point to one object");
+    assert_eq!(boxed, AnySyncResource::new(Box::new(heap.clone())), "their objects are equal");
     // A reference to an `AnySyncResource` can become owned, whatever it holds.
     assert_eq!(leaked(own.clone()).as_resource_ref().try_to_owned().expect("it is owned"), own);
 }

@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{DevicePtr, Error, InOrder, StreamOrdered, SyncResource};
+use rmm_core::{DevicePtr, Error, ErasableAs, StreamOrdered, SyncResource};
 
 #[derive(PartialEq, Debug)]
 struct Unordered;
@@ -20,6 +20,6 @@ unsafe impl SyncResource for Unordered {
     }
 }
 
-impl InOrder<StreamOrdered> for Unordered {}
+impl ErasableAs<StreamOrdered> for Unordered {}
 
 fn main() {}

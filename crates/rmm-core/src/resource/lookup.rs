@@ -4,7 +4,7 @@ use std::any::TypeId;
 
 use super::concept::{Structure, SyncResource};
 use super::describe::Description;
-use super::query::{Asked, Query};
+use super::query::{Query, QueryKind};
 use super::structure::resolve;
 
 /// The description of a resource and of those that it takes memory from.
@@ -23,25 +23,27 @@ pub(super) fn description(resource: &(dyn SyncResource + 'static)) -> Descriptio
 /// A value of type `T` that the resource provides.
 pub(crate) fn value<T: 'static>(resource: &(impl SyncResource + ?Sized)) -> Option<T> {
     let mut slot = None::<T>;
-    resource.provide(&mut Query(Asked::Value(&mut slot)));
+    resource.provide(&mut Query(QueryKind::Value(&mut slot)));
     slot
 }
 
 /// The value of type `T` that the resource is, or [provides a view](Query::view) of itself as.
-pub(crate) fn itself<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
+pub(crate) fn downcast_or_view<'a, T: 'static>(
+    resource: &'a (dyn SyncResource + 'static),
+) -> Option<&'a T> {
     if let Some(found) = resource.as_any().downcast_ref() {
         return Some(found);
     }
-    let mut query = Query(Asked::View { wanted: TypeId::of::<T>(), found: None });
+    let mut query = Query(QueryKind::View { wanted: TypeId::of::<T>(), found: None });
     resource.provide(&mut query);
-    let Asked::View { found, .. } = query.0 else { return None };
+    let QueryKind::View { found, .. } = query.0 else { return None };
     found?.downcast_ref()
 }
 
 /// The first resource of type `T` in the tree that starts here: the stack, then what each of it
 /// has beside its upstream, the lowest first.
 pub(super) fn find<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
-    if let Some(found) = itself(resource) {
+    if let Some(found) = downcast_or_view(resource) {
         return Some(found);
     }
     let Structure { pointee, upstream, others, .. } = resource.structure();
@@ -54,9 +56,9 @@ pub(super) fn find<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -
 
 /// The resource's sizes and counters, added to `empty`.
 fn metrics<R: SyncResource + ?Sized>(resource: &R, empty: Description) -> Description {
-    let mut query = Query(Asked::Metrics(empty));
+    let mut query = Query(QueryKind::Metrics(empty));
     resource.provide(&mut query);
-    if let Asked::Metrics(description) = query.0 {
+    if let QueryKind::Metrics(description) = query.0 {
         description
     } else {
         unreachable!("a query keeps what it asks for")

@@ -1,9 +1,9 @@
 use std::any::Any;
 
-use rmm_core::{Erasable, SyncResource};
+use rmm_core::{AsDyn, SyncResource};
 use rmm_resources::CudaMemoryResource;
 
-/// Without a size, so that `Erasable` is not implemented for it.
+/// Without a size, so that `AsDyn` is not implemented for it.
 #[derive(Debug)]
 struct Unsized {
     other: CudaMemoryResource,
@@ -11,7 +11,7 @@ struct Unsized {
 }
 
 /// Passes off another resource as this one.
-impl Erasable for Unsized {
+impl AsDyn for Unsized {
     fn as_any(&self) -> &(dyn Any + 'static) {
         &self.other
     }
