@@ -8,9 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
-    LimitId, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure,
-    SyncResource,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
+    PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource,
 };
 
 use crate::with_properties::{WithProperties, provide_views};
@@ -56,7 +55,7 @@ pub use report::ArenaReport;
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::arena_memory_resource")]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(C)]
 pub struct ArenaMemoryResource<S: PropertySet = DeviceAccessible> {
     pool: PoolMemoryResource<S>,
@@ -191,12 +190,6 @@ impl<S: PropertySet> ArenaMemoryResource<S> {
     }
 }
 
-impl<S: PropertySet> Clone for ArenaMemoryResource<S> {
-    fn clone(&self) -> Self {
-        Self { pool: self.pool.clone(), dump_log: self.dump_log.clone() }
-    }
-}
-
 impl<S: PropertySet> PartialEq for ArenaMemoryResource<S> {
     /// Whether both are handles to one state.
     fn eq(&self, other: &Self) -> bool {
@@ -228,12 +221,7 @@ unsafe impl<S: PropertySet> SyncResource for ArenaMemoryResource<S> {
         self.pool.structure()
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         provide_views(self, query);
@@ -252,12 +240,7 @@ unsafe impl<S: PropertySet> Resource for ArenaMemoryResource<S> {
         unsafe { self.pool.do_deallocate(stream, pointer, layout) };
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the memory is the pool's.

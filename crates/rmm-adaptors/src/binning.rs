@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, AnySyncResource, Contains, Context, DeviceAccessible, DevicePtr, Error,
-    HasProperty, Introspect, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef,
-    Structure, SyncResource,
+    AnyResource, Contains, Context, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect,
+    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource,
 };
 
 use crate::FixedSizeMemoryResource;
@@ -50,6 +49,7 @@ use crate::with_properties::{Exactly, WithProperties, provide_views};
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::binning_memory_resource")]
+#[derive(Clone)]
 #[repr(transparent)]
 pub struct BinningMemoryResource<S: PropertySet = DeviceAccessible> {
     /// # Invariant
@@ -237,12 +237,6 @@ impl<S: PropertySet> fmt::Debug for BinningMemoryResource<S> {
     }
 }
 
-impl<S: PropertySet> Clone for BinningMemoryResource<S> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), set: PhantomData }
-    }
-}
-
 impl<S: PropertySet> PartialEq for BinningMemoryResource<S> {
     /// Whether both are handles to the same bins.
     fn eq(&self, other: &Self) -> bool {
@@ -278,12 +272,7 @@ unsafe impl<S: PropertySet> SyncResource for BinningMemoryResource<S> {
         bins.iter().fold(over, |structure, (bytes, bin)| structure.and(up_to(*bytes), bin))
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         provide_views(self, query).value(|| MayBeWaitedFor);
@@ -309,9 +298,7 @@ unsafe impl<S: PropertySet> Resource for BinningMemoryResource<S> {
         unsafe { self.inner.resource_for(layout).do_deallocate(stream, pointer, layout) }
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>> {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the invariant of `inner`.

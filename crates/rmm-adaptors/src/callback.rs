@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::{
-    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HasPropertyValue, MemoryKind, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef,
-    SyncResource, fork, is_pointer_aligned, process_is_exiting, wait,
+    Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, MemoryKind,
+    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, SyncResource, fork,
+    is_pointer_aligned, process_is_exiting, wait,
 };
 
 const NAME: &str = "callback";
@@ -62,6 +62,7 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::callback_memory_resource")]
+#[derive(Clone)]
 pub struct CallbackMemoryResource<S: PropertySet = DeviceAccessible> {
     functions: Arc<Functions>,
     /// The kind of all memory, if it was stated.
@@ -160,12 +161,6 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
     }
 }
 
-impl<S: PropertySet> Clone for CallbackMemoryResource<S> {
-    fn clone(&self) -> Self {
-        Self { functions: Arc::clone(&self.functions), ..*self }
-    }
-}
-
 impl<S: PropertySet> PartialEq for CallbackMemoryResource<S> {
     /// Whether both are handles to the same functions.
     fn eq(&self, other: &Self) -> bool {
@@ -207,12 +202,7 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
         NAME
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor);
@@ -248,12 +238,7 @@ unsafe impl<S: SatisfiedBy<Self>> Resource for CallbackMemoryResource<S> {
         self.free(stream, pointer, layout);
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the constructor's caller promised that the memory has these properties.

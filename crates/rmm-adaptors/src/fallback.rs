@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rmm_core::adaptor_support::{Calls, StreamCalls, SyncCalls};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
-    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource, fork,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, Property, PropertySet,
+    Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource, fork,
 };
 
 use crate::address_table::AddressTable;
@@ -51,6 +51,7 @@ use crate::with_properties::{Exactly, WithProperties, provide_views};
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone)]
 #[repr(transparent)]
 pub struct FallbackMemoryResource<S: PropertySet = DeviceAccessible> {
     /// # Invariant
@@ -223,12 +224,6 @@ impl<S: PropertySet> fmt::Debug for FallbackMemoryResource<S> {
     }
 }
 
-impl<S: PropertySet> Clone for FallbackMemoryResource<S> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), set: PhantomData }
-    }
-}
-
 impl<S: PropertySet> PartialEq for FallbackMemoryResource<S> {
     /// Whether both are handles to one resource.
     fn eq(&self, other: &Self) -> bool {
@@ -265,12 +260,7 @@ unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
         Structure::over(first).and("fallback", second)
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         provide_views(self, query).value(|| MayBeWaitedFor);
@@ -298,12 +288,7 @@ unsafe impl<S: PropertySet> Resource for FallbackMemoryResource<S> {
         unsafe { self.inner.deallocate(&first, &second, pointer, layout) }
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the invariant of `inner`.

@@ -3,9 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty,
-    LimitId, Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure,
-    SyncResource,
+    AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
+    PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource,
 };
 
 use crate::pool::{CachePolicy, padded_size};
@@ -51,7 +50,7 @@ const GRANULE: u64 = rmm_core::CUDA_ALLOCATION_ALIGNMENT as u64;
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::fixed_size_memory_resource")]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FixedSizeMemoryResource<S: PropertySet = DeviceAccessible> {
     pool: PoolMemoryResource<S>,
@@ -194,12 +193,6 @@ impl<S: PropertySet> FixedSizeMemoryResource<S> {
     }
 }
 
-impl<S: PropertySet> Clone for FixedSizeMemoryResource<S> {
-    fn clone(&self) -> Self {
-        Self { pool: self.pool.clone(), block_size: self.block_size }
-    }
-}
-
 impl<S: PropertySet> PartialEq for FixedSizeMemoryResource<S> {
     /// Whether both are handles to one state.
     fn eq(&self, other: &Self) -> bool {
@@ -231,12 +224,7 @@ unsafe impl<S: PropertySet> SyncResource for FixedSizeMemoryResource<S> {
         self.pool.structure()
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         provide_views(self, query).describe(|description| {
@@ -257,12 +245,7 @@ unsafe impl<S: PropertySet> Resource for FixedSizeMemoryResource<S> {
         unsafe { self.pool.do_deallocate(stream, pointer, layout) };
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the memory is the pool's.

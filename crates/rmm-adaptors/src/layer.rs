@@ -132,19 +132,9 @@ macro_rules! handle {
         }
 
         rmm_core::__resource_of_adaptor!($name<U>, {
-            fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
-            where
-                Self: 'static,
-            {
-                Some(rmm_core::AnySyncResource::of(self))
-            }
+            rmm_core::__by_clone!(to_any_sync);
         }, {
-            fn to_any(&self) -> Option<rmm_core::AnyResource<()>>
-            where
-                Self: 'static,
-            {
-                Some(rmm_core::AnyResource::of(self))
-            }
+            rmm_core::__by_clone!(to_any);
         });
     };
 }

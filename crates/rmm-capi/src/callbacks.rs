@@ -10,9 +10,8 @@ use std::sync::Arc;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::sys::CuResult;
 use rmm_core::{
-    AnyResource, AnySyncResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible,
-    Query, Resource, StreamRef, SyncResource, Synchronized, is_pointer_aligned, process_is_exiting,
-    wait,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Query, Resource,
+    StreamRef, SyncResource, Synchronized, is_pointer_aligned, process_is_exiting, wait,
 };
 
 use crate::allocate::{
@@ -296,12 +295,7 @@ unsafe impl SyncResource for Foreign {
         NAME
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor);
@@ -346,12 +340,7 @@ unsafe impl Resource for Foreign {
         }
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 /// Stands for memory whose properties a table states.

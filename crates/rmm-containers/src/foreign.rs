@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
-    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error,
-    HasProperty, Query, Resource, StreamRef, SyncResource, fork, process_is_exiting,
+    CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource,
+    StreamRef, SyncResource, fork, process_is_exiting,
 };
 
 const NAME: &str = "foreign";
@@ -110,12 +110,7 @@ unsafe impl SyncResource for ForeignMemory {
         NAME
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.properties(self).has::<DeviceAccessible>();
@@ -137,12 +132,7 @@ unsafe impl Resource for ForeignMemory {
         }
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the block is accessible to the device, by the contract of the constructors of containers

@@ -209,3 +209,24 @@ fn another_layout(name: &'static str, layout: Layout) -> Error {
     let message = "the adaptor returned a block of another layout than was asked for";
     Error::invalid_argument(name, message).with_layout(layout)
 }
+
+/// In an implementation of a resource trait, for a type whose clones are one resource: its
+/// `to_any_sync` or `to_any`, a type-erased clone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __by_clone {
+    (to_any_sync) => {
+        $crate::__by_clone!(to_any_sync, AnySyncResource);
+    };
+    (to_any) => {
+        $crate::__by_clone!(to_any, AnyResource);
+    };
+    ($name:ident, $any:ident) => {
+        fn $name(&self) -> ::std::option::Option<$crate::$any<()>>
+        where
+            Self: 'static,
+        {
+            ::std::option::Option::Some($crate::$any::of(self))
+        }
+    };
+}

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, AnySyncResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect as _,
-    PoolUsage, Query, Resource, StreamRef, Structure, SyncResource, TrimmableResource,
+    AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect as _, PoolUsage,
+    Query, Resource, StreamRef, Structure, SyncResource, TrimmableResource,
 };
 
 /// The requests of up to this size, or all larger ones.
@@ -179,12 +179,7 @@ unsafe impl SyncResource for Bins {
         Structure::over(&self.upstream).with_trimmable(self)
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor);
@@ -253,9 +248,7 @@ unsafe impl Resource for Bins {
         });
     }
 
-    fn to_any(&self) -> Option<AnyResource<()>> {
-        Some(AnyResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: all memory comes from resources of memory that the device can use.

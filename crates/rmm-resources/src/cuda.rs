@@ -5,14 +5,13 @@ use std::alloc::Layout;
 use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_current_device};
 use rmm_core::{
-    AnySyncResource, DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Query, Resource,
-    StreamRef, SyncResource, check, driver_for_drop,
+    DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Query, Resource, StreamRef,
+    SyncResource, check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
 use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done, may_be_captured};
 use crate::kind::known_kind;
-use crate::traits::clone_to_any;
 
 /// Device memory from `cudaMalloc`, freed with `cudaFree`.
 ///
@@ -97,12 +96,7 @@ unsafe impl SyncResource for CudaMemoryResource {
         NAME
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor).describe(describe_driver_pools);
@@ -141,7 +135,7 @@ unsafe impl Resource for CudaMemoryResource {
         }
     }
 
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: `cuMemAlloc_v2` returns device memory.

@@ -8,7 +8,7 @@ use rmm_core::{
 
 use crate::host_block;
 use crate::kind::known_kind;
-use crate::traits::{clone_to_any, free_when_done, name_and_properties};
+use crate::traits::{free_when_done, name_and_properties};
 
 /// Pageable host memory, from the program's global allocator.
 ///
@@ -83,7 +83,7 @@ unsafe impl Resource for HostMemoryResource {
     }
 
     free_when_done!();
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the program's global allocator returns memory that the host may access.

@@ -10,7 +10,7 @@ use rmm_sys::MEM_ATTACH_GLOBAL;
 
 use crate::capability::{calls_for, calls_for_freeing, check_alignment};
 use crate::kind::known_kind;
-use crate::traits::{clone_to_any, free_when_done, name_and_properties};
+use crate::traits::{free_when_done, name_and_properties};
 
 /// Managed memory from `cudaMallocManaged`, which migrates between host and devices on access.
 ///
@@ -96,7 +96,7 @@ unsafe impl Resource for ManagedMemoryResource {
     }
 
     free_when_done!();
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the memory is attached globally: to every device.

@@ -11,7 +11,7 @@ use rmm_sys::{Driver, MEMHOSTALLOC_DEVICEMAP, MEMHOSTALLOC_PORTABLE, MEMHOSTALLO
 
 use crate::capability::{calls_for, calls_for_freeing, check_alignment};
 use crate::kind::known_kind;
-use crate::traits::{clone_to_any, free_when_done, name_and_properties};
+use crate::traits::{free_when_done, name_and_properties};
 
 bitflags::bitflags! {
     /// Flags of [`PinnedHostMemoryResource`].
@@ -183,7 +183,7 @@ unsafe impl Resource for PinnedHostMemoryResource {
     }
 
     free_when_done!();
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the driver returned the device's address of each block.

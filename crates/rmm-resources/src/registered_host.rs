@@ -15,7 +15,7 @@ use crate::budget::Budget;
 use crate::capability::{calls_for, calls_for_freeing, check_alignment};
 use crate::kind::known_kind;
 use crate::pinned_host::common_address;
-use crate::traits::{clone_to_any, free_when_done, name_and_properties};
+use crate::traits::{free_when_done, name_and_properties};
 use pages::Pages;
 
 /// Threads that touch pages, unless the program says otherwise: the memory of a socket serves no
@@ -208,7 +208,7 @@ unsafe impl Resource for RegisteredHostMemoryResource {
     }
 
     free_when_done!();
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the driver returned the device's address of each block.

@@ -10,7 +10,7 @@ use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
 
 use crate::SystemMemoryResource;
 use crate::capability::{calls_for, require_driver};
-use crate::traits::{clone_to_any, free_when_done, name_and_properties};
+use crate::traits::{free_when_done, name_and_properties};
 
 /// Memory as from [`SystemMemoryResource`], of which the driver is advised to keep the first part
 /// on the device and the rest on the host, so that a number of bytes stays free on the device: the
@@ -139,7 +139,7 @@ unsafe impl Resource for SamHeadroomMemoryResource {
     }
 
     free_when_done!();
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the memory is that of `SystemMemoryResource`.

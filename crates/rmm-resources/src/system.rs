@@ -11,7 +11,7 @@ use rmm_sys::CuDeviceAttribute;
 
 use crate::capability::require;
 use crate::host_block;
-use crate::traits::{clone_to_any, free_when_done, name_and_properties};
+use crate::traits::{free_when_done, name_and_properties};
 
 /// Pageable host memory, from the program's global allocator, on machines whose device can access
 /// it directly: through the host's page tables (ATS, such as Grace Hopper) or by page faults (HMM).
@@ -113,7 +113,7 @@ unsafe impl Resource for SystemMemoryResource {
     }
 
     free_when_done!();
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the resource is made only if the device can access pageable host memory.

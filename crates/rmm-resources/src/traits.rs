@@ -18,12 +18,7 @@ macro_rules! name_and_properties {
             }
         )?
 
-        fn to_any_sync(&self) -> Option<rmm_core::AnySyncResource<()>>
-        where
-            Self: 'static,
-        {
-            Some(rmm_core::AnySyncResource::of(self))
-        }
+        rmm_core::__by_clone!(to_any_sync);
 
         fn provide<'a>(&'a self, query: &mut rmm_core::Query<'a>) {
             query.value(|| rmm_core::siblings::MayBeWaitedFor);
@@ -53,16 +48,3 @@ macro_rules! free_when_done {
     };
 }
 pub(crate) use free_when_done;
-
-/// In `impl Resource`: a clone of the handle, type-erased.
-macro_rules! clone_to_any {
-    () => {
-        fn to_any(&self) -> Option<rmm_core::AnyResource<()>>
-        where
-            Self: 'static,
-        {
-            Some(rmm_core::AnyResource::of(self))
-        }
-    };
-}
-pub(crate) use clone_to_any;

@@ -12,8 +12,8 @@ use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
-    AnySyncResource, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty,
-    MemoryKind, Query, Resource, StreamRef, Structure, SyncResource, process_is_exiting,
+    DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Query,
+    Resource, StreamRef, Structure, SyncResource, process_is_exiting,
 };
 use rmm_sys::CuResult;
 
@@ -23,7 +23,6 @@ use space::{NAME, Placement, Space};
 
 use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
-use crate::traits::clone_to_any;
 
 /// Device memory that is mapped into a reserved address range, so that successive blocks are
 /// adjacent where possible, and a block can be allocated at a given address.
@@ -152,12 +151,7 @@ unsafe impl SyncResource for VirtualMemoryResource {
         Structure::default().with_extendable(self)
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
-    where
-        Self: 'static,
-    {
-        Some(AnySyncResource::of(self))
-    }
+    rmm_core::__by_clone!(to_any_sync);
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor).describe(describe_driver_pools);
@@ -224,7 +218,7 @@ unsafe impl Resource for VirtualMemoryResource {
         }
     }
 
-    clone_to_any!();
+    rmm_core::__by_clone!(to_any);
 }
 
 // SAFETY: the device gets access before a block is returned, and keeps it until the block is freed.

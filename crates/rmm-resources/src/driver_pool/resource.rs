@@ -69,7 +69,7 @@ macro_rules! pool_resource {
                 unsafe { self.pool.deallocate(stream, pointer) }
             }
 
-            $crate::traits::clone_to_any!();
+            rmm_core::__by_clone!(to_any);
         }
     };
 }
