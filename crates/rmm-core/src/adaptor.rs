@@ -258,26 +258,9 @@ macro_rules! __resource_of_adaptor {
             $($to_any)*
         }
 
-        // SAFETY: the memory is the upstream's.
-        unsafe impl<__P: $crate::Property, $upstream: $crate::HasProperty<__P>>
-            $crate::HasProperty<__P> for $type<$upstream>
-        {
-        }
-
-        impl<__P, $upstream> $crate::HasPropertyValue<__P> for $type<$upstream>
-        where
-            __P: $crate::PropertyWithValue,
-            $upstream: $crate::HasPropertyValue<__P> + $crate::SyncResource,
-        {
-            fn property_value(&self) -> __P::Value {
-                let upstream = $crate::adaptor_support::AdaptedResource::below(self);
-                $crate::HasPropertyValue::<__P>::property_value(upstream)
-            }
-        }
-
-        // SAFETY: the memory is the upstream's.
-        unsafe impl<$upstream: $crate::HasMemoryKind> $crate::HasMemoryKind for $type<$upstream> {
-            const KIND: $crate::MemoryKind = $upstream::KIND;
-        }
+        // The memory is the upstream's.
+        $crate::__properties_of!([$upstream: $crate::SyncResource] $type<$upstream>, |this| {
+            $crate::adaptor_support::AdaptedResource::below(this)
+        });
     };
 }

@@ -134,17 +134,41 @@ pub unsafe trait HasMemoryKind {
     const CAPS: MemoryCaps = Self::KIND.caps();
 }
 
-/// Forwards the kind through pointers to a resource.
-macro_rules! forward {
-    ($($pointer:ty),*) => {$(
-        // SAFETY: it is the same resource, and so the same memory.
-        unsafe impl<R: HasMemoryKind + ?Sized> HasMemoryKind for $pointer {
-            const KIND: MemoryKind = R::KIND;
+/// Declares for a type what is known at compile time of the memory of `$inner`, an expression of
+/// the value `$this` and of type `$of`: its properties, their values, and its kind. Each use
+/// promises that the memory is the same.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __properties_of {
+    ([$of:ident: $($bound:tt)+] $type:ty, |$this:ident| $inner:expr) => {
+        // SAFETY: each use promises that the memory is the same.
+        unsafe impl<__P: $crate::Property, $of: $crate::HasProperty<__P> + $($bound)+>
+            $crate::HasProperty<__P> for $type
+        {
         }
-    )*};
+
+        impl<__P, $of> $crate::HasPropertyValue<__P> for $type
+        where
+            __P: $crate::PropertyWithValue,
+            $of: $crate::HasPropertyValue<__P> + $($bound)+,
+        {
+            fn property_value(&self) -> __P::Value {
+                let $this = self;
+                $crate::HasPropertyValue::<__P>::property_value($inner)
+            }
+        }
+
+        // SAFETY: each use promises that the memory is the same.
+        unsafe impl<$of: $crate::HasMemoryKind + $($bound)+> $crate::HasMemoryKind for $type {
+            const KIND: $crate::MemoryKind = $of::KIND;
+        }
+    };
 }
 
-forward!(&R, Box<R>, std::sync::Arc<R>);
+// A pointer to a resource is the resource.
+__properties_of!([R: ?Sized] &R, |this| &**this);
+__properties_of!([R: ?Sized] Box<R>, |this| &**this);
+__properties_of!([R: ?Sized] std::sync::Arc<R>, |this| &**this);
 
 // The numbers are the proposal's.
 const _: () = {

@@ -156,19 +156,3 @@ pub trait HasPropertyValue<P: PropertyWithValue>: HasProperty<P> {
     /// The value.
     fn property_value(&self) -> P::Value;
 }
-
-/// Forwards every property through pointers to a resource.
-macro_rules! forward {
-    ($($pointer:ty),*) => {$(
-        // SAFETY: it is the same resource, and so the same memory.
-        unsafe impl<P: Property, R: HasProperty<P> + ?Sized> HasProperty<P> for $pointer {}
-
-        impl<P: PropertyWithValue, R: HasPropertyValue<P> + ?Sized> HasPropertyValue<P> for $pointer {
-            fn property_value(&self) -> P::Value {
-                (**self).property_value()
-            }
-        }
-    )*};
-}
-
-forward!(&R, Box<R>, std::sync::Arc<R>);

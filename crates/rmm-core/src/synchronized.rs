@@ -4,8 +4,7 @@ use std::alloc::Layout;
 
 use crate::siblings::MayBeWaitedFor;
 use crate::{
-    DevicePtr, Error, HasMemoryKind, HasProperty, HasPropertyValue, MemoryKind, Property,
-    PropertyWithValue, Query, Resource, StreamRef, Structure, SyncResource, process_is_exiting,
+    DevicePtr, Error, Query, Resource, StreamRef, Structure, SyncResource, process_is_exiting,
 };
 
 /// Makes a [`Resource`] of any [`SyncResource`]: it synchronizes with the stream before it frees.
@@ -94,16 +93,5 @@ unsafe impl<R: SyncResource> Resource for Synchronized<R> {
     }
 }
 
-// SAFETY: the memory is the upstream's.
-unsafe impl<P: Property, R: HasProperty<P>> HasProperty<P> for Synchronized<R> {}
-
-impl<P: PropertyWithValue, R: HasPropertyValue<P>> HasPropertyValue<P> for Synchronized<R> {
-    fn property_value(&self) -> P::Value {
-        self.resource.property_value()
-    }
-}
-
-// SAFETY: the memory is the upstream's.
-unsafe impl<R: HasMemoryKind> HasMemoryKind for Synchronized<R> {
-    const KIND: MemoryKind = R::KIND;
-}
+// The memory is the upstream's.
+crate::__properties_of!([R: Sized] Synchronized<R>, |this| &this.resource);
