@@ -56,7 +56,7 @@ pub(super) fn is_same(
 
 /// Whether both are references to one object. Never for zero-sized types, whose addresses mean
 /// nothing.
-pub(super) fn is_one_object(
+fn is_one_object(
     one: &(dyn SyncResource + 'static),
     other: &(dyn SyncResource + 'static),
 ) -> bool {
