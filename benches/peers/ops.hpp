@@ -94,6 +94,11 @@ struct random_ops {
     return {100 + thread, 50'000, 8, 20, std::size_t{256} << 20, 256, 1};
   }
 
+  static random_ops large_of_thread(std::size_t thread)
+  {
+    return {200 + thread, 20'000, 20, 26, std::size_t{512} << 20, 16, 1};
+  }
+
   [[nodiscard]] program build() const
   {
     splitmix64 random{seed};

@@ -49,6 +49,8 @@ constexpr workload workloads[]{
   {"large", peers::large, long_lists},
   {"allocate", peers::allocate, many_sizes},
   {"threads", peers::threads, many_sizes},
+  {"threads-large", peers::threads_large, long_lists},
+  {"threads-empty", peers::threads_empty, long_lists},
   {"migrate", peers::migrate, long_lists},
   {"shared", peers::shared, long_lists},
   {"handoff", peers::handoff, other_streams},

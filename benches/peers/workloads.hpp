@@ -314,44 +314,91 @@ inline double all_at_once(std::vector<span> const& spans)
   return nanoseconds(end - begin);
 }
 
+// So many threads at once, each with a list and a stream of its own.
+class at_once {
+ public:
+  template <typename Asked>
+  at_once(std::size_t count, Asked asked_of)
+  {
+    for (std::size_t thread = 0; thread < count; ++thread) {
+      work_.push_back(asked_of(thread).build());
+      stream_of_.push_back(std::make_unique<streams>(1));
+      calls_ += work_.back().ops.size();
+    }
+  }
+
+  // Million calls a second.
+  template <typename On>
+  [[nodiscard]] double run(On const& on) const
+  {
+    auto const count = work_.size();
+    std::barrier ready{static_cast<std::ptrdiff_t>(count)};
+    std::vector<span> spans(count);
+    std::vector<std::thread> running;
+    for (std::size_t thread = 0; thread < count; ++thread) {
+      running.emplace_back([&, thread] {
+        pin_thread(thread, count);
+        check(cudaSetDevice(0));
+        std::vector<void*> blocks(work_[thread].slots);
+        ready.arrive_and_wait();
+        spans[thread].begin = steady::now();
+        play(on, work_[thread], *stream_of_[thread], blocks);
+        spans[thread].end = steady::now();
+      });
+    }
+    for (auto& thread : running) {
+      thread.join();
+    }
+    return static_cast<double>(calls_) / (all_at_once(spans) / 1e3);
+  }
+
+ private:
+  std::vector<program> work_;
+  std::vector<std::unique_ptr<streams>> stream_of_;
+  std::size_t calls_{0};
+};
+
 inline void threads(kind const& of, extent const& how, row_writer const& row)
 {
   bool const little = of.work == serves::little;
   for (std::size_t count : {1, 2, 4, 8, 16}) {
     if ((little && count != 1 && count != 16) || (how.quick && count > 2)) { continue; }
-    std::vector<program> work;
-    std::vector<std::unique_ptr<streams>> stream_of;
-    std::size_t calls = 0;
-    for (std::size_t thread = 0; thread < count; ++thread) {
-      auto asked  = random_ops::of_thread(thread);
-      asked.steps = how.scaled(little ? 1'000 : asked.steps);
-      work.push_back(asked.build());
-      stream_of.push_back(std::make_unique<streams>(1));
-      calls += work.back().ops.size();
-    }
-    auto const on    = of.make(start::full);
-    auto const value = median_of(how.repetitions(), [&] {
-      std::barrier ready{static_cast<std::ptrdiff_t>(count)};
-      std::vector<span> spans(count);
-      std::vector<std::thread> running;
-      for (std::size_t thread = 0; thread < count; ++thread) {
-        running.emplace_back([&, thread] {
-          pin_thread(thread, count);
-          check(cudaSetDevice(0));
-          std::vector<void*> blocks(work[thread].slots);
-          ready.arrive_and_wait();
-          spans[thread].begin = steady::now();
-          play(on, work[thread], *stream_of[thread], blocks);
-          spans[thread].end = steady::now();
-        });
-      }
-      for (auto& thread : running) {
-        thread.join();
-      }
-      return static_cast<double>(calls) / (all_at_once(spans) / 1e3);
-    });
-    row("threads", "T=" + std::to_string(count), value, "Mops/s");
+    at_once const all{count, [&](std::size_t thread) {
+                        auto asked  = random_ops::of_thread(thread);
+                        asked.steps = how.scaled(little ? 1'000 : asked.steps);
+                        return asked;
+                      }};
+    auto const on = of.make(start::full);
+    row("threads", "T=" + std::to_string(count), median_of(how.repetitions(), [&] { return all.run(on); }), "Mops/s");
   }
+}
+
+inline void threads_large(kind const& of, extent const& how, row_writer const& row)
+{
+  at_once const all{16, [&](std::size_t thread) {
+                      auto asked  = random_ops::large_of_thread(thread);
+                      asked.steps = how.scaled(asked.steps);
+                      return asked;
+                    }};
+  auto const on    = of.make(start::full);
+  auto const value = median_of_a_while(how.repetitions(), [&] { return all.run(on); });
+  row("threads-large", "T=16 1 to 64 MiB", value, "Mops/s");
+}
+
+inline void threads_empty(kind const& of, extent const& how, row_writer const& row)
+{
+  at_once const all{16, [&](std::size_t thread) {
+                      auto asked  = random_ops::of_thread(thread);
+                      asked.steps = how.scaled(asked.steps);
+                      return asked;
+                    }};
+  auto const on      = of.make(start::empty);
+  auto const warm_up = std::chrono::milliseconds{how.scaled(1'000)};
+  for (auto const begin = steady::now(); steady::now() - begin < warm_up;) {
+    static_cast<void>(all.run(on));
+  }
+  auto const value = median_of_a_while(how.repetitions(), [&] { return all.run(on); });
+  row("threads-empty", "T=16 own streams", value, "Mops/s");
 }
 
 // Spins for a while, then lets others run between looks.

@@ -89,6 +89,20 @@ impl RandomOps {
         }
     }
 
+    /// The list of thread number `thread` among several that use large blocks: 1 MiB to 64 MiB, up
+    /// to 512 MiB and 16 blocks live.
+    pub fn large_of_thread(thread: usize) -> Self {
+        Self {
+            seed: 200 + thread as u64,
+            steps: 20_000,
+            lowest_exponent: 20,
+            highest_exponent: 26,
+            most_bytes: 512 << 20,
+            most_blocks: 16,
+            streams: 1,
+        }
+    }
+
     /// Large blocks: 2 MiB to 256 MiB, up to 8 GiB and 64 blocks live.
     pub fn large() -> Self {
         Self {

@@ -62,6 +62,8 @@ pub const WORKLOADS: &[Workload] = &[
     many("large", "random calls for large blocks", random::large),
     all("allocate", "percentiles of one allocation among random calls", random::allocate),
     all("threads", "random calls of up to 16 threads at once", threads::threads),
+    many("threads-large", "the same for large blocks, of 16 threads", threads::large),
+    many("threads-empty", "the same of 16 threads, from an empty pool", threads::from_empty),
     many("migrate", "tasks that change threads", migrate::migrate),
     many("shared", "random calls of 16 threads on one stream", threads::shared),
     many("handoff", "freed on another thread", pairs::handoff),

@@ -71,7 +71,7 @@ pub use logging::{
 pub use pool::{
     Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource,
     PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
-    ReleasePolicy, Reservation, SleepOptions,
+    ReleasePolicy, Reservation, SleepOptions, SpanPolicy,
 };
 pub use prefetch::PrefetchResourceAdaptor;
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};

@@ -37,6 +37,7 @@ mod session;
 mod shrink;
 mod sleep;
 mod sleeping_memory;
+mod spans;
 mod state;
 mod statistics;
 mod streams;
@@ -63,7 +64,7 @@ pub(crate) use caches::CachePolicy;
 use limits::usable_maximum;
 
 pub use idle_time::ManualClock;
-pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
+pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy};
 pub use pressure_callbacks::{Pressure, PressureCallback};
 pub use reservation::Reservation;
 pub use sleep::{Contents, CopyProgress, SleepOptions};

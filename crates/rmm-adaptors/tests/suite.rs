@@ -85,6 +85,8 @@ mod pool_reclaim;
 mod pool_sleep;
 #[path = "suite/pool_sleep_threads.rs"]
 mod pool_sleep_threads;
+#[path = "suite/pool_spans.rs"]
+mod pool_spans;
 #[path = "suite/pool_streams.rs"]
 mod pool_streams;
 #[path = "suite/pool_upstream.rs"]

@@ -14,9 +14,9 @@ pub use rmm_adaptors::{
     LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
     ManualClock, OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
     PoolPreset, PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy,
-    Reservation, SleepOptions, StatisticsResourceAdaptor, StatisticsScope, Tag, TagScope, TagUsage,
-    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingReport,
-    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder, default_pool,
+    Reservation, SleepOptions, SpanPolicy, StatisticsResourceAdaptor, StatisticsScope, Tag,
+    TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding,
+    TrackingReport, TrackingResourceAdaptor, TrackingResourceAdaptorBuilder, default_pool,
 };
 pub use rmm_core::{
     AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResource, DeviceResourceRef,

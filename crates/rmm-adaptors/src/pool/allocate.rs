@@ -136,7 +136,7 @@ impl PoolCore {
         if should_be != are_cached {
             self.caches.keep_large(should_be);
             // Those that are cached would be out of reach until memory is short.
-            self.flush_large_caches(state);
+            self.flush_large_blocks(state);
         }
     }
 
@@ -220,6 +220,14 @@ impl PoolCore {
             if !for_graph {
                 self.merge_idle(&mut state);
             }
+        }
+        if let (Some(stream), Some((class, _))) = (stream, missed)
+            && !for_graph
+            && let Some(pointer) = self.take_span(&mut state, stream, list, class)
+        {
+            drop(state);
+            self.annotator.allocated(pointer, layout, Some(stream));
+            return Ok(pointer);
         }
         let mut free =
             if for_graph { None } else { self.take_free(&mut state, stream, list, size) };

@@ -21,7 +21,7 @@ use super::extents::granularity;
 use super::growth::Growth;
 use super::idle_time::{Clock, IdleTime, ManualClock};
 use super::limits::{check_sizes, usable_maximum};
-use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
+use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy};
 use crate::TrackingFinding;
 use crate::sync::fence::Fences;
 use crate::with_properties::Exactly;
@@ -52,6 +52,7 @@ pub struct PoolMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
     streams_outlive: bool,
     clears: bool,
     preset: PoolPreset,
+    spans: SpanPolicy,
     release: ReleasePolicy,
     release_after: Option<Duration>,
     clock: Option<ManualClock>,
@@ -74,6 +75,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             streams_outlive: false,
             clears: false,
             preset: PoolPreset::default(),
+            spans: SpanPolicy::default(),
             release: ReleasePolicy::default(),
             release_after: None,
             clock: None,
@@ -343,6 +345,13 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         self
     }
 
+    /// Which threads get memory for large blocks of their own: by default those that
+    /// [wait for each other](SpanPolicy::Contended).
+    pub fn spans(mut self, policy: SpanPolicy) -> Self {
+        self.spans = policy;
+        self
+    }
+
     /// When the pool returns memory by itself; [never](ReleasePolicy::Off) by default.
     #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
     pub fn release(mut self, policy: ReleasePolicy) -> Self {
@@ -402,6 +411,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             soft_maximum_size,
             growth,
             preset,
+            spans,
             release,
             release_after,
             clock,
@@ -429,6 +439,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             soft_limit: soft,
             policy: growth,
             preset,
+            spans,
             release,
             block,
             page,

@@ -32,6 +32,9 @@ mod models;
 mod own;
 mod slot;
 mod slot_set;
+mod span;
+mod span_filter;
+mod spans;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 
@@ -53,6 +56,8 @@ use crowd::Crowd;
 pub(super) use large_demand::LargeDemand;
 use slot::{SlotHeader, Wanted};
 use slot_set::SlotSet;
+pub(super) use span::{Part, Span};
+use span_filter::SpanFilter;
 
 /// First slots, of the thread that comes first on a stream: mostly more than there are streams at
 /// work, so that few streams share one.
@@ -98,6 +103,25 @@ pub(super) enum Take {
     NotHere,
 }
 
+/// What leaves a cache for the heap.
+#[derive(Debug)]
+pub(super) enum Flushed {
+    /// A freed block with this address.
+    Block(u64),
+    Span(Span),
+}
+
+#[cfg(test)]
+impl Flushed {
+    /// Where it begins.
+    fn address(&self) -> u64 {
+        match self {
+            Self::Block(address) => *address,
+            Self::Span(span) => span.parts()[0].address,
+        }
+    }
+}
+
 /// Boxed: a cache goes from slot to slot, and is not copied.
 type SpareCaches = Vec<Box<Cache>>;
 
@@ -119,6 +143,9 @@ pub(super) struct Caches {
     budget: Budget,
     /// Where the next look for grants to take back begins.
     next_looked_at: AtomicUsize,
+    /// Spans in all caches. Changed with the pool's lock held.
+    spans: AtomicUsize,
+    span_filter: SpanFilter,
     /// Whether large blocks are cached. Changed with the pool's lock held. A thread may learn of it
     /// late: then a block goes past the caches, or into one.
     keeps_large: AtomicBool,
@@ -148,6 +175,8 @@ impl Caches {
             undersized_blocks: AtomicUsize::new(0),
             budget: Budget::default(),
             next_looked_at: AtomicUsize::new(0),
+            spans: AtomicUsize::new(0),
+            span_filter: SpanFilter::default(),
             keeps_large: AtomicBool::new(true),
             legacy: StreamRef::legacy().id(),
             crowd: Crowd::default(),
@@ -273,7 +302,17 @@ impl Caches {
             return Put::NotHere;
         }
         let budget = &self.budget;
-        let put = |cache: &mut Cache, counters: &_| cache.put(class, address, budget, counters);
+        let may_be_part = class.is_large() && self.span_filter.may_cover(address);
+        let is_kept = self.keeps_cached(stream, class);
+        let put = |cache: &mut Cache, counters: &_| {
+            if may_be_part {
+                cache.put_part(address, class.block_size(), counters)
+            } else if is_kept {
+                cache.put(class, address, budget, counters)
+            } else {
+                Put::Full
+            }
+        };
         self.with(stream, put).unwrap_or(Put::NotHere)
     }
 
@@ -287,6 +326,12 @@ impl Caches {
     /// Whether a block of the class that is freed on the stream is worth caching now.
     #[inline]
     pub(super) fn keeps(&self, stream: StreamId, class: Class) -> bool {
+        self.has_spans() || self.keeps_cached(stream, class)
+    }
+
+    /// As [`keeps`](Self::keeps), of a block that is no part of a span.
+    #[inline]
+    fn keeps_cached(&self, stream: StreamId, class: Class) -> bool {
         self.keeps_large() || !self.may_pass_by(stream, class)
     }
 
@@ -309,10 +354,10 @@ impl Caches {
         self.keeps_large.store(keeps, Ordering::Relaxed);
     }
 
-    /// How many large blocks all caches have handed out so far.
-    pub(super) fn large_hits(&self) -> u64 {
+    /// How many large blocks all caches have handed out so far, modulo 2^32, without those of spans.
+    pub(super) fn large_hits(&self) -> u32 {
         let hits = |slot: &Slot<SlotHeader, _>| slot.header().counters.large_taken();
-        self.table.iter().map(hits).fold(0, u64::wrapping_add)
+        self.table.iter().map(hits).fold(0, u32::wrapping_add)
     }
 
     /// Whether threads use so many streams that calls pass the caches by for now. Counts this call.
@@ -354,9 +399,9 @@ impl Caches {
         matches!(self.policy, CachePolicy::SizeClassesByDemand { .. })
     }
 
-    /// Bytes that caches may hold now.
+    /// Bytes that caches may hold now, and that are free in spans.
     pub(super) fn granted(&self) -> u64 {
-        self.budget.granted()
+        self.budget.granted() + self.span_bytes()
     }
 
     /// Counts a block that is handed out and smaller than its class.
@@ -397,14 +442,14 @@ impl Caches {
     ///
     /// The stream has a free list, and the pool's lock is held.
     #[cold]
-    pub(super) fn make(&self, stream: StreamId, to: impl FnMut(StreamId, u64)) {
+    pub(super) fn make(&self, stream: StreamId, to: impl FnMut(StreamId, Flushed)) {
         if let Some(me) = ThreadToken::current() {
             self.make_as(me, stream, to);
         }
     }
 
     /// As [`make`](Self::make); `me` is the calling thread.
-    fn make_as(&self, me: ThreadToken, stream: StreamId, mut to: impl FnMut(StreamId, u64)) {
+    fn make_as(&self, me: ThreadToken, stream: StreamId, mut to: impl FnMut(StreamId, Flushed)) {
         let candidates = [Self::first_slot(stream), Self::further_slot(stream, me)];
         let mut revoker = self.table.revoker();
         let slots = revoker.slots();
@@ -501,13 +546,16 @@ impl Caches {
 
     /// Host bytes of the table and of the caches in it.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        self.table.bytes() + self.made.load(Ordering::Relaxed) * Cache::bookkeeping_bytes()
+        let spans = self.spans.load(Ordering::Relaxed) as u64 * Span::bookkeeping_bytes();
+        let caches = self.made.load(Ordering::Relaxed) * Cache::bookkeeping_bytes();
+        self.table.bytes() + caches + spans + self.span_filter.bookkeeping_bytes()
     }
 
     /// Bytes of all cached blocks. Other threads may change them meanwhile.
     pub(super) fn bytes(&self) -> u64 {
         let Some(slots) = self.table.slots().filter(|_| !self.are_unused()) else { return 0 };
-        self.used.iter().map(|slot| slots[slot].header().counters.bytes()).sum()
+        let counters = self.used.iter().map(|slot| &slots[slot].header().counters);
+        counters.map(|counters| counters.bytes() + counters.span_bytes()).sum()
     }
 
     /// Bytes of all cached blocks, and the counts of all caches so far. Other threads may change
@@ -517,7 +565,7 @@ impl Caches {
         let mut counts = CacheCounts::default();
         for counters in self.table.iter().map(|slot| &slot.header().counters) {
             let more = counters.counts();
-            bytes += counters.bytes();
+            bytes += counters.bytes() + counters.span_bytes();
             counts.taken += more.taken;
             counts.put += more.put;
         }

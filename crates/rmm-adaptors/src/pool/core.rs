@@ -53,6 +53,8 @@ pub(super) struct PoolCore {
     /// On its own cache line: the lock word changes on every call that misses the caches, and the
     /// fields beside it are read on every call.
     state: CachePadded<Mutex<PoolState>>,
+    /// How often a thread has found the lock taken.
+    waits: AtomicU64,
     /// Threads that wait for the lock.
     waiting: AtomicU32,
     /// Signalled when a call to upstream has ended, or runs code of the program.
@@ -138,6 +140,7 @@ impl PoolCore {
             caches: Caches::new(cached, fences),
             state: CachePadded(Mutex::new(PoolState::new())),
             waiting: AtomicU32::new(0),
+            waits: AtomicU64::new(0),
             settled: Condvar::new(),
             growth,
             hard_limit: AtomicU64::new(hard_limit),
@@ -172,10 +175,16 @@ impl PoolCore {
 
     #[cold]
     fn wait_for_lock(&self) -> MutexGuard<'_, PoolState> {
+        self.waits.fetch_add(1, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let state = fork::lock(&self.state.0);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         state
+    }
+
+    /// How often a thread has found the lock taken so far.
+    pub(super) fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Whether another thread waits for the lock.

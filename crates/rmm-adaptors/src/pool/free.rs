@@ -168,7 +168,7 @@ impl PoolCore {
         // If the driver cannot say whether the stream is under capture, keep the block.
         let withholds = asks_captured(stream).unwrap_or(true);
         if withholds
-            && let Some(bytes) = self.lock().keep_for_graph(pointer, layout)
+            && let Some(bytes) = self.keep_for_graph(pointer, layout)
             && self.is_undersized(layout, bytes)
         {
             self.caches.forget_undersized();
@@ -217,6 +217,7 @@ impl PoolCore {
         list: ListId,
         class: Option<Class>,
     ) -> Option<u64> {
+        self.dissolve_span_at(state, pointer);
         let bytes = state.take_back(pointer, list)?;
         self.note_freed(state, bytes);
         if class.is_some_and(|class| class.block_size() > bytes) {

@@ -40,9 +40,7 @@ impl PoolState {
         })
     }
 
-    /// Keeps a block that was freed on a stream under capture. Returns its bytes, or `None` if the
-    /// address is not that of a live block.
-    pub(super) fn keep_for_graph(&mut self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
+    fn keep_for_graph(&mut self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
         let node = self.forget_live(pointer)?;
         let bytes = self.heap.block(node).size;
         self.statistics.frees += 1;
@@ -53,6 +51,14 @@ impl PoolState {
 }
 
 impl PoolCore {
+    /// Keeps a block that was freed on a stream under capture. Returns its bytes, or `None` if the
+    /// address is not that of a live block.
+    pub(super) fn keep_for_graph(&self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
+        let mut state = self.lock();
+        self.dissolve_span_at(&mut state, pointer);
+        state.keep_for_graph(pointer, layout)
+    }
+
     /// Makes the blocks that were freed on streams under capture available to any stream.
     pub(super) fn release_graph_memory(&self) {
         if fork::is_child() {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::heap::GRANULE;
-use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy};
+use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy};
 
 /// The granularity of physical memory.
 const PAGE: u64 = 2 << 20;
@@ -50,6 +50,7 @@ pub(super) struct Growth {
     pub(super) soft_limit: u64,
     pub(super) policy: GrowthPolicy,
     pub(super) preset: PoolPreset,
+    pub(super) spans: SpanPolicy,
     pub(super) release: ReleasePolicy,
     /// The size of all blocks, a multiple of the granule, if they are all of one size.
     pub(super) block: Option<u64>,
@@ -195,6 +196,7 @@ mod tests {
             soft_limit: u64::MAX,
             policy,
             preset: PoolPreset::Throughput,
+            spans: SpanPolicy::Off,
             release: ReleasePolicy::Off,
             block,
             page: GRANULE,

@@ -66,6 +66,7 @@ pub(super) fn allocate_slow(
     session.timeline.unpin(request.list);
     if session.has_called() {
         core.caches.note_shortage(session.operations());
+        session.pause_spans();
     }
     if session.heap.is_of_several_streams() && session.has_called() {
         session.reclaim_turns.begin();

@@ -43,6 +43,24 @@ pub enum PoolPreset {
     Deterministic,
 }
 
+/// Which threads get a *span*: up to 256 MiB of a pool's free memory, of which the thread allocates
+/// and frees blocks above 1 MiB on one stream without the pool's lock.
+///
+/// A span goes back when a request would make the pool grow or fail, and when another thread, or
+/// another stream, frees a block in it. Pools without [thread caches](PoolPreset) have none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum SpanPolicy {
+    /// Those that wait for each other at the lock, while half of the free memory is left for
+    /// others.
+    #[default]
+    Contended,
+    /// Each that requests such a block.
+    Always,
+    /// None.
+    Off,
+}
+
 /// When a pool returns idle upstream blocks by itself, without a call to
 /// [`trim`](super::PoolMemoryResource::trim).
 ///

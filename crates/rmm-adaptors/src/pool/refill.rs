@@ -17,10 +17,10 @@ const ADDED_BYTES: u64 = 64 << 10;
 
 impl PoolCore {
     /// Creates a cache for the stream on this thread, if it can have one.
-    fn make_cache(&self, state: &mut PoolState, stream: StreamRef<'_>) {
+    pub(super) fn make_cache(&self, state: &mut PoolState, stream: StreamRef<'_>) {
         self.caches.set_capacity_from(state.heap.reserved(), state.operations());
-        self.caches.make(stream.id(), |stream, address| {
-            state.take_back_cached(stream, address);
+        self.caches.make(stream.id(), |stream, flushed| {
+            state.take_back_flushed(stream, flushed);
         });
         if self.caches.are_passed_by() {
             // What is in them would be out of reach until memory is short.
@@ -154,8 +154,8 @@ impl PoolCore {
         self.caches.set_capacity_from(state.heap.reserved(), state.operations());
         match self.caches.put(stream.id(), class, pointer.0) {
             Put::Full if !class.is_large() => self.flush(state, stream, list, class),
-            Put::Starved => self.caches.take_grant_back(|stream, address| {
-                state.take_back_cached(stream, address);
+            Put::Starved => self.caches.take_grant_back(|stream, flushed| {
+                state.take_back_flushed(stream, flushed);
             }),
             Put::NotHere => self.make_cache(state, stream),
             put => return self.is_put(state, stream, put),
@@ -207,17 +207,25 @@ impl PoolCore {
         }
     }
 
-    /// Flushes the large blocks of all thread caches to the heap.
+    /// Flushes the large blocks of all thread caches to the heap, and their spans.
     pub(super) fn flush_large_caches(&self, state: &mut PoolState) {
-        self.caches.flush_large(|stream, address| {
-            state.take_back_cached(stream, address);
+        self.flush_large_blocks(state);
+        self.caches.dissolve_all(|stream, flushed| {
+            state.take_back_flushed(stream, flushed);
+        });
+    }
+
+    /// Flushes the large blocks of all thread caches to the heap, but for their spans.
+    pub(super) fn flush_large_blocks(&self, state: &mut PoolState) {
+        self.caches.flush_large(|stream, flushed| {
+            state.take_back_flushed(stream, flushed);
         });
     }
 
     /// Flushes all thread caches and the transfer cache to the heap, without releasing the lock.
     pub(super) fn flush_caches(&self, state: &mut PoolState) {
-        self.caches.flush_all(None, |stream, address| {
-            state.take_back_cached(stream, address);
+        self.caches.flush_all(None, |stream, flushed| {
+            state.take_back_flushed(stream, flushed);
         });
         state.flush_transfer(None);
     }
@@ -230,8 +238,8 @@ impl Session<'_> {
         let core = self.core;
         let mut next = 0;
         let flush = |session: &mut Self, next: &mut usize| {
-            core.caches.flush_next(next, |stream, address| {
-                session.take_back_cached(stream, address);
+            core.caches.flush_next(next, |stream, flushed| {
+                session.take_back_flushed(stream, flushed);
             })
         };
         while flush(self, &mut next) {

@@ -19,6 +19,7 @@ use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
 use super::policy::ReleasePolicy;
 use super::reclaim_turns::ReclaimTurns;
+use super::spans::SpanTable;
 use super::statistics::PoolStatistics;
 use super::timeline::Timeline;
 use super::transfer::{Batch, TransferCache};
@@ -101,6 +102,7 @@ pub(super) struct PoolState {
     /// Blocks on their way between thread caches; live in the heap.
     pub(super) transfer: TransferCache,
     pub(super) large_demand: LargeDemand,
+    pub(super) span_table: SpanTable,
     /// The quarantine: the list of blocks whose last use no event covers, once there was one. Only
     /// a wait for the whole device makes them idle.
     quarantine: Option<ListId>,
@@ -152,6 +154,7 @@ impl PoolState {
             live: LiveBlocks::new(),
             transfer: TransferCache::default(),
             large_demand: LargeDemand::new(),
+            span_table: SpanTable::default(),
             quarantine: None,
             set_aside: HashSet::default(),
             graph_blocks: Vec::new(),
@@ -380,6 +383,17 @@ impl PoolState {
             idle_time.note_live(self.heap.live());
         }
         DevicePtr(address)
+    }
+
+    /// Where a block begins.
+    pub(super) fn address(&self, node: NodeId) -> DevicePtr {
+        let block = self.heap.block(node);
+        DevicePtr(self.base(block.segment).0 + block.offset)
+    }
+
+    /// Enters a block as live that the program does not get from here.
+    pub(super) fn insert_live(&mut self, pointer: DevicePtr, node: NodeId) {
+        self.live.insert(pointer, node);
     }
 
     /// Removes a block from the table of live blocks; `None` if the address is not in it.

@@ -99,8 +99,8 @@ impl PoolCore {
         for _ in 0..SWEEP_LEN {
             let Some(list) = state.timeline.next_to_sweep() else { continue };
             if let Some(stream) = state.timeline.stream(list) {
-                self.caches.flush_all(Some(stream), |stream, address| {
-                    state.take_back_cached(stream, address);
+                self.caches.flush_all(Some(stream), |stream, flushed| {
+                    state.take_back_flushed(stream, flushed);
                 });
                 state.flush_transfer(Some(list));
             }
@@ -119,8 +119,8 @@ impl StreamWatcher for PoolCore {
     fn stream_retires(&self, stream: &RetiringStream<'_>) {
         let mut state = self.lock();
         let Some(list) = state.timeline.find(stream.id()) else { return };
-        self.caches.flush_all(Some(stream.id()), |stream, address| {
-            state.take_back_cached(stream, address);
+        self.caches.flush_all(Some(stream.id()), |stream, flushed| {
+            state.take_back_flushed(stream, flushed);
         });
         state.flush_transfer(Some(list));
         if state.timeline.is_unsealed(list)

@@ -56,10 +56,7 @@ pub(super) fn is_same(
 
 /// Whether both are references to one object. Never for zero-sized types, whose addresses mean
 /// nothing.
-fn is_one_object(
-    one: &(dyn SyncResource + 'static),
-    other: &(dyn SyncResource + 'static),
-) -> bool {
+fn is_one_object(one: &(dyn SyncResource + 'static), other: &(dyn SyncResource + 'static)) -> bool {
     size_of_val(one) > 0
         && std::ptr::addr_eq(one, other)
         && one.as_any().type_id() == other.as_any().type_id()

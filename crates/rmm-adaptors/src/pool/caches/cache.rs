@@ -3,16 +3,19 @@
 
 #![forbid(unsafe_code)]
 
+mod spans;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rmm_core::{StreamId, StreamRef};
 
+use super::super::heap::GRANULE;
 use super::budget::{Budget, Grant};
 use super::classes::{CLASSES, Class};
 use super::large::LargeCache;
+use super::span::Spans;
 
 /// Upper bound on the blocks of a cache.
 const MOST_BLOCKS: usize = 2048;
@@ -71,6 +74,7 @@ pub(super) struct Cache {
     newest: [u16; CLASSES],
     /// The newest young entry of each class.
     young: [u16; CLASSES],
+    spans: Spans,
 }
 
 /// The outcome of a free into a cache.
@@ -118,8 +122,10 @@ pub(super) struct Counters {
     bytes: AtomicU64,
     taken: AtomicU64,
     put: AtomicU64,
-    /// The large ones of `taken`.
-    large_taken: AtomicU64,
+    /// Those of `taken` that were large blocks, modulo 2^32.
+    large_taken: AtomicU32,
+    /// Granules of the free parts of its spans.
+    span_granules: AtomicU32,
     /// What it may hold.
     pub(super) grant: Grant,
 }
@@ -151,9 +157,20 @@ impl Counters {
         CacheCounts { taken, put }
     }
 
-    /// Large blocks handed out so far, modulo 2^64.
-    pub(super) fn large_taken(&self) -> u64 {
+    /// Large blocks handed out so far, modulo 2^32.
+    pub(super) fn large_taken(&self) -> u32 {
         self.large_taken.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the free parts of its spans.
+    pub(super) fn span_bytes(&self) -> u64 {
+        u64::from(self.span_granules.load(Ordering::Relaxed)) * GRANULE
+    }
+
+    fn set_span_bytes(&self, bytes: u64) {
+        // Their bound is below.
+        let granules = u32::try_from(bytes / GRANULE).unwrap_or(u32::MAX);
+        self.span_granules.store(granules, Ordering::Relaxed);
     }
 
     /// Adds to a counter, modulo 2^64, without a read-modify-write: there is one writer at a time.
@@ -176,6 +193,7 @@ impl Cache {
             unused: NONE,
             large: LargeCache::new(),
             misses: 0,
+            spans: Spans::default(),
         }
     }
 
@@ -199,9 +217,16 @@ impl Cache {
     /// Takes the newest block of a class.
     #[inline]
     pub(super) fn take(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        if class.is_large()
+            && !self.spans.is_empty()
+            && let Some(address) = self.take_part(class.block_size(), counters)
+        {
+            return Some(address);
+        }
         let address = self.remove(class, counters)?;
         Counters::add(&counters.taken, 1);
-        Counters::add(&counters.large_taken, u64::from(class.is_large()));
+        let large_taken = counters.large_taken().wrapping_add(u32::from(class.is_large()));
+        counters.large_taken.store(large_taken, Ordering::Relaxed);
         Some(address)
     }
 
@@ -303,7 +328,8 @@ impl Cache {
         true
     }
 
-    /// Caches a freed block, if there is room and the cache then holds no more than it may.
+    /// Caches a freed block, if there is room and the cache then holds no more than it may. It is
+    /// not part of a span.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -409,7 +435,7 @@ impl Cache {
     /// Whether the cache has a block of the class with this address.
     pub(super) fn contains(&self, class: Class, address: u64) -> bool {
         if class.is_large() {
-            return self.large.contains(address);
+            return self.large.contains(address) || self.spans.contains(address);
         }
         let entry = |number: u16| self.entries.get(usize::from(number));
         let below = |number: &u16| entry(*number).map(|entry| entry.next);

@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 
 use rmm_core::StreamId;
 
-use super::cache::{Cache, FlushGoal};
+use super::cache::{Cache, Counters, FlushGoal};
 use super::slot::SlotHeader;
-use super::{Caches, SLOTS};
+use super::{Caches, Flushed, SLOTS};
 use crate::sync::biased::NextOwner;
 use crate::sync::thread_token::ThreadToken;
 
@@ -29,14 +29,15 @@ impl Caches {
         &self,
         header: &SlotHeader,
         cache: &mut Cache,
-        mut to: impl FnMut(StreamId, u64),
+        mut to: impl FnMut(StreamId, Flushed),
     ) {
         let stream = cache.stream();
         let mut classes = self.policy.classes();
         if let Some(class) = classes.next() {
-            let to = |_, address| to(stream, address);
+            let to = |_, address| to(stream, Flushed::Block(address));
             cache.flush(class, classes, FlushGoal::ALL, &header.counters, to);
         }
+        cache.remove_spans(&header.counters, |span| self.to_heap(stream, span, &mut to));
         self.budget.take_back(&header.counters.grant);
     }
 
@@ -47,7 +48,7 @@ impl Caches {
     pub(in super::super) fn flush_all(
         &self,
         stream: Option<StreamId>,
-        to: impl FnMut(StreamId, u64),
+        to: impl FnMut(StreamId, Flushed),
     ) {
         self.flush_all_as(ThreadToken::current(), stream, to);
     }
@@ -59,7 +60,7 @@ impl Caches {
     pub(in super::super) fn flush_next(
         &self,
         next: &mut usize,
-        to: impl FnMut(StreamId, u64),
+        to: impl FnMut(StreamId, Flushed),
     ) -> bool {
         let from = *next;
         let mut used = self.used.iter().filter(|&slot| slot >= from);
@@ -76,7 +77,7 @@ impl Caches {
         &self,
         me: Option<ThreadToken>,
         stream: Option<StreamId>,
-        mut to: impl FnMut(StreamId, u64),
+        mut to: impl FnMut(StreamId, Flushed),
     ) {
         self.flush_where(me, |_, header| stream.is_none_or(|stream| header.is_of(stream)), &mut to);
     }
@@ -86,7 +87,7 @@ impl Caches {
         &self,
         me: Option<ThreadToken>,
         is_wanted: impl Fn(usize, &SlotHeader) -> bool,
-        mut to: impl FnMut(StreamId, u64),
+        mut to: impl FnMut(StreamId, Flushed),
     ) {
         if self.are_unused() {
             return;
@@ -114,25 +115,36 @@ impl Caches {
         }
     }
 
-    /// Flushes the large blocks of all caches. Each cache keeps its owner, its stream and its small
-    /// blocks.
+    /// Flushes the large blocks of all caches. Each cache keeps its owner, its stream, its small
+    /// blocks and its spans.
     ///
     /// The pool's lock is held.
     #[cold]
-    pub(in super::super) fn flush_large(&self, mut to: impl FnMut(StreamId, u64)) {
-        let Some(mut revoker) = self.table.revoker_of_made() else { return };
-        let slots = revoker.slots();
+    pub(in super::super) fn flush_large(&self, mut to: impl FnMut(StreamId, Flushed)) {
+        let Some(slots) = self.table.slots() else { return };
         let filled = self.used.iter().filter(|&slot| slots[slot].header().counters.bytes() > 0);
-        revoker.revoke(ThreadToken::current(), NextOwner::Former, filled, |header, cache| {
-            let mut flush = |cache: &mut Cache| {
-                let stream = cache.stream();
-                cache.flush_large(&header.counters, |address| to(stream, address));
-            };
-            match cache.as_deref_mut() {
-                Some(cache) => flush(cache),
-                None => header.edit_shared(flush),
-            }
+        self.edit(filled, |cache, counters| {
+            let stream = cache.stream();
+            cache.flush_large(counters, |address| to(stream, Flushed::Block(address)));
         });
+    }
+
+    /// Edits the caches in these slots, each of which keeps its owner.
+    pub(super) fn edit(
+        &self,
+        slots: impl IntoIterator<Item = usize>,
+        mut edit: impl FnMut(&mut Cache, &Counters),
+    ) {
+        let Some(mut revoker) = self.table.revoker_of_made() else { return };
+        revoker.revoke(
+            ThreadToken::current(),
+            NextOwner::Former,
+            slots,
+            |header, cache| match cache.as_deref_mut() {
+                Some(cache) => edit(cache, &header.counters),
+                None => header.edit_shared(|cache| edit(cache, &header.counters)),
+            },
+        );
     }
 
     /// Takes the grant of a cache back that has served no call for long, or that has much more than
@@ -141,7 +153,7 @@ impl Caches {
     ///
     /// The pool's lock is held.
     #[cold]
-    pub(in super::super) fn take_grant_back(&self, to: impl FnMut(StreamId, u64)) {
+    pub(in super::super) fn take_grant_back(&self, to: impl FnMut(StreamId, Flushed)) {
         let Some(slots) = self.table.slots() else { return };
         let from = self.next_looked_at.load(Ordering::Relaxed);
         let is_victim = |index: &usize| {

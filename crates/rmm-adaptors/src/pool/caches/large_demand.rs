@@ -28,7 +28,7 @@ pub(in super::super) struct LargeDemand {
     /// Requests in this window that no cache served.
     requests: u32,
     /// The hits of all caches when the window began.
-    hits: u64,
+    hits: u32,
     ghost_hits: u32,
     ghosts: [u32; GHOSTS],
     next_ghost: usize,
@@ -60,7 +60,7 @@ impl LargeDemand {
         list: ListId,
         size: u64,
         are_cached: bool,
-        hits: impl FnOnce() -> u64,
+        hits: impl FnOnce() -> u32,
     ) -> bool {
         self.requests += 1;
         if are_cached {
@@ -85,15 +85,15 @@ impl LargeDemand {
 
     /// Ends a window in which the blocks were cached.
     #[cold]
-    fn is_worthwhile(&mut self, hits: u64) -> bool {
+    fn is_worthwhile(&mut self, hits: u32) -> bool {
         let gained = hits.wrapping_sub(std::mem::replace(&mut self.hits, hits));
         self.requests = 0;
-        gained >= u64::from(WINDOW / MISSES_PER_HIT)
+        gained >= WINDOW / MISSES_PER_HIT
     }
 
     /// Ends a window in which they were not.
     #[cold]
-    fn would_be_worthwhile(&mut self, hits: impl FnOnce() -> u64) -> bool {
+    fn would_be_worthwhile(&mut self, hits: impl FnOnce() -> u32) -> bool {
         let is_worthwhile = self.ghost_hits >= GHOST_WINDOW / MISSES_PER_HIT;
         *self = Self { hits: if is_worthwhile { hits() } else { self.hits }, ..Self::new() };
         is_worthwhile
@@ -115,7 +115,7 @@ mod tests {
         for _ in 1..WINDOW {
             assert!(demand.note_request(ONE, SIZE, true, unasked));
         }
-        let enough = u64::from(WINDOW / MISSES_PER_HIT);
+        let enough = WINDOW / MISSES_PER_HIT;
         assert!(demand.note_request(ONE, SIZE, true, || enough));
         let verdicts: Vec<bool> =
             (0..WINDOW).map(|_| demand.note_request(ONE, SIZE, true, || 2 * enough - 1)).collect();

@@ -36,12 +36,13 @@ impl Pool {
 
     fn make(&self, me: ThreadToken, stream: StreamId) {
         let _locked = self.lock.lock().expect("no thread panics");
-        self.caches.make_as(me, stream, |stream, address| self.flush_one(stream, address));
+        self.caches.make_as(me, stream, |stream, block| self.flush_one(stream, block.address()));
     }
 
     fn flush_all(&self, me: ThreadToken) {
         let _locked = self.lock.lock().expect("no thread panics");
-        self.caches.flush_all_as(Some(me), None, |stream, address| self.flush_one(stream, address));
+        self.caches
+            .flush_all_as(Some(me), None, |stream, block| self.flush_one(stream, block.address()));
     }
 
     fn shrink(&self) {

@@ -28,13 +28,13 @@ fn taken(caches: &Caches, stream: StreamId, class: Class) -> Option<u64> {
 
 fn make(caches: &Caches, stream: StreamId) -> Vec<(StreamId, u64)> {
     let mut flushed = Vec::new();
-    caches.make(stream, |owner, address| flushed.push((owner, address)));
+    caches.make(stream, |owner, block| flushed.push((owner, block.address())));
     flushed
 }
 
 fn flush_all(caches: &Caches, stream: Option<StreamId>) -> Vec<(StreamId, u64)> {
     let mut flushed = Vec::new();
-    caches.flush_all(stream, |owner, address| flushed.push((owner, address)));
+    caches.flush_all(stream, |owner, block| flushed.push((owner, block.address())));
     flushed
 }
 
@@ -472,7 +472,7 @@ fn large_blocks_are_flushed_alone() {
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert_eq!(caches.put(ids[0], large, 2), Put::Done);
     let mut flushed = Vec::new();
-    caches.flush_large(|stream, address| flushed.push((stream, address)));
+    caches.flush_large(|stream, block| flushed.push((stream, block.address())));
     flushed.sort_by_key(|&(_, address)| address);
     assert_eq!(flushed, [(ids[0], 2), (ids[1], 4), (ids[2], 6)]);
     assert_eq!(caches.totals().0, SIZE);
@@ -490,7 +490,7 @@ fn a_few_caches_are_flushed_at_a_time_and_all_of_them() {
     let (mut next, mut flushed, mut turns) = (0, Vec::new(), Vec::new());
     loop {
         let before = flushed.len();
-        let has_more = caches.flush_next(&mut next, |_, address| flushed.push(address));
+        let has_more = caches.flush_next(&mut next, |_, block| flushed.push(block.address()));
         turns.push(flushed.len() - before);
         if !has_more {
             break;

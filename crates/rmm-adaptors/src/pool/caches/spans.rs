@@ -1,0 +1,108 @@
+//! Spans come from the heap, to a thread's own cache, and go back there.
+//!
+//! Each function but [`has_spans`](Caches::has_spans) runs under the pool's lock.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use rmm_core::StreamId;
+
+use super::span::Span;
+use super::{Caches, Flushed};
+use crate::sync::thread_token::ThreadToken;
+
+impl Caches {
+    /// Whether a cache has a span. A thread that has a part of one knows of it, as
+    /// [the filter](super::span_filter::SpanFilter) does: whoever makes a span counts it first.
+    #[inline]
+    pub(in super::super) fn has_spans(&self) -> bool {
+        self.spans.load(Ordering::Relaxed) > 0
+    }
+
+    /// Bytes of the free parts of all spans.
+    pub(super) fn span_bytes(&self) -> u64 {
+        let Some(slots) = self.table.slots().filter(|_| self.has_spans()) else { return 0 };
+        self.used.iter().map(|slot| slots[slot].header().counters.span_bytes()).sum()
+    }
+
+    /// The slot of this thread's cache for the stream, if that may have one more span.
+    #[cold]
+    pub(in super::super) fn slot_for_span(&self, stream: StreamId) -> Option<usize> {
+        let me = ThreadToken::current()?;
+        let slots = self.table.slots()?;
+        let of_stream = |&index: &usize| slots[index].header().is_of(stream);
+        let own = [Self::first_slot(stream), Self::further_slot(stream, me)];
+        let mut own = own.into_iter().filter(of_stream);
+        let own = own.find(|&index| slots[index].owned_by(me).is_some());
+        // As `with` looks for it.
+        let slot = own.or_else(|| {
+            let first = Self::first_slot(stream);
+            slots[first].header().is_shared().then_some(first).filter(of_stream)
+        })?;
+        self.with_as(me, stream, |cache, _| cache.wants_span())?.then_some(slot)
+    }
+
+    /// Adds a span to the cache that [may have](Self::slot_for_span) it, and hands out its first
+    /// `size` bytes. `None` if another thread is inside the cache.
+    #[cold]
+    pub(in super::super) fn add_span(
+        &self,
+        stream: StreamId,
+        (start, bytes): (u64, u64),
+        size: u64,
+    ) -> Option<u64> {
+        self.spans.fetch_add(1, Ordering::Relaxed);
+        self.span_filter.add(start, bytes);
+        let span = Span::new(start, bytes);
+        let address = self.with(stream, |cache, counters| cache.add_span(span, size, counters));
+        if address.is_none() {
+            self.forget_span((start, bytes));
+        }
+        address.flatten()
+    }
+
+    /// Returns the span in this slot that an address lies in to the heap. Its parts are blocks of
+    /// their own then.
+    #[cold]
+    pub(in super::super) fn dissolve(
+        &self,
+        slot: usize,
+        address: u64,
+        mut to: impl FnMut(StreamId, Flushed),
+    ) {
+        self.edit([slot], |cache, counters| {
+            if let Some(span) = cache.remove_span_at(address, counters) {
+                self.to_heap(cache.stream(), span, &mut to);
+            }
+        });
+    }
+
+    /// Returns all spans to the heap.
+    #[cold]
+    pub(in super::super) fn dissolve_all(&self, mut to: impl FnMut(StreamId, Flushed)) {
+        if self.has_spans() {
+            self.edit(self.used.iter(), |cache, counters| {
+                let stream = cache.stream();
+                cache.remove_spans(counters, |span| self.to_heap(stream, span, &mut to));
+            });
+        }
+    }
+
+    /// Gives a span `to` the heap, and counts it no longer.
+    pub(super) fn to_heap(
+        &self,
+        stream: StreamId,
+        span: Span,
+        to: &mut impl FnMut(StreamId, Flushed),
+    ) {
+        let range = span.range();
+        to(stream, Flushed::Span(span));
+        self.forget_span(range);
+    }
+
+    fn forget_span(&self, (start, size): (u64, u64)) {
+        self.span_filter.remove(start, size);
+        self.spans.fetch_sub(1, Ordering::Relaxed);
+    }
+}
