@@ -166,3 +166,31 @@ fn no_preset_without_caches_has_spans() {
         assert_eq!(pool.statistics().cached_allocations, 0, "{preset:?}");
     }
 }
+
+#[test]
+fn a_part_goes_into_no_other_cache() {
+    let machine = machine();
+    let (pool, stream) = (pool(mib(1024), SpanPolicy::Always), stream());
+    let of_another_thread = |work: &(dyn Fn() -> DevicePtr + Sync)| {
+        let run = || {
+            let _entered = machine.enter();
+            work()
+        };
+        thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
+    };
+    // The first thread has the cache with the span, and a second one gets a cache of its own.
+    let block = allocate(&pool, &stream, 2 * MIB);
+    let theirs = of_another_thread(&|| {
+        (0..20).for_each(|_| {
+            let pointer = allocate(&pool, &stream, 4096);
+            free(&pool, &stream, pointer, 4096);
+        });
+        free(&pool, &stream, block, 2 * MIB);
+        allocate(&pool, &stream, 2 * MIB)
+    });
+    let next: Vec<DevicePtr> = (0..64).map(|_| allocate(&pool, &stream, 2 * MIB)).collect();
+    assert!(!next.contains(&theirs), "two threads got one block");
+    next.into_iter().chain([theirs]).for_each(|pointer| free(&pool, &stream, pointer, 2 * MIB));
+    assert_eq!(pool.trim(0), mib(1024));
+    assert_eq!((pool.statistics().live_bytes, pool.statistics().unknown_frees), (0, 0));
+}
