@@ -221,9 +221,9 @@ impl PoolCore {
                 self.merge_idle(&mut state);
             }
         }
-        if let (Some(stream), Some((class, _))) = (stream, missed)
+        if let (Some(stream), Some(missed)) = (stream, missed)
             && !for_graph
-            && let Some(pointer) = self.take_span(&mut state, stream, list, class)
+            && let Some(pointer) = self.take_span(&mut state, stream, list, missed)
         {
             drop(state);
             self.annotator.allocated(pointer, layout, Some(stream));

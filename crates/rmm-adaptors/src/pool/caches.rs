@@ -297,8 +297,8 @@ impl Caches {
     #[inline]
     pub(super) fn put(&self, stream: StreamId, class: Class, address: u64) -> Put {
         // Relaxed: the thread that allocated an undersized block counted it before it handed the
-        // block to the thread that frees it.
-        if self.undersized_blocks.load(Ordering::Relaxed) > 0 {
+        // block to the thread that frees it. Large ones have the size of their class.
+        if !class.is_large() && self.undersized_blocks.load(Ordering::Relaxed) > 0 {
             return Put::NotHere;
         }
         let budget = &self.budget;

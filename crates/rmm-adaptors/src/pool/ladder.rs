@@ -59,6 +59,7 @@ pub(super) fn allocate_slow(
     let _context = core.context.enter()?;
     let _relaxed = RelaxedCapture::enter();
     session.statistics.slow_allocations += 1;
+    session.pause_spans();
     // The lock is released now and then: the list must stay the stream's until the last call to
     // upstream has returned or panicked.
     session.timeline.pin(request.list);
@@ -66,7 +67,6 @@ pub(super) fn allocate_slow(
     session.timeline.unpin(request.list);
     if session.has_called() {
         core.caches.note_shortage(session.operations());
-        session.pause_spans();
     }
     if session.heap.is_of_several_streams() && session.has_called() {
         session.reclaim_turns.begin();

@@ -43,19 +43,21 @@ pub enum PoolPreset {
     Deterministic,
 }
 
-/// Which threads get a *span*: up to 256 MiB of a pool's free memory, of which the thread allocates
-/// and frees blocks above 1 MiB on one stream without the pool's lock.
+/// Which threads get *spans*: each is up to 256 MiB of a pool's free memory, of which the thread
+/// allocates and frees blocks of 1 to 64 MiB on one stream without the pool's lock.
 ///
-/// A span goes back when a request would make the pool grow or fail, and when another thread, or
-/// another stream, frees a block in it. Pools without [thread caches](PoolPreset) have none.
+/// All spans have half of the pool at most, and a new one half of what is free. They go back when a
+/// request finds no free block, and one does when another thread, or another stream, frees a block
+/// in it. There are none for the legacy default stream, and none in pools whose blocks all have one
+/// size or that have no thread caches: those of [`PoolPreset::Compact`] and
+/// [`PoolPreset::Deterministic`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum SpanPolicy {
-    /// Those that wait for each other at the lock, while half of the free memory is left for
-    /// others.
+    /// Those that use a pool at whose lock threads wait for each other.
     #[default]
     Contended,
-    /// Each that requests such a block.
+    /// All.
     Always,
     /// None.
     Off,

@@ -207,12 +207,10 @@ impl PoolCore {
         }
     }
 
-    /// Flushes the large blocks of all thread caches to the heap, and their spans.
+    /// Flushes the large blocks of all thread caches to the heap, and all spans.
     pub(super) fn flush_large_caches(&self, state: &mut PoolState) {
         self.flush_large_blocks(state);
-        self.caches.dissolve_all(|stream, flushed| {
-            state.take_back_flushed(stream, flushed);
-        });
+        self.dissolve_spans(state);
     }
 
     /// Flushes the large blocks of all thread caches to the heap, but for their spans.

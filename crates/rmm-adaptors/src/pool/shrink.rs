@@ -187,6 +187,7 @@ impl PoolCore {
         if session.heap.reserved() <= keep {
             return 0;
         }
+        self.dissolve_spans(&mut session);
         session.poll_others(ListId::ANY_STREAM);
         session.reclaim_completed();
         session.return_beyond(upstream, keep)

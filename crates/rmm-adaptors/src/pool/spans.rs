@@ -1,32 +1,35 @@
 //! Spans, as the pool's lock protects them: which there are, and whether they would pay.
 //!
-//! A [span](super::caches::Span) is memory of one thread. So one is made only where threads wait
-//! for each other at the lock, and of memory that is free. It goes back when a request would make
-//! the pool grow or fail, as all that caches hold, and when another thread or stream frees a part.
+//! A [span](super::caches::Span) is memory of one thread. So by default one is made only where
+//! threads wait for each other at the lock, and of memory that is free. It goes back when a request
+//! climbs the ladder, as all that caches hold, and when another thread or stream frees a part.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 
-use rmm_core::{DevicePtr, StreamId, StreamRef};
+use rmm_core::{CaptureScope, DevicePtr, StreamId, StreamRef};
 
-use super::caches::{Class, Flushed, Part, Span};
+use super::caches::{Class, Flushed, Part, Span, Take};
 use super::core::PoolCore;
 use super::heap::{GRANULE, ListId};
 use super::policy::SpanPolicy;
 use super::state::PoolState;
 
 /// The most bytes of a span: some dozens of large blocks.
-const MOST: u64 = 256 << 20;
+const MOST_BYTES: u64 = 256 << 20;
 
 /// A span is this part of the pool at most, unless it has to be larger for the request.
-const FRACTION: u64 = 64;
+const SPAN_FRACTION: u64 = 64;
 
-/// A span holds so many blocks of the request's size at least.
-const BLOCKS: u64 = 4;
+/// A span holds so many blocks of the request's size at least ...
+const FEWEST_BLOCKS: u64 = 4;
 
-/// A span may take this part of what is free.
-const FRACTION_OF_FREE: u64 = 2;
+/// ... and at most: it would run out of parts.
+const MOST_BLOCKS: u64 = 32;
+
+/// All spans may have this part of the pool, and a new one this part of what is free.
+const FRACTION_OF_ALL: u64 = 2;
 
 /// Operations on the heap over which waits for the lock are counted.
 const WINDOW: u64 = 256;
@@ -43,6 +46,8 @@ const PAUSE: u64 = 4096;
 pub(super) struct SpanTable {
     /// Their bytes, and the slots of their caches, by their addresses.
     spans: BTreeMap<u64, (u64, usize)>,
+    /// Bytes of all.
+    bytes: u64,
     is_contended: bool,
     /// The operations on the heap, and the waits for its lock, when that was found out.
     seen: (u64, u64),
@@ -51,6 +56,23 @@ pub(super) struct SpanTable {
 }
 
 impl SpanTable {
+    fn insert(&mut self, start: u64, bytes: u64, slot: usize) {
+        self.bytes += bytes;
+        self.spans.insert(start, (bytes, slot));
+    }
+
+    fn remove(&mut self, start: u64) {
+        let known = self.spans.remove(&start);
+        debug_assert!(known.is_some(), "a span is in the table as long as in a cache");
+        self.bytes -= known.map_or(0, |(bytes, _)| bytes);
+    }
+
+    /// Host bytes.
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
+        // A tree's nodes are a quarter empty or less, mostly.
+        (self.spans.len() * size_of::<(u64, (u64, usize))>() * 4 / 3) as u64
+    }
+
     /// The slot of the span that an address lies in.
     #[inline]
     fn slot_at(&self, address: u64) -> Option<usize> {
@@ -85,22 +107,33 @@ impl PoolState {
             Flushed::Block(address) => {
                 self.take_back_cached(stream, address);
             }
-            Flushed::Span(span) => self.dissolve(stream, &span),
+            Flushed::Span(span) => self.split_span(stream, &span),
         }
     }
 
     /// Makes the parts of a span blocks of their own, and takes the free ones back.
-    fn dissolve(&mut self, stream: StreamId, span: &Span) {
-        let Some(first) = span.parts().first() else { return };
-        let known = self.span_table.spans.remove(&first.address);
-        debug_assert!(known.is_some(), "a span is in the table as long as in a cache");
-        let mut node = self.forget_live(DevicePtr(first.address));
+    fn split_span(&mut self, stream: StreamId, span: &Span) {
+        let (start, size) = span.range();
+        self.span_table.remove(start);
+        let mut left = self.forget_live(DevicePtr(start));
+        let mut cut = |state: &mut Self, size: u64| {
+            let part = left.expect("a span is a live block, and its parts tile it");
+            left = state.heap.split_live(part, size);
+            part
+        };
+        let idle_from = span.idle_from().unwrap_or(start + size);
         for &Part { address, size, is_free } in span.parts() {
-            let part = node.expect("a span is a live block, and its parts tile it");
-            node = self.heap.split_live(part, size);
-            self.insert_live(DevicePtr(address), part);
-            if is_free {
-                self.take_back_cached(stream, address);
+            let used = size.min(idle_from.saturating_sub(address));
+            if used > 0 {
+                let part = cut(self, used);
+                self.insert_live(DevicePtr(address), part);
+                if is_free {
+                    self.take_back_cached(stream, address);
+                }
+            }
+            if used < size {
+                let untouched = cut(self, size - used);
+                self.heap.free(untouched, ListId::ANY_STREAM, 0);
             }
         }
     }
@@ -108,16 +141,17 @@ impl PoolState {
 
 impl PoolCore {
     /// Takes a span from the heap into this thread's cache for the stream, and hands out its first
-    /// part, if that pays.
+    /// part, if that pays. `missed` is the class of the request, and the cache's answer.
     #[inline]
     pub(super) fn take_span(
         &self,
         state: &mut PoolState,
         stream: StreamRef<'_>,
         list: ListId,
-        class: Class,
+        (class, missed): (Class, Take),
     ) -> Option<DevicePtr> {
-        if !class.is_large() {
+        // A thread without a cache gets one first.
+        if !class.is_large() || missed == Take::NotHere {
             return None;
         }
         let pays = match self.growth.spans {
@@ -140,27 +174,47 @@ impl PoolCore {
         list: ListId,
         size: u64,
     ) -> Option<DevicePtr> {
-        let reserved = state.heap.reserved();
-        let bytes = (reserved / FRACTION / GRANULE * GRANULE).min(MOST).max(BLOCKS * size);
-        let free = reserved - state.heap.live();
-        if bytes > MOST.min(free / FRACTION_OF_FREE) || self.caches.are_passed_by() {
+        // A request on its way through the ladder may need what is free.
+        let is_needed = state.away > 0 || CaptureScope::is_announced();
+        if is_needed || size > MOST_BYTES / FEWEST_BLOCKS || self.caches.are_passed_by() {
             return None;
         }
+        let reserved = state.heap.reserved();
+        let part = (reserved / SPAN_FRACTION / GRANULE * GRANULE).min(MOST_BLOCKS * size);
+        let bytes = part.min(MOST_BYTES).max(FEWEST_BLOCKS * size);
+        let free = reserved - state.heap.live();
+        let left = (reserved / FRACTION_OF_ALL).saturating_sub(state.span_table.bytes);
+        if bytes > left.min(free / FRACTION_OF_ALL) {
+            return None;
+        }
+        // Where large blocks go past the caches the thread may have none.
         self.make_cache(state, stream);
         let slot = self.caches.slot_for_span(stream.id())?;
-        let Some(node) = state.take_free(list, bytes) else {
+        let idle = state.heap.take(ListId::ANY_STREAM, bytes);
+        let Some(node) = idle.or_else(|| state.take_free(list, bytes)) else {
             state.pause_spans();
             return None;
         };
         let start = state.address(node);
         state.insert_live(start, node);
-        state.span_table.spans.insert(start.0, (bytes, slot));
-        let added = self.caches.add_span(stream.id(), (start.0, bytes), size);
+        state.note_live();
+        state.span_table.insert(start.0, bytes, slot);
+        let span = Span::new(start.0, bytes, idle.is_some());
+        let added = self.caches.add_span(stream.id(), span, size, |stream, flushed| {
+            state.take_back_flushed(stream, flushed);
+        });
         if added.is_none() {
-            state.span_table.spans.remove(&start.0);
-            state.take_back_cached(stream.id(), start.0);
+            let span = Span::new(start.0, bytes, idle.is_some());
+            state.split_span(stream.id(), &span);
         }
         added.map(DevicePtr)
+    }
+
+    /// Returns all spans to the heap.
+    pub(super) fn dissolve_spans(&self, state: &mut PoolState) {
+        self.caches.dissolve_all(|stream, flushed| {
+            state.take_back_flushed(stream, flushed);
+        });
     }
 
     /// Dissolves the span that the address lies in, if there is one: then the block there is one of

@@ -377,12 +377,18 @@ impl PoolState {
         let address = (base.0 + block.offset + (alignment - 1)) & !(alignment - 1);
         self.live.insert(DevicePtr(address), node);
         self.statistics.allocations += 1;
-        self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(self.heap.live());
-        self.release_trigger.peak = self.release_trigger.peak.max(self.heap.live());
-        if let Some(idle_time) = &mut self.idle_time {
-            idle_time.note_live(self.heap.live());
-        }
+        self.note_live();
         DevicePtr(address)
+    }
+
+    /// Notes how much is live, once a block more is.
+    pub(super) fn note_live(&mut self) {
+        let live = self.heap.live();
+        self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(live);
+        self.release_trigger.peak = self.release_trigger.peak.max(live);
+        if let Some(idle_time) = &mut self.idle_time {
+            idle_time.note_live(live);
+        }
     }
 
     /// Where a block begins.
@@ -569,6 +575,7 @@ impl PoolState {
             + self.timeline.bookkeeping_bytes()
             + self.transfer.bookkeeping_bytes()
             + self.live.bookkeeping_bytes()
+            + self.span_table.bookkeeping_bytes()
             + (bases + kept + self.set_aside.capacity() * size_of::<u64>()) as u64
     }
 

@@ -7,9 +7,9 @@ use crate::harness::{Fixture, Runner};
 use crate::programs::{Op, ops};
 use crate::support::{MIB, Pool, base_seed, free, layout, mib, stream, write};
 use proptest::prelude::*;
-use rmm_adaptors::{PoolPreset, PoolStatistics, SpanPolicy};
+use rmm_adaptors::{PoolPreset, PoolStatistics, ReleasePolicy, SpanPolicy};
 use rmm_core::{CudaStream, DevicePtr, Resource};
-use rmm_resources::CudaMemoryResource;
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, MachineGuard, Schedule};
 
 /// Of so many granules a block is large.
@@ -100,17 +100,58 @@ fn sizes_that_never_come_again_are_served_without_the_lock() {
 
 #[test]
 fn a_span_holds_back_nothing_that_a_request_needs() {
-    let _machine = machine();
+    let machine = machine();
     let (pool, [first, second]) = (pool(mib(256), SpanPolicy::Always), [stream(), stream()]);
-    let kept = allocate(&pool, &first, 2 * MIB);
-    let used = allocate(&pool, &first, 2 * MIB);
+    let [kept, used] = [(); 2].map(|()| allocate(&pool, &first, 2 * MIB));
+    write(&machine, &first, used, 1);
     free(&pool, &first, used, 2 * MIB);
-    // All but what is live, on another stream, once the first is done with it.
-    first.synchronize().expect("it ends");
+    // All that the first stream has never used, which waits for nothing.
     let large = allocate(&pool, &second, 248 * MIB);
+    let waits = |pool: &Pool| pool.statistics().stream_waits + pool.statistics().host_waits;
+    assert_eq!(waits(&pool), 0);
     free(&pool, &second, large, 248 * MIB);
     free(&pool, &first, kept, 2 * MIB);
     assert_eq!((pool.statistics().live_bytes, pool.statistics().unknown_frees), (0, 0));
+}
+
+#[test]
+fn a_request_for_more_than_there_can_be_is_refused() {
+    let _machine = machine();
+    let (pool, stream) = (pool(mib(1024), SpanPolicy::Always), stream());
+    let block = allocate(&pool, &stream, 2 * MIB);
+    for bytes in [1 << 40, 1 << 62, (1 << 62) + 2 * MIB] {
+        let error = pool.allocate(&stream, layout(bytes)).expect_err("there is no such device");
+        assert!(error.is_out_of_memory(), "{error}");
+    }
+    free(&pool, &stream, block, 2 * MIB);
+    assert_eq!(pool.trim(0), mib(1024));
+}
+
+#[test]
+fn what_spans_hold_goes_back_as_the_release_policy_says() {
+    let _machine = machine();
+    let upstream = VirtualMemoryResource::new().expect("the device has virtual memory");
+    let policy = ReleasePolicy::Above { bytes: mib(64) };
+    let builder = Pool::builder(upstream).spans(SpanPolicy::Always).release(policy);
+    let pool = builder.check_frees(false).initial_size(mib(512)).build().expect("a pool");
+    let [stream, other] = [stream(), stream()];
+    for stream in [&stream, &other] {
+        for bytes in (2 * MIB..16 * MIB).step_by(MIB) {
+            let pointer = allocate(&pool, stream, bytes);
+            free(&pool, stream, pointer, bytes);
+        }
+        stream.synchronize().expect("it ends");
+    }
+    assert!(pool.statistics().cached_bytes > 0);
+    // Small blocks pass the spans by.
+    for _ in 0..20_000 {
+        let pointers = [(); 8].map(|()| allocate(&pool, &stream, MIB));
+        pointers.into_iter().for_each(|pointer| free(&pool, &stream, pointer, MIB));
+        if pool.reserved_bytes() <= mib(66) {
+            return;
+        }
+    }
+    panic!("{} MiB are still reserved", pool.reserved_bytes() >> 20);
 }
 
 #[test]

@@ -36,20 +36,30 @@ pub(in super::super) struct Span {
     size: u64,
     /// Bytes of the free parts.
     free: u64,
-    /// Upper bound on the bytes of each.
+    /// No part of more bytes can be handed out.
     largest: u64,
+    /// What lies behind this address was never handed out.
+    touched: u64,
+    /// Whether no work used it when it was taken.
+    was_idle: bool,
 }
 
 impl Span {
-    /// A block of so many bytes, one free part.
-    pub(in super::super) fn new(address: u64, size: u64) -> Self {
+    /// A block of so many bytes, one free part. `was_idle`: no work uses it.
+    pub(in super::super) fn new(address: u64, size: u64, was_idle: bool) -> Self {
         let mut parts = Vec::with_capacity(MOST_PARTS);
         parts.push(Part { address, size, is_free: true });
-        Self { parts, start: address, size, free: size, largest: size }
+        let (start, touched) = (address, address);
+        Self { parts, start, size, free: size, largest: size, touched, was_idle }
+    }
+
+    /// Where the free part at its end begins that no work has ever used, if there is one.
+    pub(in super::super) fn idle_from(&self) -> Option<u64> {
+        (self.was_idle && self.touched < self.start + self.size).then_some(self.touched)
     }
 
     /// Where it begins, and its bytes.
-    pub(super) fn range(&self) -> (u64, u64) {
+    pub(in super::super) fn range(&self) -> (u64, u64) {
         (self.start, self.size)
     }
 
@@ -81,6 +91,8 @@ impl Span {
         let Part { address, size: whole, .. } = *part;
         if whole > size {
             if self.parts.len() == MOST_PARTS {
+                // Until one comes back.
+                self.largest = size - 1;
                 return None;
             }
             let rest = Part { address: address + size, size: whole - size, is_free: true };
@@ -88,6 +100,7 @@ impl Span {
         }
         self.parts[index] = Part { address, size, is_free: false };
         self.free -= size;
+        self.touched = self.touched.max(address + size);
         Some(address)
     }
 
@@ -155,14 +168,21 @@ impl Spans {
         is_put
     }
 
-    /// Whether there may be one more.
-    pub(super) fn has_room(&self) -> bool {
-        self.spans.len() < MOST_SPANS
-    }
-
-    pub(super) fn add(&mut self, span: Span) {
+    /// Adds a span, and hands out its first `size` bytes, if it has them. In the place of the
+    /// fullest, which is returned, if there are many.
+    pub(super) fn add(&mut self, mut span: Span, size: u64) -> Option<(u64, Option<Span>)> {
+        let address = span.take(size)?;
+        let mut replaced = None;
+        if self.spans.len() == MOST_SPANS {
+            let by_free = self.spans.iter().enumerate().min_by_key(|(_, span)| span.free);
+            let fullest = by_free.map(|(index, _)| index)?;
+            let span = self.spans.swap_remove(fullest);
+            self.free -= span.free;
+            replaced = Some(span);
+        }
         self.free += span.free;
         self.spans.push(span);
+        Some((address, replaced))
     }
 
     /// Removes the span that an address lies in, which another thread or stream frees.
@@ -195,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_part_comes_from_the_smallest_that_has_the_bytes_and_coalesces() {
-        let mut span = Span::new(1000, 100);
+        let mut span = Span::new(1000, 100, false);
         let parts: Vec<u64> = [30, 10, 20, 40].iter().filter_map(|&size| span.take(size)).collect();
         assert_eq!(parts, [1000, 1030, 1040, 1060]);
         assert_eq!((span.take(1), span.free), (None, 0));
@@ -210,24 +230,47 @@ mod tests {
     #[test]
     fn a_span_that_an_address_lies_in_is_found_among_others() {
         let mut spans = Spans::default();
-        spans.add(Span::new(1000, 100));
-        spans.add(Span::new(2000, 100));
-        assert_eq!(
-            (spans.take(100), spans.take(60), spans.take(60)),
-            (Some(1000), Some(2000), None)
-        );
-        assert_eq!(spans.free_bytes(), 40);
+        let mut add = |start, size| spans.add(Span::new(start, 100, false), size);
+        assert_eq!(add(1000, 101).map(|added| added.0), None);
+        assert_eq!(add(1000, 100).map(|added| added.0), Some(1000));
+        assert_eq!(add(2000, 60).map(|added| added.0), Some(2000));
+        assert_eq!((spans.take(60), spans.free_bytes()), (None, 40));
         assert!(spans.remove_at(999).is_none() && spans.remove_at(1100).is_none());
         assert_eq!(spans.remove_at(2099).map(|span| span.range()), Some((2000, 100)));
         assert!(spans.put(1000, 100) && !spans.put(2000, 60));
         assert_eq!(spans.free_bytes(), 100);
     }
 
+    #[test]
+    fn the_fullest_of_many_gives_way_to_a_new_one() {
+        let mut spans = Spans::default();
+        let sizes = (1..=MOST_SPANS as u64).map(|number| 10 + (number * 7) % 17);
+        for (number, size) in (0..).zip(sizes.clone()) {
+            let added = spans.add(Span::new(1000 * number, 100, false), size);
+            assert!(added.is_some_and(|(_, replaced)| replaced.is_none()));
+        }
+        let added = spans.add(Span::new(500, 100, false), 10).expect("it has them");
+        let replaced = added.1.expect("there are many");
+        assert_eq!(Some(100 - replaced.free), sizes.max());
+        assert_eq!(added.0, 500);
+    }
+
+    #[test]
+    fn what_was_never_handed_out_stays_idle() {
+        let mut span = Span::new(1000, 100, true);
+        assert_eq!(span.idle_from(), Some(1000));
+        assert_eq!((span.take(30), span.take(20)), (Some(1000), Some(1030)));
+        assert!(span.put(1030, 20) && span.put(1000, 30));
+        assert_eq!(span.idle_from(), Some(1050));
+        assert_eq!((span.take(100), span.idle_from()), (Some(1000), None));
+        assert_eq!(Span::new(1000, 100, false).idle_from(), None);
+    }
+
     proptest! {
         #[test]
         fn parts_tile_the_span(calls in prop::collection::vec((1_u64..64, any::<prop::sample::Index>()), 1..200)) {
             let (start, size) = (4096, 1000);
-            let mut span = Span::new(start, size);
+            let mut span = Span::new(start, size, true);
             let mut used: Vec<(u64, u64)> = Vec::new();
             for (wanted, which) in calls {
                 if wanted % 3 == 0 && !used.is_empty() {
@@ -248,7 +291,10 @@ mod tests {
                 let in_use: u64 = used.iter().map(|(_, size)| size).sum();
                 prop_assert_eq!(span.free, size - in_use);
                 let free = span.parts().iter().filter(|part| part.is_free);
-                prop_assert!(free.map(|part| part.size).max().unwrap_or(0) <= span.largest);
+                let largest = free.map(|part| part.size).max().unwrap_or(0);
+                prop_assert!(largest <= span.largest || span.parts().len() == MOST_PARTS);
+                let idle_from = span.idle_from().unwrap_or(start + size);
+                prop_assert!(used.iter().all(|(address, size)| address + size <= idle_from));
                 prop_assert_eq!(span.parts().iter().filter(|part| !part.is_free).count(), used.len());
             }
         }

@@ -32,7 +32,7 @@ impl SpanFilter {
     }
 
     /// Adds a span. One thread at a time.
-    pub(super) fn add(&self, start: u64, size: u64) {
+    pub(super) fn add(&self, (start, size): (u64, u64)) {
         let make = || (0..COUNTERS).map(|_| AtomicU32::new(0)).collect();
         let counters = self.counters.get_or_init(make);
         for page in Self::pages(start, size) {
@@ -41,7 +41,7 @@ impl SpanFilter {
     }
 
     /// Removes a span that was added.
-    pub(super) fn remove(&self, start: u64, size: u64) {
+    pub(super) fn remove(&self, (start, size): (u64, u64)) {
         let Some(counters) = self.counters.get() else { return };
         for page in Self::pages(start, size) {
             counters[Self::place(page)].fetch_sub(1, Ordering::Relaxed);
@@ -67,14 +67,14 @@ mod tests {
         let (filter, page) = (SpanFilter::default(), 1 << PAGE_BITS);
         assert!(!filter.may_cover(0));
         let spans = [(page / 2, page), (page + 256, 512), (9 * page, 3 * page)];
-        spans.iter().for_each(|&(start, size)| filter.add(start, size));
+        spans.iter().for_each(|&range| filter.add(range));
         let all = |filter: &SpanFilter| -> Vec<u64> {
             (0..20).filter(|number| filter.may_cover(number * page)).collect()
         };
         assert_eq!(all(&filter), [0, 1, 9, 10, 11]);
-        filter.remove(page / 2, page);
+        filter.remove((page / 2, page));
         assert_eq!(all(&filter), [1, 9, 10, 11]);
-        spans[1..].iter().for_each(|&(start, size)| filter.remove(start, size));
+        spans[1..].iter().for_each(|&range| filter.remove(range));
         assert_eq!(all(&filter), []);
     }
 }

@@ -26,7 +26,7 @@ impl Caches {
         self.used.iter().map(|slot| slots[slot].header().counters.span_bytes()).sum()
     }
 
-    /// The slot of this thread's cache for the stream, if that may have one more span.
+    /// The slot of this thread's cache for the stream, if that may have spans.
     #[cold]
     pub(in super::super) fn slot_for_span(&self, stream: StreamId) -> Option<usize> {
         let me = ThreadToken::current()?;
@@ -40,26 +40,32 @@ impl Caches {
             let first = Self::first_slot(stream);
             slots[first].header().is_shared().then_some(first).filter(of_stream)
         })?;
-        self.with_as(me, stream, |cache, _| cache.wants_span())?.then_some(slot)
+        self.with_as(me, stream, |cache, _| cache.may_have_spans())?.then_some(slot)
     }
 
-    /// Adds a span to the cache that [may have](Self::slot_for_span) it, and hands out its first
-    /// `size` bytes. `None` if another thread is inside the cache.
+    /// Adds a span to the cache that [may have](Self::slot_for_span) one, and hands out its first
+    /// `size` bytes. A span that leaves for it goes `to` the heap. `None` if another thread is
+    /// inside the cache.
     #[cold]
     pub(in super::super) fn add_span(
         &self,
         stream: StreamId,
-        (start, bytes): (u64, u64),
+        span: Span,
         size: u64,
+        mut to: impl FnMut(StreamId, Flushed),
     ) -> Option<u64> {
+        let range = span.range();
         self.spans.fetch_add(1, Ordering::Relaxed);
-        self.span_filter.add(start, bytes);
-        let span = Span::new(start, bytes);
-        let address = self.with(stream, |cache, counters| cache.add_span(span, size, counters));
-        if address.is_none() {
-            self.forget_span((start, bytes));
+        self.span_filter.add(range);
+        let added = self.with(stream, |cache, counters| cache.add_span(span, size, counters));
+        let Some((address, replaced)) = added.flatten() else {
+            self.forget_span(range);
+            return None;
+        };
+        if let Some(replaced) = replaced {
+            self.to_heap(stream, replaced, &mut to);
         }
-        address.flatten()
+        Some(address)
     }
 
     /// Returns the span in this slot that an address lies in to the heap. Its parts are blocks of
@@ -101,8 +107,8 @@ impl Caches {
         self.forget_span(range);
     }
 
-    fn forget_span(&self, (start, size): (u64, u64)) {
-        self.span_filter.remove(start, size);
+    fn forget_span(&self, range: (u64, u64)) {
+        self.span_filter.remove(range);
         self.spans.fetch_sub(1, Ordering::Relaxed);
     }
 }

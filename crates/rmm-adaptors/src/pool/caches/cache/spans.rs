@@ -32,21 +32,24 @@ impl Cache {
         Put::Done
     }
 
-    /// Whether a large request that has found no part should bring a span. The legacy default
-    /// stream has none: an event has to lie between a free there and the next use.
-    pub(in super::super) fn wants_span(&self) -> bool {
-        !self.is_fenced && self.spans.has_room()
+    /// Whether it may have spans. That of the legacy default stream has none: an event has to lie
+    /// between a free there and the next use.
+    pub(in super::super) fn may_have_spans(&self) -> bool {
+        !self.is_fenced
     }
 
-    /// Adds a span, and hands out its first `size` bytes.
+    /// Adds a span, and hands out its first `size` bytes, if it has them. Returns a span that has
+    /// to leave for it, too.
     pub(in super::super) fn add_span(
         &mut self,
         span: Span,
         size: u64,
         counters: &Counters,
-    ) -> Option<u64> {
-        self.spans.add(span);
-        self.take_part(size, counters)
+    ) -> Option<(u64, Option<Span>)> {
+        let added = self.spans.add(span, size)?;
+        counters.set_span_bytes(self.spans.free_bytes());
+        Counters::add(&counters.taken, 1);
+        Some(added)
     }
 
     /// Removes the span that an address lies in, which another thread or stream frees.
