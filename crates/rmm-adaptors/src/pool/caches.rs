@@ -354,7 +354,8 @@ impl Caches {
         self.keeps_large.store(keeps, Ordering::Relaxed);
     }
 
-    /// How many large blocks all caches have handed out so far, modulo 2^32, without those of spans.
+    /// How many large blocks all caches have handed out so far, modulo 2^32. Parts of spans do not
+    /// count.
     pub(super) fn large_hits(&self) -> u32 {
         let hits = |slot: &Slot<SlotHeader, _>| slot.header().counters.large_taken();
         self.table.iter().map(hits).fold(0, u32::wrapping_add)

@@ -126,7 +126,7 @@ impl PoolState {
             let used = size.min(idle_from.saturating_sub(address));
             if used > 0 {
                 let part = cut(self, used);
-                self.insert_live(DevicePtr(address), part);
+                self.live.insert(DevicePtr(address), part);
                 if is_free {
                     self.take_back_cached(stream, address);
                 }
@@ -195,8 +195,9 @@ impl PoolCore {
             state.pause_spans();
             return None;
         };
-        let start = state.address(node);
-        state.insert_live(start, node);
+        let block = state.heap.block(node);
+        let start = DevicePtr(state.base(block.segment).0 + block.offset);
+        state.live.insert(start, node);
         state.note_live();
         state.span_table.insert(start.0, bytes, slot);
         let span = Span::new(start.0, bytes, idle.is_some());

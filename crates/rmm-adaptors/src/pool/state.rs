@@ -98,7 +98,7 @@ pub(super) struct PoolState {
     /// Where segments start. Index: [`SegmentId`].
     bases: Vec<DevicePtr>,
     /// By the address that was handed out.
-    live: LiveBlocks,
+    pub(super) live: LiveBlocks,
     /// Blocks on their way between thread caches; live in the heap.
     pub(super) transfer: TransferCache,
     pub(super) large_demand: LargeDemand,
@@ -372,7 +372,6 @@ impl PoolState {
     pub(super) fn hand_out(&mut self, node: NodeId, alignment: u64) -> DevicePtr {
         let block = self.heap.block(node);
         let base = self.base(block.segment);
-        // As `next_multiple_of`, without a division: alignments are powers of two.
         debug_assert!(alignment.is_power_of_two(), "that of a layout is");
         let address = (base.0 + block.offset + (alignment - 1)) & !(alignment - 1);
         self.live.insert(DevicePtr(address), node);
@@ -381,7 +380,7 @@ impl PoolState {
         DevicePtr(address)
     }
 
-    /// Notes how much is live, once a block more is.
+    /// Notes how much is live.
     pub(super) fn note_live(&mut self) {
         let live = self.heap.live();
         self.statistics.peak_live_bytes = self.statistics.peak_live_bytes.max(live);
@@ -389,17 +388,6 @@ impl PoolState {
         if let Some(idle_time) = &mut self.idle_time {
             idle_time.note_live(live);
         }
-    }
-
-    /// Where a block begins.
-    pub(super) fn address(&self, node: NodeId) -> DevicePtr {
-        let block = self.heap.block(node);
-        DevicePtr(self.base(block.segment).0 + block.offset)
-    }
-
-    /// Enters a block as live that the program does not get from here.
-    pub(super) fn insert_live(&mut self, pointer: DevicePtr, node: NodeId) {
-        self.live.insert(pointer, node);
     }
 
     /// Removes a block from the table of live blocks; `None` if the address is not in it.

@@ -28,6 +28,14 @@ fn allocate(pool: &Pool, stream: &CudaStream, bytes: usize) -> DevicePtr {
     pool.allocate(stream, layout(bytes)).expect("memory")
 }
 
+/// Makes the cache of this thread for the stream, without which it gets no span.
+fn make_cache(pool: &Pool, stream: &CudaStream) {
+    for _ in 0..20 {
+        let pointer = allocate(pool, stream, 4096);
+        free(pool, stream, pointer, 4096);
+    }
+}
+
 /// What the caches served since.
 fn hits_since(pool: &Pool, before: PoolStatistics) -> u64 {
     pool.statistics().cached_allocations - before.cached_allocations
@@ -39,18 +47,24 @@ fn run(ops: &[Op], schedule: Schedule, limit: u64) {
     let fixture = Fixture::in_granules(&machine, pool(limit, SpanPolicy::Always), GRANULE);
     let mut first = Runner::sharing(fixture.clone(), 0);
     let (here, there) = ops.split_at(ops.len() / 2);
-    here.iter().for_each(|op| first.step(op));
+    for op in here {
+        first.step(op);
+    }
     // Another thread frees what this one has handed over, and the other way round.
     thread::scope(|scope| {
         let other = || {
             let _entered = machine.enter();
             let mut second = Runner::sharing(fixture.clone(), 1);
-            there.iter().for_each(|op| second.step(op));
+            for op in there {
+                second.step(op);
+            }
             second.free_all();
         };
         scope.spawn(other).join().expect("it does not panic");
     });
-    here.iter().for_each(|op| first.step(op));
+    for op in here {
+        first.step(op);
+    }
     first.finish();
     assert_eq!(first.failed_calls, 0, "no driver call fails here");
     drop(first);
@@ -91,7 +105,9 @@ fn sizes_that_never_come_again_are_served_without_the_lock() {
         before = before.or_else(|| (call == 1000).then(|| pool.statistics()));
     }
     assert_eq!(hits_since(&pool, before.expect("call 1000 was made")), 999);
-    live.into_iter().for_each(|(pointer, bytes)| free(&pool, &stream, pointer, bytes));
+    for (pointer, bytes) in live {
+        free(&pool, &stream, pointer, bytes);
+    }
     let after = pool.statistics();
     assert_eq!((after.live_bytes, after.unknown_frees, after.frees), (0, 0, 2000));
     assert!(after.cached_bytes >= mib(8), "a span is free memory of a cache");
@@ -102,6 +118,7 @@ fn sizes_that_never_come_again_are_served_without_the_lock() {
 fn a_span_holds_back_nothing_that_a_request_needs() {
     let machine = machine();
     let (pool, [first, second]) = (pool(mib(256), SpanPolicy::Always), [stream(), stream()]);
+    make_cache(&pool, &first);
     let [kept, used] = [(); 2].map(|()| allocate(&pool, &first, 2 * MIB));
     write(&machine, &first, used, 1);
     free(&pool, &first, used, 2 * MIB);
@@ -118,6 +135,7 @@ fn a_span_holds_back_nothing_that_a_request_needs() {
 fn a_request_for_more_than_there_can_be_is_refused() {
     let _machine = machine();
     let (pool, stream) = (pool(mib(1024), SpanPolicy::Always), stream());
+    make_cache(&pool, &stream);
     let block = allocate(&pool, &stream, 2 * MIB);
     for bytes in [1 << 40, 1 << 62, (1 << 62) + 2 * MIB] {
         let error = pool.allocate(&stream, layout(bytes)).expect_err("there is no such device");
@@ -146,7 +164,9 @@ fn what_spans_hold_goes_back_as_the_release_policy_says() {
     // Small blocks pass the spans by.
     for _ in 0..20_000 {
         let pointers = [(); 8].map(|()| allocate(&pool, &stream, MIB));
-        pointers.into_iter().for_each(|pointer| free(&pool, &stream, pointer, MIB));
+        for pointer in pointers {
+            free(&pool, &stream, pointer, MIB);
+        }
         if pool.reserved_bytes() <= mib(66) {
             return;
         }
@@ -158,6 +178,7 @@ fn what_spans_hold_goes_back_as_the_release_policy_says() {
 fn a_block_that_another_stream_frees_is_that_stream_s() {
     let machine = machine();
     let (pool, [first, second]) = (pool(mib(256), SpanPolicy::Always), [stream(), stream()]);
+    make_cache(&pool, &first);
     let block = allocate(&pool, &first, 2 * MIB);
     write(&machine, &first, block, 1);
     first.synchronize().expect("it ends");
@@ -220,18 +241,18 @@ fn a_part_goes_into_no_other_cache() {
         thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
     };
     // The first thread has the cache with the span, and a second one gets a cache of its own.
+    make_cache(&pool, &stream);
     let block = allocate(&pool, &stream, 2 * MIB);
     let theirs = of_another_thread(&|| {
-        (0..20).for_each(|_| {
-            let pointer = allocate(&pool, &stream, 4096);
-            free(&pool, &stream, pointer, 4096);
-        });
+        make_cache(&pool, &stream);
         free(&pool, &stream, block, 2 * MIB);
         allocate(&pool, &stream, 2 * MIB)
     });
     let next: Vec<DevicePtr> = (0..64).map(|_| allocate(&pool, &stream, 2 * MIB)).collect();
     assert!(!next.contains(&theirs), "two threads got one block");
-    next.into_iter().chain([theirs]).for_each(|pointer| free(&pool, &stream, pointer, 2 * MIB));
+    for pointer in next.into_iter().chain([theirs]) {
+        free(&pool, &stream, pointer, 2 * MIB);
+    }
     assert_eq!(pool.trim(0), mib(1024));
     assert_eq!((pool.statistics().live_bytes, pool.statistics().unknown_frees), (0, 0));
 }

@@ -67,14 +67,18 @@ mod tests {
         let (filter, page) = (SpanFilter::default(), 1 << PAGE_BITS);
         assert!(!filter.may_cover(0));
         let spans = [(page / 2, page), (page + 256, 512), (9 * page, 3 * page)];
-        spans.iter().for_each(|&range| filter.add(range));
+        for range in spans {
+            filter.add(range);
+        }
         let all = |filter: &SpanFilter| -> Vec<u64> {
             (0..20).filter(|number| filter.may_cover(number * page)).collect()
         };
         assert_eq!(all(&filter), [0, 1, 9, 10, 11]);
         filter.remove((page / 2, page));
         assert_eq!(all(&filter), [1, 9, 10, 11]);
-        spans[1..].iter().for_each(|&range| filter.remove(range));
+        for &range in &spans[1..] {
+            filter.remove(range);
+        }
         assert_eq!(all(&filter), []);
     }
 }

@@ -14,7 +14,7 @@ use crate::sync::thread_token::ThreadToken;
 
 impl Caches {
     /// Whether a cache has a span. A thread that has a part of one knows of it, as
-    /// [the filter](super::span_filter::SpanFilter) does: whoever makes a span counts it first.
+    /// [the filter](super::span_filter::SpanFilter) does: a span is counted before parts are used.
     #[inline]
     pub(in super::super) fn has_spans(&self) -> bool {
         self.spans.load(Ordering::Relaxed) > 0
