@@ -87,6 +87,8 @@ mod pool_sleep;
 mod pool_sleep_threads;
 #[path = "suite/pool_spans.rs"]
 mod pool_spans;
+#[path = "suite/pool_statistics.rs"]
+mod pool_statistics;
 #[path = "suite/pool_streams.rs"]
 mod pool_streams;
 #[path = "suite/pool_upstream.rs"]

@@ -458,6 +458,50 @@ typedef struct rmm_rs_pool_statistics {
    * `RMM_RS_POOL_CHECK_FREES` only.
    */
   uint64_t wrong_frees;
+  /**
+   * Hits so far: allocations that the thread's cache served. The others are misses.
+   */
+  uint64_t cached_allocations;
+  /**
+   * Times so far that a thread found the pool's lock taken, and waited for it.
+   */
+  uint64_t lock_waits;
+  /**
+   * Caches of threads that were emptied into the pool's free lists so far.
+   */
+  uint64_t flushes;
+  /**
+   * Blocks that have left a thread's cache for these lists or for other threads so far.
+   */
+  uint64_t flushed_blocks;
+  /**
+   * Ranges that threads' caches have now to divide for large blocks.
+   */
+  uint64_t spans;
+  /**
+   * Allocations from upstream so far.
+   */
+  uint64_t upstream_allocations;
+  /**
+   * Blocks returned to upstream so far.
+   */
+  uint64_t upstream_frees;
+  /**
+   * Events recorded on streams so far.
+   */
+  uint64_t events_recorded;
+  /**
+   * Events and streams queried so far.
+   */
+  uint64_t event_queries;
+  /**
+   * Waits of one stream for another so far.
+   */
+  uint64_t stream_waits;
+  /**
+   * Waits of a calling thread for the device so far.
+   */
+  uint64_t host_waits;
 } rmm_rs_pool_statistics;
 
 /**

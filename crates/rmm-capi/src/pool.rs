@@ -118,6 +118,28 @@ pub struct PoolFigures {
     /// Frees so far with another size or alignment than that of the allocation; with
     /// `RMM_RS_POOL_CHECK_FREES` only.
     pub wrong_frees: u64,
+    /// Hits so far: allocations that the thread's cache served. The others are misses.
+    pub cached_allocations: u64,
+    /// Times so far that a thread found the pool's lock taken, and waited for it.
+    pub lock_waits: u64,
+    /// Caches of threads that were emptied into the pool's free lists so far.
+    pub flushes: u64,
+    /// Blocks that have left a thread's cache for these lists or for other threads so far.
+    pub flushed_blocks: u64,
+    /// Ranges that threads' caches have now to divide for large blocks.
+    pub spans: u64,
+    /// Allocations from upstream so far.
+    pub upstream_allocations: u64,
+    /// Blocks returned to upstream so far.
+    pub upstream_frees: u64,
+    /// Events recorded on streams so far.
+    pub events_recorded: u64,
+    /// Events and streams queried so far.
+    pub event_queries: u64,
+    /// Waits of one stream for another so far.
+    pub stream_waits: u64,
+    /// Waits of a calling thread for the device so far.
+    pub host_waits: u64,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
@@ -243,6 +265,17 @@ pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
             deallocations: statistics.frees,
             unknown_frees: statistics.unknown_frees,
             wrong_frees: statistics.wrong_frees,
+            cached_allocations: statistics.cached_allocations,
+            lock_waits: statistics.lock_waits,
+            flushes: statistics.flushes,
+            flushed_blocks: statistics.flushed_blocks,
+            spans: statistics.spans,
+            upstream_allocations: statistics.upstream_allocations,
+            upstream_frees: statistics.upstream_frees,
+            events_recorded: statistics.events_recorded,
+            event_queries: statistics.event_queries,
+            stream_waits: statistics.stream_waits,
+            host_waits: statistics.host_waits,
         };
         // SAFETY: the crate's contract.
         unsafe { sized::write("rmm_rs_pool_statistics", out, &figures) }

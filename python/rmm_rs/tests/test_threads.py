@@ -409,6 +409,10 @@ def test_a_steady_state_takes_no_driver_call_a_pair(kind: str) -> None:
     events = [changed.pop(name, 0) for name in ("events_recorded", "event_queries")]
     assert max(events) <= (1 if kind == "default" else 0)
     assert changed == {"allocations": 100, "cached_allocations": 100, "frees": 100}
+    pool.trim(64 << 20)
+    trimmed = pool.statistics()
+    assert trimmed["flushes"] == after["flushes"] + 1
+    assert trimmed["flushed_blocks"] > after["flushed_blocks"]
 
 
 def test_threads_that_fail_fork_and_collect_leave_no_memory(run: Callable[..., Any]) -> None:

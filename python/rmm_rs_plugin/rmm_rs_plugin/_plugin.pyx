@@ -25,6 +25,17 @@ cdef extern from "plugin.hpp" nogil:
         uint64_t largest_free_bytes
         uint64_t allocations
         uint64_t deallocations
+        uint64_t cached_allocations
+        uint64_t lock_waits
+        uint64_t flushes
+        uint64_t flushed_blocks
+        uint64_t spans
+        uint64_t upstream_allocations
+        uint64_t upstream_frees
+        uint64_t events_recorded
+        uint64_t event_queries
+        uint64_t stream_waits
+        uint64_t host_waits
 
     cppclass device_resource "rmm_rs_plugin::device_resource":
         device_resource(const device_resource& other)
@@ -138,6 +149,17 @@ cdef class RustMemoryResource(DeviceMemoryResource):
             "reserved_bytes": figures.reserved_bytes,
             "peak_reserved_bytes": figures.peak_reserved_bytes,
             "largest_free_bytes": figures.largest_free_bytes,
+            "cached_allocations": figures.cached_allocations,
+            "lock_waits": figures.lock_waits,
+            "flushes": figures.flushes,
+            "flushed_blocks": figures.flushed_blocks,
+            "spans": figures.spans,
+            "upstream_allocations": figures.upstream_allocations,
+            "upstream_frees": figures.upstream_frees,
+            "events_recorded": figures.events_recorded,
+            "event_queries": figures.event_queries,
+            "stream_waits": figures.stream_waits,
+            "host_waits": figures.host_waits,
         }
 
     def trim(self, uint64_t keep=0):

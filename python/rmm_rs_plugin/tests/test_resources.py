@@ -327,6 +327,7 @@ def test_every_option_makes_a_pool(preset: Any, policy: Any) -> None:
         del buffers
     figures = pool.statistics()
     assert (figures["allocations"], figures["frees"], figures["live_bytes"]) == (12, 12, 0)
+    assert (figures["upstream_allocations"], figures["lock_waits"]) == (1, 0)
     for stream in streams:
         forget_stream(stream)
 

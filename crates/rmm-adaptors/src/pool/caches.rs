@@ -146,6 +146,8 @@ pub(super) struct Caches {
     /// Spans in all caches. Changed with the pool's lock held.
     spans: AtomicUsize,
     span_filter: SpanFilter,
+    /// How often a cache was emptied. Changed with the pool's lock held.
+    flushes: AtomicU64,
     /// Whether large blocks are cached. Changed with the pool's lock held. A thread may learn of it
     /// late: then a block goes past the caches, or into one.
     keeps_large: AtomicBool,
@@ -177,6 +179,7 @@ impl Caches {
             next_looked_at: AtomicUsize::new(0),
             spans: AtomicUsize::new(0),
             span_filter: SpanFilter::default(),
+            flushes: AtomicU64::new(0),
             keeps_large: AtomicBool::new(true),
             legacy: StreamRef::legacy().id(),
             crowd: Crowd::default(),
@@ -547,7 +550,7 @@ impl Caches {
 
     /// Host bytes of the table and of the caches in it.
     pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        let spans = self.spans.load(Ordering::Relaxed) as u64 * Span::bookkeeping_bytes();
+        let spans = self.span_count() * Span::bookkeeping_bytes();
         let caches = self.made.load(Ordering::Relaxed) * Cache::bookkeeping_bytes();
         self.table.bytes() + caches + spans + self.span_filter.bookkeeping_bytes()
     }

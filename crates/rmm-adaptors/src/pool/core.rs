@@ -364,11 +364,31 @@ impl PoolCore {
     /// The counters so far.
     pub(super) fn statistics(&self) -> PoolStatistics {
         let state = self.lock();
-        let whole_free_bytes = state.heap.whole_free_bytes();
-        let counted = PoolStatistics { whole_free_bytes, ..state.statistics(&self.caches) };
-        let Some(checks) = &self.checks else { return counted };
-        let unknown_frees = counted.unknown_frees + checks.unknown_frees();
-        PoolStatistics { unknown_frees, wrong_frees: checks.wrong_frees(), ..counted }
+        let (asked, counted) = (state.timeline.counts, &state.statistics);
+        let (mut cached_bytes, cached) = self.caches.totals();
+        cached_bytes += state.transfer.bytes();
+        let checked = |count: fn(&Tracking) -> u64| self.checks.as_deref().map_or(0, count);
+        PoolStatistics {
+            allocations: counted.allocations + cached.taken,
+            cached_allocations: cached.taken,
+            frees: counted.frees + cached.put,
+            unknown_frees: counted.unknown_frees + checked(Tracking::unknown_frees),
+            wrong_frees: checked(Tracking::wrong_frees),
+            lock_waits: self.waits(),
+            flushes: self.caches.flushes(),
+            spans: self.caches.span_count(),
+            // Threads may have changed their caches since the heap was last updated.
+            live_bytes: state.heap.live().saturating_sub(cached_bytes),
+            cached_bytes,
+            largest_free_bytes: state.heap.largest_free(),
+            whole_free_bytes: state.heap.whole_free_bytes(),
+            asleep_bytes: state.phase.asleep_bytes(),
+            events_recorded: asked.records,
+            event_queries: asked.queries,
+            stream_waits: asked.waits,
+            bookkeeping_bytes: state.bookkeeping_bytes() + self.caches.bookkeeping_bytes(),
+            ..*counted
+        }
     }
 }
 

@@ -131,7 +131,7 @@ impl PoolCore {
             // It is counted when the program allocates it.
             state.statistics.allocations -= 1;
             if !self.caches.add(stream.id(), class, pointer.0) {
-                state.take_back_cached(stream.id(), pointer.0);
+                state.take_back_uncached(stream.id(), pointer.0);
                 return;
             }
         }
@@ -194,6 +194,7 @@ impl PoolCore {
             && !class.is_large()
             && state.transfer.offer(class, release, spilt, self.caches.capacity())
         {
+            state.statistics.flushed_blocks += spilt.len() as u64;
             for _ in spilt {
                 is_due |= state.timeline.note_free(list, class.block_size());
             }

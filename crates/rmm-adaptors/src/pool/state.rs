@@ -431,9 +431,15 @@ impl PoolState {
     /// Takes a block that left a cache back into its stream's list, at its current point. Returns
     /// the list if an event should be recorded on its stream now.
     pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
+        self.statistics.flushed_blocks += 1;
+        self.take_back_uncached(stream, address)
+    }
+
+    /// As [`take_back_cached`](Self::take_back_cached), of a block that no cache took.
+    pub(super) fn take_back_uncached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
         let list = self.timeline.find(stream).unwrap_or_else(|| self.quarantine_list());
-        // That it was freed was counted when it was put into the cache.
+        // That it was freed was counted when it was put into a cache, or it was not allocated.
         let bytes = self.take_back_at(DevicePtr(address), list, self.open_point(list))?;
         self.timeline.note_free(list, bytes).then_some(list)
     }
@@ -556,7 +562,7 @@ impl PoolState {
     }
 
     /// Host bytes of all tables.
-    fn bookkeeping_bytes(&self) -> u64 {
+    pub(super) fn bookkeeping_bytes(&self) -> u64 {
         let bases = self.bases.capacity() * size_of::<DevicePtr>();
         let kept = self.graph_blocks.capacity() * size_of::<GraphBlock>();
         self.heap.bookkeeping_bytes()
@@ -574,27 +580,5 @@ impl PoolState {
         self.live.shrink();
         self.graph_blocks.shrink_to_fit();
         self.set_aside.shrink_to_fit();
-    }
-
-    /// The counters so far, without those that take a walk over blocks.
-    pub(super) fn statistics(&self, caches: &Caches) -> PoolStatistics {
-        let asked = self.timeline.counts;
-        let (mut cached_bytes, counts) = caches.totals();
-        cached_bytes += self.transfer.bytes();
-        PoolStatistics {
-            allocations: self.statistics.allocations + counts.taken,
-            cached_allocations: counts.taken,
-            frees: self.statistics.frees + counts.put,
-            // Threads may have changed their caches since the heap was last updated.
-            live_bytes: self.heap.live().saturating_sub(cached_bytes),
-            cached_bytes,
-            largest_free_bytes: self.heap.largest_free(),
-            asleep_bytes: self.phase.asleep_bytes(),
-            events_recorded: asked.records,
-            event_queries: asked.queries,
-            stream_waits: asked.waits,
-            bookkeeping_bytes: self.bookkeeping_bytes() + caches.bookkeeping_bytes(),
-            ..self.statistics
-        }
     }
 }

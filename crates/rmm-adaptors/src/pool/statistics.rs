@@ -5,12 +5,17 @@
 use rmm_core::{Description, DevicePtr, StreamId};
 
 /// A pool's counters, all from one moment.
+///
+/// Its hits are `cached_allocations`, and its misses the rest of `allocations`. What it calls the
+/// driver for is in `upstream_allocations`, `upstream_frees`, `events_recorded`, `event_queries`,
+/// `stream_waits` and `host_waits`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolStatistics {
     /// Blocks allocated.
     pub allocations: u64,
-    /// Part of `allocations`: served by the thread's cache, without a lock.
+    /// Part of `allocations`: served by the thread's cache, without the pool's lock unless an event
+    /// or a span had to be brought first.
     pub cached_allocations: u64,
     /// Requests that missed the free lists, so that the pool had to poll, coalesce, grow or wait;
     /// refused ones count, too.
@@ -23,6 +28,16 @@ pub struct PoolStatistics {
     /// Frees with a size or an alignment other than that of the allocation, if the pool [checks
     /// frees](super::PoolMemoryResourceBuilder::check_frees). Each is a bug in the program.
     pub wrong_frees: u64,
+    /// Times that a thread found the pool's lock taken, and waited for it.
+    pub lock_waits: u64,
+    /// Caches of threads that were emptied into the heap: memory was short or is trimmed, or their
+    /// stream has ended or another one got their place.
+    pub flushes: u64,
+    /// Freed blocks, and freed parts of spans, that left a thread's cache for the heap or for other
+    /// threads: in flushes, or as it was full.
+    pub flushed_blocks: u64,
+    /// [Spans](super::SpanPolicy) that caches of threads have now.
+    pub spans: u64,
     /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than
     /// a sixteenth.
     pub live_bytes: u64,
@@ -105,4 +120,32 @@ pub struct PoolBlock {
     /// The stream that it was freed on; `None` for live blocks, idle blocks, and blocks of a stream
     /// that was destroyed.
     pub owner: Option<StreamId>,
+}
+
+#[cfg(all(test, not(rmm_loom)))]
+mod tests {
+    use std::thread;
+
+    use rmm_resources::CudaMemoryResource;
+
+    use crate::PoolMemoryResource;
+
+    #[test]
+    fn a_thread_that_finds_the_lock_taken_counts_as_a_wait() {
+        let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
+        let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+        let pool = builder.build().expect("there is memory");
+        let core = &pool.inner.core;
+        drop(core.lock());
+        assert_eq!(pool.statistics().lock_waits, 0, "it was free");
+        let taken = core.lock();
+        thread::scope(|scope| {
+            scope.spawn(|| drop(core.lock()));
+            while !core.is_waited_for() {
+                thread::yield_now();
+            }
+            drop(taken);
+        });
+        assert_eq!(pool.statistics().lock_waits, 1);
+    }
 }

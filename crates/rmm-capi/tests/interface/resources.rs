@@ -166,6 +166,8 @@ fn a_pool_keeps_to_its_options_and_tells_what_it_holds() {
     let PoolFigures { reserved_bytes, live_bytes, allocations, deallocations, .. } = figures;
     assert_eq!((reserved_bytes, live_bytes), (1 << 20, 1 << 19));
     assert_eq!((allocations, deallocations), (1, 0));
+    let PoolFigures { cached_allocations, upstream_allocations, .. } = figures;
+    assert_eq!((cached_allocations, upstream_allocations), (0, 1));
     let mut most = 0;
     assert_eq!(c!(rmm_rs_pool_maximum_size(pool.0, &raw mut most)), RMM_RS_OK);
     assert_eq!(most, 4 << 20);
@@ -190,6 +192,17 @@ fn no_figures() -> PoolFigures {
         deallocations: 9,
         unknown_frees: 0,
         wrong_frees: 0,
+        cached_allocations: 0,
+        lock_waits: 0,
+        flushes: 0,
+        flushed_blocks: 0,
+        spans: 0,
+        upstream_allocations: 0,
+        upstream_frees: 0,
+        events_recorded: 0,
+        event_queries: 0,
+        stream_waits: 0,
+        host_waits: 0,
     }
 }
 

@@ -24,6 +24,11 @@ const FLUSHED_TOGETHER: usize = 4;
 const LOOKED_AT: usize = 8;
 
 impl Caches {
+    /// How often a cache that had blocks was emptied.
+    pub(in super::super) fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed)
+    }
+
     /// Flushes all blocks of a cache.
     pub(super) fn flush_cache(
         &self,
@@ -31,14 +36,18 @@ impl Caches {
         cache: &mut Cache,
         mut to: impl FnMut(StreamId, Flushed),
     ) {
+        let counters = &header.counters;
+        if counters.bytes() + counters.span_bytes() > 0 {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+        }
         let stream = cache.stream();
         let mut classes = self.policy.classes();
         if let Some(class) = classes.next() {
             let to = |_, address| to(stream, Flushed::Block(address));
-            cache.flush(class, classes, FlushGoal::ALL, &header.counters, to);
+            cache.flush(class, classes, FlushGoal::ALL, counters, to);
         }
-        cache.remove_spans(&header.counters, |span| self.to_heap(stream, span, &mut to));
-        self.budget.take_back(&header.counters.grant);
+        cache.remove_spans(counters, |span| self.to_heap(stream, span, &mut to));
+        self.budget.take_back(&counters.grant);
     }
 
     /// Flushes the caches of all streams, or of one, whose slots are free for others then.

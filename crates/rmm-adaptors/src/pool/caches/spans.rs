@@ -1,6 +1,6 @@
 //! Spans come from the heap, to a thread's own cache, and go back there.
 //!
-//! Each function but [`has_spans`](Caches::has_spans) runs under the pool's lock.
+//! Each function but the first two runs under the pool's lock.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,11 @@ impl Caches {
     #[inline]
     pub(in super::super) fn has_spans(&self) -> bool {
         self.spans.load(Ordering::Relaxed) > 0
+    }
+
+    /// How many spans caches have.
+    pub(in super::super) fn span_count(&self) -> u64 {
+        self.spans.load(Ordering::Relaxed) as u64
     }
 
     /// Bytes of the free parts of all spans.
