@@ -46,10 +46,10 @@ pub enum PoolPreset {
 /// Which threads get *spans*: each is up to 256 MiB of a pool's free memory, of which the thread
 /// allocates and frees blocks of 1 to 64 MiB on one stream without the pool's lock.
 ///
-/// All spans have half of the pool at most, and a new one half of what is free. They go back when a
-/// request finds no free block, and one does when another thread, or another stream, frees a block
-/// in it. There are none for the legacy default stream, and none in pools whose blocks all have one
-/// size or that have no thread caches: those of [`PoolPreset::Compact`] and
+/// All spans have three quarters of the pool at most, and a new one half of what is free. They go
+/// back when a request finds no free block, and one does when another thread, or another stream,
+/// frees a block in it. There are none for the legacy default stream, and none in pools whose
+/// blocks all have one size or that have no thread caches: those of [`PoolPreset::Compact`] and
 /// [`PoolPreset::Deterministic`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -26,10 +26,13 @@ const SPAN_FRACTION: u64 = 64;
 const FEWEST_BLOCKS: u64 = 4;
 
 /// ... and at most: it would run out of parts.
-const MOST_BLOCKS: u64 = 32;
+const MOST_BLOCKS: u64 = 64;
 
-/// All spans may have this part of the pool, and a new one this part of what is free.
-const FRACTION_OF_ALL: u64 = 2;
+/// This part of the pool is in no span.
+const FRACTION_LEFT: u64 = 4;
+
+/// A new one may have this part of what is free.
+const FRACTION_OF_FREE: u64 = 2;
 
 /// Operations on the heap over which waits for the lock are counted.
 const WINDOW: u64 = 256;
@@ -183,8 +186,9 @@ impl PoolCore {
         let part = (reserved / SPAN_FRACTION / GRANULE * GRANULE).min(MOST_BLOCKS * size);
         let bytes = part.min(MOST_BYTES).max(FEWEST_BLOCKS * size);
         let free = reserved - state.heap.live();
-        let left = (reserved / FRACTION_OF_ALL).saturating_sub(state.span_table.bytes);
-        if bytes > left.min(free / FRACTION_OF_ALL) {
+        let most = reserved - reserved / FRACTION_LEFT;
+        let left = most.saturating_sub(state.span_table.bytes);
+        if bytes > left.min(free / FRACTION_OF_FREE) {
             return None;
         }
         // Where large blocks go past the caches the thread may have none.
