@@ -139,8 +139,9 @@ pub use statistics::{PoolBlock, PoolStatistics};
 ///
 /// **Cost.** Allocation and free are O(1) in the number of blocks; growth and waiting are linear.
 /// Metadata lives on the host: about 70 bytes per block and 33 KiB per (thread, stream) cache.
-/// After warm-up no host memory is allocated. Free memory is kept until [`trim`](Self::trim), until
-/// growth needs the room, or as [`ReleasePolicy`] says.
+/// After warm-up no host memory is allocated but for [spans](SpanPolicy), 3 KiB for each. Free
+/// memory is kept until [`trim`](Self::trim), until growth needs the room, or as [`ReleasePolicy`]
+/// says.
 ///
 /// `S` says what the memory can do, and is that of a device unless it is named: a pool over pinned
 /// memory is a `PoolMemoryResource<HostDeviceAccessible>`, made by
