@@ -40,14 +40,10 @@ pub(super) fn threads(bench: &mut Bench<'_>) -> Outcome {
 /// Sixteen threads that use large blocks.
 pub(super) fn large(bench: &mut Bench<'_>) -> Outcome {
     let programs = programs_of(bench, THREADS, RandomOps::large_of_thread)?;
-    let calls: u64 = programs.iter().map(Program::calls).sum();
     let mut players: Vec<Player<'_>> =
         programs.iter().map(Player::new).collect::<Result<_, _>>()?;
-    let (allocator, device) = (bench.make(Start::Full)?, bench.device.handle());
-    let value = bench.median_of_a_while(|| {
-        let time = all_at_once(&device, &allocator.resource, &mut players)?;
-        Ok(to_f64(calls) / (time.as_secs_f64() * 1e6))
-    })?;
+    let allocator = bench.make(Start::Full)?;
+    let value = calls_a_second(bench, &allocator.resource, &programs, &mut players)?;
     bench.row("threads-large", format!("T={THREADS} 1 to 64 MiB"), value, "Mops/s")
 }
 
@@ -55,7 +51,6 @@ pub(super) fn large(bench: &mut Bench<'_>) -> Outcome {
 /// of such calls.
 pub(super) fn from_empty(bench: &mut Bench<'_>) -> Outcome {
     let (programs, stream) = (programs(bench, THREADS)?, new_stream()?);
-    let calls: u64 = programs.iter().map(Program::calls).sum();
     let live: u64 = programs.iter().map(Program::peak_live).sum();
     let device = bench.device.handle();
     for one_stream in [false, true] {
@@ -70,10 +65,7 @@ pub(super) fn from_empty(bench: &mut Bench<'_>) -> Outcome {
         while begin.elapsed().as_millis() < warm_up as u128 {
             all_at_once(&device, &allocator.resource, &mut players)?;
         }
-        let value = bench.median_of_a_while(|| {
-            let time = all_at_once(&device, &allocator.resource, &mut players)?;
-            Ok(to_f64(calls) / (time.as_secs_f64() * 1e6))
-        })?;
+        let value = calls_a_second(bench, &allocator.resource, &programs, &mut players)?;
         let streams = if one_stream { "one stream" } else { "own streams" };
         bench.row("threads-empty", format!("T={THREADS} {streams}"), value, "Mops/s")?;
         if let Some(bytes) = allocator.peak_reserved()? {
@@ -87,15 +79,26 @@ pub(super) fn from_empty(bench: &mut Bench<'_>) -> Outcome {
 /// Sixteen threads at once, all on one stream.
 pub(super) fn shared(bench: &mut Bench<'_>) -> Outcome {
     let (programs, stream) = (programs(bench, THREADS)?, new_stream()?);
-    let calls: u64 = programs.iter().map(Program::calls).sum();
     let mut players: Vec<Player<'_>> =
         programs.iter().map(|program| Player::on_stream(program, &stream)).collect();
-    let (allocator, device) = (bench.make(Start::Full)?, bench.device.handle());
-    let value = bench.median_of_a_while(|| {
-        let time = all_at_once(&device, &allocator.resource, &mut players)?;
-        Ok(to_f64(calls) / (time.as_secs_f64() * 1e6))
-    })?;
+    let allocator = bench.make(Start::Full)?;
+    let value = calls_a_second(bench, &allocator.resource, &programs, &mut players)?;
     bench.row("shared", format!("T={THREADS}"), value, "Mops/s")
+}
+
+/// Million calls a second of all players at once.
+fn calls_a_second(
+    bench: &Bench<'_>,
+    resource: &AnyResource,
+    programs: &[Program],
+    players: &mut [Player<'_>],
+) -> Outcome<f64> {
+    let calls: u64 = programs.iter().map(Program::calls).sum();
+    let device = bench.device.handle();
+    bench.median_of_a_while(|| {
+        let time = all_at_once(&device, resource, players)?;
+        Ok(to_f64(calls) / (time.as_secs_f64() * 1e6))
+    })
 }
 
 /// The random list of each thread.
