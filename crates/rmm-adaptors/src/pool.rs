@@ -41,6 +41,7 @@ mod spans;
 mod state;
 mod statistics;
 mod streams;
+mod tide;
 mod timeline;
 mod transfer;
 mod trim;

@@ -193,6 +193,7 @@ impl PoolCore {
             drop(state);
             return self.take_back_after_uses(stream, pointer, class);
         };
+        self.follow_tide(&mut state);
         if let Some(class) = class
             && state.phase.is_awake()
             && self.put_in_cache(&mut state, stream, list, class, pointer)

@@ -117,9 +117,12 @@ impl Session<'_> {
             let mut extent = self.reserve(list, size, page).ok_or(None)?;
             let others_called = self.others_call();
             let missing = extent.missing_bytes();
-            let peak = self.peak_with(size);
+            let (peak, program) = (self.peak_with(size), self.pace());
             let (most, limit_of_room) = match keep {
-                Keep::PeakUse => (growth.retain_target_extendable(peak), growth.retain_limit(peak)),
+                Keep::PeakUse => (
+                    growth.retain_target_extendable(peak, program),
+                    growth.retain_limit(peak, program),
+                ),
                 Keep::WithinLimit => (limit, limit),
             };
             let may_grow = catch_unwind(AssertUnwindSafe(|| {
@@ -138,8 +141,8 @@ impl Session<'_> {
                     resume_unwind(panic)
                 }
             };
-            let program_pace = self.pace();
-            let Some(wanted) = growth.extension(held, missing, limit, program_pace) else {
+            let program = self.pace();
+            let Some(wanted) = growth.extension(held, missing, limit, program) else {
                 self.abort(extent, list);
                 return Err(None);
             };
@@ -150,7 +153,7 @@ impl Session<'_> {
             }
             let stays = held + missing <= most;
             let bytes = extent.missing_bytes();
-            let piece = match program_pace {
+            let piece = match program {
                 Pace::Loading if stays => growth.coarse_piece_size(held, bytes),
                 Pace::Loading | Pace::Steady => growth.piece_size(held, bytes),
             };

@@ -14,9 +14,6 @@ const LARGEST_STEP: u64 = 256 << 20;
 const LARGEST_EXTENSION: u64 = 256 << 20;
 /// The same where calls count more than bytes.
 const LARGEST_DOUBLING: u64 = 1 << 30;
-/// While a program loads, a step and a piece are this fraction of the pool; the surplus, a
-/// twenty-first, bounds the step.
-const LOADING_FRACTION: u64 = 16;
 /// Upper bound on the bytes mapped by one call, in most requests.
 const LARGEST_PIECE: u64 = 128 << 20;
 /// The same in a compact pool.
@@ -24,11 +21,15 @@ const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 /// So many pieces are mapped for one request at most, about a millisecond's.
 const MOST_PIECES: u64 = 24;
 
-/// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, so less
-/// than 5 %.
-const SURPLUS_FRACTION: u64 = 21;
+/// What a pool keeps beyond the peak use where memory can be extended.
+const SURPLUS_FRACTION: u64 = 64;
 /// The least that it keeps beyond, in small pools.
 const LEAST_SURPLUS: u64 = 8 << 20;
+/// The same while a program loads what it needs: a twenty-first, so less than 5 %. It is one step
+/// and one piece, since a step costs 50 us whatever its size.
+const LOADING_FRACTION: u64 = 21;
+/// In small pools an eighth, up to this many bytes.
+const LARGEST_LOADING_EIGHTH: u64 = 32 << 20;
 
 /// Upper bound on one request to upstream: a layout holds no more.
 const MOST: u64 = isize::MAX as u64;
@@ -115,12 +116,10 @@ impl Growth {
             }
             (GrowthPolicy::Geometric, PoolPreset::Throughput | PoolPreset::Deterministic) => {
                 let ahead = match pace {
-                    Pace::Loading => held / LOADING_FRACTION,
-                    Pace::Steady => held / 64,
+                    Pace::Loading => loading_surplus(held),
+                    Pace::Steady => held / SURPLUS_FRACTION,
                 };
-                let ahead = ahead.clamp(PAGE, LARGEST_EXTENSION);
-                let kept = self.surplus(held).max(PAGE);
-                Some(missing.max(ahead.min(kept)))
+                Some(missing.max(ahead.clamp(PAGE, LARGEST_EXTENSION)))
             }
         };
         Some(wanted.map_or(missing, |bytes| self.whole_pages(bytes)).min(room))
@@ -146,7 +145,9 @@ impl Growth {
         if self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Off {
             return self.piece_size(held, missing);
         }
-        let most = (held / LOADING_FRACTION).min(LARGEST_EXTENSION) / self.page * self.page;
+        // A step may be a little more than the surplus of what is held before it.
+        let step = loading_surplus(held);
+        let most = (step + step / 8).min(LARGEST_EXTENSION) / self.page * self.page;
         self.piece_size(held, missing).max(most)
     }
 
@@ -159,31 +160,40 @@ impl Growth {
 
     /// As [`retain_target`](Self::retain_target), for memory that can be extended: it fragments
     /// less, and pieces go back from anywhere.
-    pub(super) fn retain_target_extendable(&self, peak: u64) -> u64 {
-        peak.saturating_add(self.surplus(peak)).saturating_add(self.initial_size)
+    pub(super) fn retain_target_extendable(&self, peak: u64, pace: Pace) -> u64 {
+        peak.saturating_add(self.surplus(peak, pace)).saturating_add(self.initial_size)
     }
 
     /// What [`retain_target_extendable`](Self::retain_target_extendable) adds to the peak.
-    fn surplus(&self, peak: u64) -> u64 {
-        match self.preset {
-            PoolPreset::Compact => 0,
-            PoolPreset::Throughput | PoolPreset::Deterministic => {
+    fn surplus(&self, peak: u64, pace: Pace) -> u64 {
+        match (self.preset, pace) {
+            (PoolPreset::Compact, _) => 0,
+            (PoolPreset::LowLatency, _) => peak,
+            (PoolPreset::Throughput | PoolPreset::Deterministic, Pace::Loading) => {
+                loading_surplus(peak).max(LEAST_SURPLUS)
+            }
+            (PoolPreset::Throughput | PoolPreset::Deterministic, Pace::Steady) => {
                 (peak / SURPLUS_FRACTION).max(LEAST_SURPLUS)
             }
-            PoolPreset::LowLatency => peak,
         }
     }
 
     /// The bytes up to which the pool may grow, where memory can be extended, when to stay below
     /// [`retain_target_extendable`](Self::retain_target_extendable) would take many calls.
-    pub(super) fn retain_limit(&self, peak: u64) -> u64 {
+    pub(super) fn retain_limit(&self, peak: u64, pace: Pace) -> u64 {
+        let target = self.retain_target_extendable(peak, pace);
         match self.preset {
-            PoolPreset::Compact | PoolPreset::LowLatency => self.retain_target_extendable(peak),
+            PoolPreset::Compact | PoolPreset::LowLatency => target,
             PoolPreset::Throughput | PoolPreset::Deterministic => {
-                peak.saturating_add(peak / 5).saturating_add(self.initial_size)
+                target.max(peak.saturating_add(peak / 5).saturating_add(self.initial_size))
             }
         }
     }
+}
+
+/// What a pool maps and keeps beyond what a program that loads has used.
+fn loading_surplus(bytes: u64) -> u64 {
+    (bytes / LOADING_FRACTION).max((bytes / 8).min(LARGEST_LOADING_EIGHTH))
 }
 
 #[cfg(test)]
@@ -234,6 +244,10 @@ mod tests {
         assert_eq!(growth.extension(0, 256, any, Pace::Steady), Some(PAGE));
         assert_eq!(growth.extension(1 << 30, PAGE, any, Pace::Steady), Some(16 << 20));
         assert_eq!(growth.extension(1 << 40, PAGE, any, Pace::Steady), Some(LARGEST_EXTENSION));
+        for (held, step) in [(0, PAGE), (32 * PAGE, 4 * PAGE), (200 * PAGE, 16 * PAGE)] {
+            assert_eq!(growth.extension(held, PAGE, any, Pace::Loading), Some(step));
+        }
+        assert_eq!(growth.extension(21 << 30, PAGE, any, Pace::Loading), Some(LARGEST_EXTENSION));
         assert_eq!(growth.extension(PAGE, PAGE, 2 * PAGE + 256, Pace::Steady), Some(PAGE));
         assert_eq!(growth.extension(PAGE, PAGE + 256, 2 * PAGE + 256, Pace::Steady), None);
         let coarse = Growth { page: 16 * PAGE, ..growth };
@@ -263,11 +277,17 @@ mod tests {
         let growth = growth(GrowthPolicy::Geometric, None);
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
         let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
-        let kept = |growth: Growth| growth.retain_target_extendable(64 << 30);
-        assert_eq!(kept(growth), (64 << 30) + (64 << 30) / 21);
-        assert_eq!((kept(compact), kept(quick)), (64 << 30, 128 << 30));
-        assert_eq!(growth.retain_target_extendable(0), LEAST_SURPLUS);
-        assert_eq!((growth.retain_limit(8000), compact.retain_limit(8000)), (9600, 8000));
+        let kept = |growth: Growth, pace| growth.retain_target_extendable(64 << 30, pace);
+        assert_eq!(kept(growth, Pace::Steady), 65 << 30);
+        assert_eq!(kept(growth, Pace::Loading), (64 << 30) + (64 << 30) / 21);
+        for pace in [Pace::Loading, Pace::Steady] {
+            assert_eq!((kept(compact, pace), kept(quick, pace)), (64 << 30, 128 << 30));
+            assert_eq!(compact.retain_limit(8000, pace), 8000);
+        }
+        assert_eq!(growth.retain_target_extendable(0, Pace::Steady), LEAST_SURPLUS);
+        assert_eq!(growth.retain_target_extendable(0, Pace::Loading), LEAST_SURPLUS);
+        assert_eq!(growth.retain_limit(5 << 30, Pace::Steady), 6 << 30);
+        assert_eq!(growth.retain_limit(0, Pace::Steady), LEAST_SURPLUS, "no less than the target");
     }
 
     #[test]

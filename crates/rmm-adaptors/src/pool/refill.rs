@@ -12,6 +12,10 @@ use super::session::Session;
 use super::state::PoolState;
 use super::transfer::BATCH_LEN;
 
+/// Caches that are flushed before other threads may have the lock: up to 8,192 blocks, one heavy
+/// fence.
+const FLUSHED_TOGETHER: usize = 4;
+
 /// Bytes that a cache is prefilled with.
 const ADDED_BYTES: u64 = 64 << 10;
 
@@ -221,6 +225,31 @@ impl PoolCore {
         });
     }
 
+    /// Flushes the next cache if it is [low tide](super::tide), or sees whether it is.
+    #[inline]
+    pub(super) fn follow_tide(&self, state: &mut PoolState) {
+        if !self.caches.follow_demand() {
+            return;
+        }
+        if let Some(slot) = state.tide.next_slot() {
+            return self.flush_at_low_tide(state, slot);
+        }
+        let cached = self.caches.granted() + state.transfer.bytes();
+        let used = state.heap.live().saturating_sub(cached);
+        state.tide.note_use(used, state.heap.reserved(), state.operations());
+    }
+
+    #[cold]
+    fn flush_at_low_tide(&self, state: &mut PoolState, mut slot: usize) {
+        let has_more = self.caches.flush_next(&mut slot, 1, |stream, flushed| {
+            state.take_back_flushed(stream, flushed);
+        });
+        if !has_more {
+            state.flush_transfer(None);
+        }
+        state.tide.go_on_at(has_more.then_some(slot));
+    }
+
     /// Flushes all thread caches and the transfer cache to the heap, without releasing the lock.
     pub(super) fn flush_caches(&self, state: &mut PoolState) {
         self.caches.flush_all(None, |stream, flushed| {
@@ -237,7 +266,7 @@ impl Session<'_> {
         let core = self.core;
         let mut next = 0;
         let flush = |session: &mut Self, next: &mut usize| {
-            core.caches.flush_next(next, |stream, flushed| {
+            core.caches.flush_next(next, FLUSHED_TOGETHER, |stream, flushed| {
                 session.take_back_flushed(stream, flushed);
             })
         };

@@ -21,6 +21,7 @@ use super::policy::ReleasePolicy;
 use super::reclaim_turns::ReclaimTurns;
 use super::spans::SpanTable;
 use super::statistics::PoolStatistics;
+use super::tide::Tide;
 use super::timeline::Timeline;
 use super::transfer::{Batch, TransferCache};
 use crate::hash::BuildIdHasher;
@@ -133,6 +134,7 @@ pub(super) struct PoolState {
     pub(super) merges_first: bool,
     pub(super) statistics: PoolStatistics,
     pub(super) exchanges: Exchanges,
+    pub(super) tide: Tide,
     pub(super) reclaim_turns: ReclaimTurns,
     /// The most bytes that were live when a request climbed the ladder, without those that caches
     /// held, and with those of the request.
@@ -173,6 +175,7 @@ impl PoolState {
             release_trigger: ReleaseTrigger::default(),
             idle_time: None,
             exchanges: Exchanges::default(),
+            tide: Tide::default(),
             reclaim_turns: ReclaimTurns::default(),
         }
     }

@@ -246,6 +246,43 @@ fn a_pool_grows_within_its_target_before_it_flushes_small_blocks() {
     free(&pool, &user, kept, 64 * MIB);
 }
 
+/// Bytes in caches after a program's use rose to 256 MiB and fell, in a pool that starts with so
+/// many bytes.
+fn cached_at_low_tide(initial: usize) -> u64 {
+    let (machine, builder) = pages(4 << 30);
+    let _entered = machine.enter();
+    let pool = builder.initial_size(initial as u64).build().expect("a pool");
+    let (user, other) = (stream(), stream());
+    // Each operation on the heap: no cache has two blocks of a size.
+    let operate = |count: usize| {
+        for number in 0..count {
+            let size = 2 * MIB + 256 * number;
+            let block = pool.allocate(&user, layout(size)).expect("a block");
+            free(&pool, &user, block, size);
+        }
+    };
+    operate(2500);
+    let kept = allocate(&pool, &user, 8, 32 * MIB);
+    let small = allocate(&pool, &other, 64, SMALL);
+    free_all(&pool, &other, small, SMALL);
+    operate(2);
+    let cached = pool.statistics().cached_bytes;
+    assert!(cached >= 64 * SMALL as u64, "{cached}");
+    free_all(&pool, &user, kept, 32 * MIB);
+    // Some of these go into a cache anew.
+    operate(8);
+    let cached = pool.statistics().cached_bytes;
+    let flushes = pool.statistics().flushes;
+    assert_eq!(cached >= 64 * SMALL as u64, flushes == 0, "{cached} {flushes}");
+    cached
+}
+
+#[test]
+fn caches_return_their_blocks_when_a_program_uses_half_of_its_most() {
+    assert!(cached_at_low_tide(0) < 64 * SMALL as u64);
+    assert!(cached_at_low_tide(1 << 30) >= 64 * SMALL as u64, "memory is plentiful");
+}
+
 /// A pool over virtual memory, and its only device.
 fn pages(bytes: usize) -> (Machine, PoolMemoryResourceBuilder) {
     let machine = Machine::builder().memory(bytes).schedule(Schedule::Eager).build();

@@ -16,10 +16,6 @@ use super::{Caches, Flushed, SLOTS};
 use crate::sync::biased::NextOwner;
 use crate::sync::thread_token::ThreadToken;
 
-/// Caches that are flushed before other threads may have the lock: up to 8,192 blocks, one heavy
-/// fence.
-const FLUSHED_TOGETHER: usize = 4;
-
 /// How many slots are looked at for a grant to take back.
 const LOOKED_AT: usize = 8;
 
@@ -62,18 +58,20 @@ impl Caches {
         self.flush_all_as(ThreadToken::current(), stream, to);
     }
 
-    /// Flushes the caches of the next few slots from `next` on, as [`flush_all`](Self::flush_all),
-    /// and moves `next` behind them. Returns whether there are more. Between two calls the lock may
-    /// be released: thousands of blocks of each cache are freed under it.
+    /// Flushes the caches of the next slots from `next` on, `most` at most, as
+    /// [`flush_all`](Self::flush_all), and moves `next` behind them. Returns whether there are
+    /// more. Between two calls the lock may be released: up to 2,048 blocks of each cache are
+    /// freed under it.
     #[cold]
     pub(in super::super) fn flush_next(
         &self,
         next: &mut usize,
+        most: usize,
         to: impl FnMut(StreamId, Flushed),
     ) -> bool {
         let from = *next;
         let mut used = self.used.iter().filter(|&slot| slot >= from);
-        let Some(last) = used.by_ref().take(FLUSHED_TOGETHER).last() else { return false };
+        let Some(last) = used.by_ref().take(most).last() else { return false };
         let has_more = used.next().is_some();
         *next = last + 1;
         let is_next = |slot, _: &SlotHeader| (from..=last).contains(&slot);

@@ -490,7 +490,7 @@ fn a_few_caches_are_flushed_at_a_time_and_all_of_them() {
     let (mut next, mut flushed, mut turns) = (0, Vec::new(), Vec::new());
     loop {
         let before = flushed.len();
-        let has_more = caches.flush_next(&mut next, |_, block| flushed.push(block.address()));
+        let has_more = caches.flush_next(&mut next, 4, |_, block| flushed.push(block.address()));
         turns.push(flushed.len() - before);
         if !has_more {
             break;
@@ -499,5 +499,5 @@ fn a_few_caches_are_flushed_at_a_time_and_all_of_them() {
     flushed.sort_unstable();
     assert_eq!((flushed, turns), (addresses.collect(), vec![4, 4, 1]));
     assert!(caches.are_unused());
-    assert!(!caches.flush_next(&mut 0, |_, _| unreachable!("all are empty")));
+    assert!(!caches.flush_next(&mut 0, 4, |_, _| unreachable!("all are empty")));
 }
