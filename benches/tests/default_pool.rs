@@ -4,17 +4,23 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::thread;
 
 use rmm_adaptors::{PoolMemoryResource, PoolStatistics};
+use rmm_benches::migrate::Tasks;
 use rmm_benches::player::Player;
 use rmm_benches::program::Program;
 use rmm_benches::protocol::RandomOps;
+use rmm_cli::device::AnyDevice;
+use rmm_containers::DeviceBuffer;
+use rmm_core::CudaStream;
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// What a pool did in the last of some runs of a program.
+#[derive(Default)]
 struct Run {
     /// Requests that caches served, in percent.
     hits: u64,
@@ -30,9 +36,21 @@ fn run(
     runs: usize,
     make: impl Fn(u64) -> Outcome<PoolMemoryResource>,
 ) -> Outcome<Run> {
+    run_beside(0, program, start, runs, make)
+}
+
+/// As [`run`], while so many bytes stay allocated.
+fn run_beside(
+    bytes: usize,
+    program: &Program,
+    start: u64,
+    runs: usize,
+    make: impl Fn(u64) -> Outcome<PoolMemoryResource>,
+) -> Outcome<Run> {
     let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
     let _machine = device.enter();
     let pool = make(start)?;
+    let _kept = DeviceBuffer::uninit_in(bytes, &CudaStream::new()?, &pool)?;
     let mut player = Player::new(program)?;
     for _ in 1..runs {
         player.run(&pool)?;
@@ -44,8 +62,23 @@ fn run(
     Ok(Run {
         hits: 100 * since(|its| its.cached_allocations) / since(|its| its.allocations),
         mapped: since(|its| its.upstream_allocations) + since(|its| its.upstream_frees),
-        held: 100 * after.peak_reserved_bytes / program.peak_live(),
+        held: 100 * after.peak_reserved_bytes / (program.peak_live() + bytes as u64),
     })
+}
+
+/// The twentieth run of a program, beside blocks of three different sizes: where a program's blocks
+/// come to lie depends on such a detail, and so does what it holds. The mean of all.
+fn twentieth_run(program: &Program) -> Outcome<Run> {
+    const BESIDE: u64 = 3;
+    let mut mean = Run::default();
+    for number in 0..BESIDE {
+        let bytes = usize::try_from(number * 1_000_003)?;
+        let one = run_beside(bytes, program, 0, 20, default_pool)?;
+        mean.hits += one.hits;
+        mean.mapped += one.mapped;
+        mean.held += one.held;
+    }
+    Ok(Run { hits: mean.hits / BESIDE, mapped: mean.mapped / BESIDE, held: mean.held / BESIDE })
 }
 
 fn default_pool(start: u64) -> Outcome<PoolMemoryResource> {
@@ -88,17 +121,89 @@ fn it_hits_as_the_pool_over_cuda_malloc_where_memory_is_plentiful() -> Outcome {
     Ok(())
 }
 
-/// Hits, pieces mapped and unmapped, and percent of the live bytes, in the twentieth run.
+/// How threads use streams.
+#[derive(Clone, Copy, Debug)]
+enum Streams {
+    /// Each thread its own.
+    Own,
+    /// All of them one.
+    One,
+    /// Each list of calls its own; the threads take turns with the lists.
+    OfTasks,
+}
+
+/// Hits among the allocations, and blocks that left caches among the frees, in percent, of the
+/// second time that threads run their lists.
+fn run_threads(how: Streams) -> Outcome<(u64, u64)> {
+    let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
+    let device = device.build();
+    let _machine = device.enter();
+    let pool = default_pool(16 << 30)?;
+    let lists: Vec<Program> = (0..4)
+        .map(|thread| Program::random(RandomOps::of_thread(thread)))
+        .collect::<Result<_, _>>()?;
+    let (tasks, stream) = (Tasks::new(&lists)?, CudaStream::new()?);
+    let player = |list| match how {
+        Streams::One => Ok(Player::on_stream(list, &stream)),
+        Streams::Own | Streams::OfTasks => Player::new(list),
+    };
+    let mut players: Vec<Player<'_>> = lists.iter().map(player).collect::<Result<_, _>>()?;
+    let mut run = || -> Outcome {
+        if let Streams::OfTasks = how {
+            tasks.run(&AnyDevice::Software(device.clone()), &pool, 1000)?;
+            return Ok(());
+        }
+        thread::scope(|scope| {
+            let start = |player| scope.spawn(|| run_on_thread(player, &device, &pool));
+            let threads: Vec<_> = players.iter_mut().map(start).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+        Ok(())
+    };
+    run()?;
+    let before = pool.statistics();
+    run()?;
+    let after = pool.statistics();
+    let percent = |part: fn(&PoolStatistics) -> u64, whole: fn(&PoolStatistics) -> u64| {
+        100 * (part(&after) - part(&before)) / (whole(&after) - whole(&before))
+    };
+    Ok((
+        percent(|its| its.cached_allocations, |its| its.allocations),
+        percent(|its| its.flushed_blocks, |its| its.frees),
+    ))
+}
+
+fn run_on_thread(
+    player: &mut Player<'_>,
+    device: &Machine,
+    pool: &PoolMemoryResource,
+) -> Result<(), rmm_core::Error> {
+    let _machine = device.enter();
+    player.run(pool)
+}
+
+#[test]
+fn threads_hit_their_caches() -> Outcome {
+    for (how, reached) in [(Streams::Own, 100), (Streams::One, 99), (Streams::OfTasks, 99)] {
+        let (hits, left) = run_threads(how)?;
+        println!("{how:?}: {hits} % hits, {left} % of the blocks left a cache");
+        assert!(hits >= reached * 9 / 10, "{how:?}: {hits} %");
+        assert!(left <= 10, "{how:?}: {left} %");
+    }
+    Ok(())
+}
+
+/// Hits, pieces mapped and unmapped, and percent of the live bytes.
 #[test]
 fn recorded_programs_that_repeat_hold_little_and_map_little() -> Outcome {
     let bars = [
-        ("gpt2-train", 42, 4, 105),
-        ("resnet-train", 50, 4, 106),
-        ("gnn-train", 54, 30, 106),
-        ("etl-streams", 36, 240, 124),
+        ("gpt2-train", 40, 4, 104),
+        ("resnet-train", 47, 30, 109),
+        ("gnn-train", 52, 30, 110),
+        ("etl-streams", 33, 224, 124),
     ];
     for (name, hits, mapped, held) in bars {
-        let reached = run(&recorded(name)?, 0, 20, default_pool)?;
+        let reached = twentieth_run(&recorded(name)?)?;
         assert!(reached.hits >= hits, "{name}: {} % hits", reached.hits);
         assert!(reached.mapped <= mapped, "{name}: {} pieces", reached.mapped);
         assert!(reached.held <= held, "{name}: {} % held", reached.held);
@@ -118,7 +223,7 @@ fn a_program_that_loads_takes_few_steps() -> Outcome {
     let program = Program::allocations(RandomOps::growing(), 4_000)?;
     Player::new(&program)?.run(&pool)?;
     let statistics = pool.statistics();
-    assert!(statistics.upstream_allocations <= 112, "{}", statistics.upstream_allocations);
+    assert!(statistics.upstream_allocations <= 110, "{}", statistics.upstream_allocations);
     assert!(100 * statistics.peak_reserved_bytes <= 105 * program.peak_live());
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, StreamRef};
+use rmm_core::{CaptureScope, DevicePtr, StreamRef};
 
 use super::caches::{Class, Put, Take};
 use super::core::PoolCore;
@@ -15,9 +15,6 @@ use super::transfer::BATCH_LEN;
 /// Caches that are flushed before other threads may have the lock: up to 8,192 blocks, one heavy
 /// fence.
 const FLUSHED_TOGETHER: usize = 4;
-
-/// Bytes that a cache is prefilled with.
-const ADDED_BYTES: u64 = 64 << 10;
 
 impl PoolCore {
     /// Creates a cache for the stream on this thread, if it can have one.
@@ -107,37 +104,20 @@ impl PoolCore {
         }
     }
 
-    /// Refills a cache that missed: creates it, or prefills it with blocks of the class.
+    /// Sees to a cache that missed: creates it, or has blocks of the class come to it that leave
+    /// caches of other threads.
     #[inline]
     pub(super) fn refill(
         &self,
         state: &mut PoolState,
         stream: StreamRef<'_>,
-        list: ListId,
         (class, taken): (Class, Take),
     ) {
         match taken {
             Take::NotHere if self.caches.are_passed_by() => {}
             Take::NotHere => self.make_cache(state, stream),
-            Take::Short => self.prefill(state, stream, list, class),
+            Take::Short => state.transfer.record_demand(class),
             Take::Missed | Take::Unfenced | Take::Done(_) => {}
-        }
-    }
-
-    /// Adds blocks of the class to this thread's cache for the stream: a thread that allocates over
-    /// and over and frees nothing is likely to go on.
-    #[cold]
-    fn prefill(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId, class: Class) {
-        state.transfer.record_demand(class);
-        for _ in 0..ADDED_BYTES / class.block_size() {
-            let Some(node) = state.take_free(list, class.block_size()) else { return };
-            let pointer = state.hand_out(node, CUDA_ALLOCATION_ALIGNMENT as u64);
-            // It is counted when the program allocates it.
-            state.statistics.allocations -= 1;
-            if !self.caches.add(stream.id(), class, pointer.0) {
-                state.take_back_uncached(stream.id(), pointer.0);
-                return;
-            }
         }
     }
 

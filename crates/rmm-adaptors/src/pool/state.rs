@@ -435,14 +435,9 @@ impl PoolState {
     /// the list if an event should be recorded on its stream now.
     pub(super) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         self.statistics.flushed_blocks += 1;
-        self.take_back_uncached(stream, address)
-    }
-
-    /// As [`take_back_cached`](Self::take_back_cached), of a block that no cache took.
-    pub(super) fn take_back_uncached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
         // A stream that has a cache has a list.
         let list = self.timeline.find(stream).unwrap_or_else(|| self.quarantine_list());
-        // That it was freed was counted when it was put into a cache, or it was not allocated.
+        // That it was freed was counted when it was put into a cache.
         let bytes = self.take_back_at(DevicePtr(address), list, self.open_point(list))?;
         self.timeline.note_free(list, bytes).then_some(list)
     }

@@ -35,7 +35,7 @@ const FENCED_TOGETHER: u32 = 128;
 /// there is room for one of each size class up to that, 16 in each power of two.
 const SCARCE_FRACTION: u64 = 32;
 
-/// Misses since the last free after which the cache is prefilled.
+/// Misses since the last free after which the class is in demand.
 const MANY_MISSES: u32 = 8;
 
 /// The end of a list. Above every entry's number.
@@ -296,7 +296,7 @@ impl Cache {
         self.young_blocks = 0;
     }
 
-    /// Whether the class should be prefilled: a thread that keeps allocating and frees nothing will
+    /// Whether the class is in demand: a thread that keeps allocating and frees nothing will
     /// probably go on.
     pub(super) fn is_short(&self, class: Class) -> bool {
         self.misses >= MANY_MISSES && !class.is_large()

@@ -360,7 +360,7 @@ fn a_thread_that_only_allocates_is_short_of_blocks() {
     (0..7).for_each(|_| assert_eq!(caches.take(ids[0], class()), Take::Missed));
     assert_eq!(caches.take(ids[0], class()), Take::Short);
     let large = Class::holding(64 << 20).expect("it is not too large");
-    assert_eq!(caches.take(ids[0], large), Take::Missed, "large blocks are not prefilled");
+    assert_eq!(caches.take(ids[0], large), Take::Missed, "large blocks go to no other thread");
     assert!(caches.add(ids[0], class(), 1));
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 0 }), "nothing was freed");
