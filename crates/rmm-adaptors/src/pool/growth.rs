@@ -21,14 +21,12 @@ const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
 /// So many pieces are mapped for one request at most, about a millisecond's.
 const MOST_PIECES: u64 = 24;
 
-/// What a pool keeps beyond the peak use where memory can be extended.
-const SURPLUS_FRACTION: u64 = 64;
+/// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, so less
+/// than 5 %.
+const SURPLUS_FRACTION: u64 = 21;
 /// The least that it keeps beyond, in small pools.
 const LEAST_SURPLUS: u64 = 8 << 20;
-/// The same while a program loads what it needs: a twenty-first, so less than 5 %. It is one step
-/// and one piece, since a step costs 50 us whatever its size.
-const LOADING_FRACTION: u64 = 21;
-/// In small pools an eighth, up to this many bytes.
+/// While a program loads what it needs, small pools keep an eighth, up to this many bytes.
 const LARGEST_LOADING_EIGHTH: u64 = 32 << 20;
 
 /// Upper bound on one request to upstream: a layout holds no more.
@@ -117,7 +115,7 @@ impl Growth {
             (GrowthPolicy::Geometric, PoolPreset::Throughput | PoolPreset::Deterministic) => {
                 let ahead = match pace {
                     Pace::Loading => loading_surplus(held),
-                    Pace::Steady => held / SURPLUS_FRACTION,
+                    Pace::Steady => held / 64,
                 };
                 Some(missing.max(ahead.clamp(PAGE, LARGEST_EXTENSION)))
             }
@@ -191,9 +189,10 @@ impl Growth {
     }
 }
 
-/// What a pool maps and keeps beyond what a program that loads has used.
+/// What a pool maps and keeps beyond what a program that loads has used: one step and one piece,
+/// since a step costs 50 us whatever its size.
 fn loading_surplus(bytes: u64) -> u64 {
-    (bytes / LOADING_FRACTION).max((bytes / 8).min(LARGEST_LOADING_EIGHTH))
+    (bytes / SURPLUS_FRACTION).max((bytes / 8).min(LARGEST_LOADING_EIGHTH))
 }
 
 #[cfg(test)]
@@ -278,8 +277,11 @@ mod tests {
         let compact = Growth { preset: PoolPreset::Compact, ..growth };
         let quick = Growth { preset: PoolPreset::LowLatency, ..growth };
         let kept = |growth: Growth, pace| growth.retain_target_extendable(64 << 30, pace);
-        assert_eq!(kept(growth, Pace::Steady), 65 << 30);
-        assert_eq!(kept(growth, Pace::Loading), (64 << 30) + (64 << 30) / 21);
+        for pace in [Pace::Loading, Pace::Steady] {
+            assert_eq!(kept(growth, pace), (64 << 30) + (64 << 30) / 21);
+        }
+        let small = |pace| growth.retain_target_extendable(128 << 20, pace) >> 20;
+        assert_eq!((small(Pace::Loading), small(Pace::Steady)), (128 + 16, 128 + 8));
         for pace in [Pace::Loading, Pace::Steady] {
             assert_eq!((kept(compact, pace), kept(quick, pace)), (64 << 30, 128 << 30));
             assert_eq!(compact.retain_limit(8000, pace), 8000);

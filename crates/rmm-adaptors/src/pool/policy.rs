@@ -23,9 +23,9 @@ pub enum GrowthPolicy {
 pub enum PoolPreset {
     /// Few driver calls and no waits: the pool grows before it makes a stream wait, and keeps up to
     /// half as much again as the program ever used. Where memory can be
-    /// [extended](rmm_core::ExtendableResource) it keeps a sixty-fourth more, as long as that takes
-    /// few calls, and a twenty-first until the program first frees memory; while it grows it may
-    /// wait for the device now and then, to unmap what is free.
+    /// [extended](rmm_core::ExtendableResource) it keeps a twenty-first more, as long as that takes
+    /// few calls; while it grows it may wait for the device now and then, to unmap what is
+    /// free.
     #[default]
     Throughput,
     /// The fewest driver calls: as [`Throughput`](Self::Throughput), but where memory can be
