@@ -121,6 +121,37 @@ fn it_hits_as_the_pool_over_cuda_malloc_where_memory_is_plentiful() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn bursts_of_random_sizes_hit() -> Outcome {
+    let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
+    let _machine = device.enter();
+    let pool = default_pool(16 << 30)?;
+    let bursts = (0..10).map(|seed| {
+        let blocks = RandomOps {
+            seed,
+            most_blocks: 1 << 20,
+            most_bytes: 1 << 30,
+            ..RandomOps::of_thread(0)
+        };
+        Program::allocations(blocks, 2_000)
+    });
+    let bursts: Vec<Program> = bursts.collect::<Result<_, _>>()?;
+    let stream = CudaStream::new()?;
+    let mut players: Vec<Player<'_>> =
+        bursts.iter().map(|burst| Player::on_stream(burst, &stream)).collect();
+    let mut run = |pool: &PoolMemoryResource| players.iter_mut().try_for_each(|it| it.run(pool));
+    for _ in 0..4 {
+        run(&pool)?;
+    }
+    let before = pool.statistics();
+    run(&pool)?;
+    let after = pool.statistics();
+    let hits = after.cached_allocations - before.cached_allocations;
+    let percent = 100 * hits / (after.allocations - before.allocations);
+    assert!(percent >= 90, "{percent} %");
+    Ok(())
+}
+
 /// How threads use streams.
 #[derive(Clone, Copy, Debug)]
 enum Streams {

@@ -139,7 +139,7 @@ pub use statistics::{PoolBlock, PoolStatistics};
 /// lifetime](rmm_core::StreamLifetime::Unknown), and the capture was not announced.
 ///
 /// **Cost.** Allocation and free are O(1) in the number of blocks; growth and waiting are linear.
-/// Metadata lives on the host: about 70 bytes per block and 33 KiB per (thread, stream) cache.
+/// Metadata lives on the host: about 70 bytes per block and 49 KiB per (thread, stream) cache.
 /// After warm-up no host memory is allocated but for [spans](SpanPolicy), 3 KiB for each. Free
 /// memory is kept until [`trim`](Self::trim), until growth needs the room, or as [`ReleasePolicy`]
 /// says.

@@ -12,7 +12,7 @@ use super::session::Session;
 use super::state::PoolState;
 use super::transfer::BATCH_LEN;
 
-/// Caches that are flushed before other threads may have the lock: up to 8,192 blocks, one heavy
+/// Caches that are flushed before other threads may have the lock: up to 12,288 blocks, one heavy
 /// fence.
 const FLUSHED_TOGETHER: usize = 4;
 

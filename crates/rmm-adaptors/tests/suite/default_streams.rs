@@ -172,7 +172,7 @@ fn come_and_go(lifetime: StreamLifetime) {
     }
     let bytes = pool.statistics().bookkeeping_bytes;
     assert!(bytes <= most * 3 / 2, "{most} bytes after a tenth, {bytes} at the end");
-    // Not more caches, of 33 KiB, than one thread has slots for streams that come one by one.
+    // Not more caches, of 49 KiB, than one thread has slots for streams that come one by one.
     assert!(bytes <= 6 << 20, "{bytes} bytes");
     assert_eq!(pool.reserved_bytes(), mib(64), "the pool has grown");
 }

@@ -60,7 +60,7 @@ impl Caches {
 
     /// Flushes the caches of the next slots from `next` on, `most` at most, as
     /// [`flush_all`](Self::flush_all), and moves `next` behind them. Returns whether there are
-    /// more. Between two calls the lock may be released: up to 2,048 blocks of each cache are
+    /// more. Between two calls the lock may be released: up to 3,072 blocks of each cache are
     /// freed under it.
     #[cold]
     pub(in super::super) fn flush_next(

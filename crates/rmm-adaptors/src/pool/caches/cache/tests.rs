@@ -54,7 +54,7 @@ fn a_cache_holds_no_more_than_its_capacity() {
     let ([small, large], (mut cache, counters)) = (classes(), cache());
     let mut put =
         |class, address| cache.put(class, address, &budget(CAPACITY), &counters) == Put::Done;
-    assert_eq!((0..3000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
+    assert_eq!((0..4000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
     assert_eq!(flush(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
     let mut put =
         |class, address| cache.put(class, address, &budget(CAPACITY), &counters) == Put::Done;
