@@ -85,7 +85,7 @@ impl Span {
         let free = self.parts.iter().enumerate().filter(|(_, part)| part.is_free);
         let fits = free.clone().filter(|(_, part)| part.size >= size);
         let Some((index, part)) = fits.min_by_key(|(_, part)| part.size) else {
-            self.largest = free.map(|(_, part)| part.size).max().unwrap_or(0);
+            self.largest = self.largest_free();
             return None;
         };
         let Part { address, size: whole, .. } = *part;
@@ -115,10 +115,18 @@ impl Span {
         }
         part.is_free = true;
         self.free += size;
+        // Then it is a bound on what could be handed out without one part more.
+        let was_full = self.parts.len() == MOST_PARTS;
         self.coalesce(index + 1);
         let whole = if self.coalesce(index) { index - 1 } else { index };
-        self.largest = self.largest.max(self.parts[whole].size);
+        self.largest =
+            if was_full { self.largest_free() } else { self.largest.max(self.parts[whole].size) };
         true
+    }
+
+    fn largest_free(&self) -> u64 {
+        let free = self.parts.iter().filter(|part| part.is_free);
+        free.map(|part| part.size).max().unwrap_or(0)
     }
 
     /// Merges a part with the one before, if both are free. Returns whether they were.
@@ -212,6 +220,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_span_that_had_too_many_parts_hands_out_all_that_is_free() {
+        let mut span = Span::new(0, 1000, false);
+        (0..63).for_each(|address| assert_eq!(span.take(1), Some(address)));
+        assert_eq!(span.take(5), None, "it has 64 parts, of which the last is free");
+        assert!(span.put(0, 1) && span.put(1, 1));
+        assert_eq!(span.take(5), Some(63), "two parts became one");
+    }
 
     #[test]
     fn a_part_comes_from_the_smallest_that_has_the_bytes_and_coalesces() {
