@@ -403,9 +403,15 @@ impl Caches {
         matches!(self.policy, CachePolicy::SizeClassesByDemand { .. })
     }
 
-    /// Bytes that caches may hold now, and that are free in spans.
+    /// Bytes that caches may hold now, and that are free in spans. O(caches) while there are spans.
     pub(super) fn granted(&self) -> u64 {
-        self.budget.granted() + self.span_bytes()
+        self.granted_to_blocks() + self.span_bytes()
+    }
+
+    /// Bytes that caches may hold now in blocks.
+    #[inline]
+    pub(super) fn granted_to_blocks(&self) -> u64 {
+        self.budget.granted()
     }
 
     /// Counts a block that is handed out and smaller than its class.

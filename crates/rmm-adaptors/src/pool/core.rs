@@ -196,13 +196,11 @@ impl PoolCore {
         let Waiters { waits, waiting } = &self.waiters.0;
         waits.fetch_add(1, Ordering::Relaxed);
         waiting.fetch_add(1, Ordering::Relaxed);
-        let spin =
-            |attempt| (0..LONGEST_SPIN.min(4_u32 << attempt)).for_each(|_| hint::spin_loop());
-        let mut attempts = (0..ATTEMPTS).map(|attempt| {
-            spin(attempt);
+        let state = (0..ATTEMPTS).find_map(|attempt| {
+            (0..LONGEST_SPIN.min(4_u32 << attempt)).for_each(|_| hint::spin_loop());
             self.try_lock()
         });
-        let state = attempts.find_map(|state| state).unwrap_or_else(|| fork::lock(&self.state.0));
+        let state = state.unwrap_or_else(|| fork::lock(&self.state.0));
         waiting.fetch_sub(1, Ordering::Relaxed);
         state
     }

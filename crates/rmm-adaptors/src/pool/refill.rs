@@ -214,7 +214,8 @@ impl PoolCore {
         if let Some(slot) = state.tide.next_slot() {
             return self.flush_at_low_tide(state, slot);
         }
-        let cached = self.caches.granted() + state.transfer.bytes();
+        // What is free in spans counts as used: to add it up takes too long for each free.
+        let cached = self.caches.granted_to_blocks() + state.transfer.bytes();
         let used = state.heap.live().saturating_sub(cached);
         state.tide.note_use(used, state.heap.reserved(), state.operations());
     }

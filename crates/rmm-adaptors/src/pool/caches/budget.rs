@@ -28,7 +28,7 @@ pub(super) const CACHES_IN_ALL: u64 = 7;
 /// The unit of `scale`: 1,024ths of the pool.
 const SCALE: u64 = 1024;
 
-/// Lower bound on `scale`: 2.7 %.
+/// Lower bound on `scale`: 2.7 %, less than the surplus of 4.8 % that the pool retains.
 pub(in crate::pool) const LEAST_SCALE: u64 = 28;
 
 /// Upper bound on `scale`: three quarters of the pool.

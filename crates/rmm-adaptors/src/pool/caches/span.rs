@@ -83,7 +83,7 @@ impl Span {
             return None;
         }
         let free = self.parts.iter().enumerate().filter(|(_, part)| part.is_free);
-        let fits = free.clone().filter(|(_, part)| part.size >= size);
+        let fits = free.filter(|(_, part)| part.size >= size);
         let Some((index, part)) = fits.min_by_key(|(_, part)| part.size) else {
             self.largest = self.largest_free();
             return None;
@@ -115,7 +115,7 @@ impl Span {
         }
         part.is_free = true;
         self.free += size;
-        // Then it is a bound on what could be handed out without one part more.
+        // Then `largest` may be less: there was no room to split a larger part.
         let was_full = self.parts.len() == MOST_PARTS;
         self.coalesce(index + 1);
         let whole = if self.coalesce(index) { index - 1 } else { index };
