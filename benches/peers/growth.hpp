@@ -1,11 +1,10 @@
 // An allocator that starts empty and grows, with idle streams and with busy ones, as `../src/workloads/growth.rs` has it.
 #pragma once
 
-#include "workloads.hpp"
+#include "bursts.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,19 +16,6 @@ inline void reserved_row(row_writer const& row, char const* name, allocator cons
   if (on.reserved) {
     row(name, "reserved / live", static_cast<double>(on.reserved()) / static_cast<double>(work.peak_live()), "x");
   }
-}
-
-// The first allocations of a random list, none of which is freed before all are made.
-inline program allocations(random_ops const& asked, std::size_t count)
-{
-  program first;
-  for (auto op : asked.build().ops) {
-    if (!op.is_allocation) { continue; }
-    if (first.ops.size() == count) { break; }
-    op.slot = static_cast<std::uint32_t>(first.ops.size());
-    first.add(op);
-  }
-  return first;
 }
 
 inline void grow(kind const& of, extent const& how, row_writer const& row)

@@ -87,6 +87,8 @@ struct random_ops {
 
   static random_ops growing() { return {46, 200'000, 8, 24, std::size_t{8} << 30, std::size_t{1} << 20, 1}; }
 
+  static random_ops burst() { return {48, 50'000, 8, 20, std::size_t{2} << 30, std::size_t{1} << 20, 1}; }
+
   static random_ops timed() { return {47, 1'000'000, 8, 16, std::size_t{8} << 30, 100'000, 1}; }
 
   static random_ops of_thread(std::size_t thread)

@@ -1,5 +1,6 @@
 // Times the allocators that this repository compares itself with, on the work that it times its own on, and prints one row of CSV
 // a figure: `workload,allocator,params,value,unit`. Nothing in it is needed by anything else.
+#include "bursts.hpp"
 #include "default_streams.hpp"
 #include "growth.hpp"
 #include "latency.hpp"
@@ -46,6 +47,8 @@ constexpr workload workloads[]{
   {"holes", peers::holes, long_lists},
   {"random", peers::random, many_sizes},
   {"streams", peers::many_streams, long_lists},
+  {"bursts", peers::bursts, long_lists},
+  {"new-streams", peers::new_streams, long_lists},
   {"large", peers::large, long_lists},
   {"allocate", peers::allocate, many_sizes},
   {"threads", peers::threads, many_sizes},

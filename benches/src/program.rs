@@ -58,10 +58,27 @@ impl Program {
     /// # Errors
     /// If a size is too large for this machine.
     pub fn allocations(ops: RandomOps, count: usize) -> Result<Self, String> {
+        Self::burst(ops, count, |number| number)
+    }
+
+    /// The same; they are freed in this order, a permutation of the numbers below `count`.
+    ///
+    /// # Errors
+    /// If a size is too large for this machine, or the order frees a block twice.
+    pub fn burst(
+        ops: RandomOps,
+        count: usize,
+        order: impl Fn(usize) -> usize,
+    ) -> Result<Self, String> {
         let mut builder = Builder::default();
         let all = ops.build().into_iter().filter(|op| op.is_allocation);
-        for (slot, Op { size, stream, .. }) in all.take(count).enumerate() {
-            builder.add(true, slot, size, stream)?;
+        let first: Vec<Op> = all.take(count).collect();
+        for (slot, Op { size, stream, .. }) in first.iter().enumerate() {
+            builder.add(true, slot, *size, *stream)?;
+        }
+        for slot in (0..first.len()).map(order) {
+            let Op { size, stream, .. } = first.get(slot).ok_or("no such block")?;
+            builder.add(false, slot, *size, *stream)?;
         }
         Ok(builder.finish())
     }
@@ -197,6 +214,9 @@ mod tests {
         assert!(allocations.iter().all(|call| matches!(call, Call::Allocate { .. })));
         assert!(frees.iter().all(|call| matches!(call, Call::Free { .. })));
         assert_eq!(program.peak_live() >> 20, 6_394, "MiB");
+        let lifo = Program::burst(RandomOps::growing(), 3, |number| 2 - number).unwrap();
+        assert!(lifo.list()[3].to_string().starts_with("free,2,"));
+        assert!(Program::burst(RandomOps::growing(), 3, |_| 0).is_err(), "freed twice");
     }
 
     #[test]

@@ -134,6 +134,11 @@ impl RandomOps {
         Self { seed: 46, steps: 200_000, most_blocks: 1 << 20, ..Self::single_thread(1) }
     }
 
+    /// The list whose allocations are made in bursts: sizes from 256 B to 1 MiB.
+    pub fn burst() -> Self {
+        Self { seed: 48, most_blocks: 1 << 20, most_bytes: 2 << 30, ..Self::of_thread(0) }
+    }
+
     /// The list whose calls are timed one by one: a million of 256 B to 64 KiB, up to 100,000
     /// blocks live.
     pub fn timed() -> Self {
@@ -251,6 +256,7 @@ mod tests {
         assert_eq!(of(RandomOps::large()), (20_014, 568_520_468_364, free(24, 4_112_143, 0)));
         assert_eq!(of(RandomOps::busy()), (20_024, 104_812_682_966, free(74, 2_334_371, 5)));
         assert_eq!(of(RandomOps::growing()), (200_226, 158_233_715_893, free(502, 14_281_589, 0)));
+        assert_eq!(of(RandomOps::burst()), (50_376, 3_304_935_593, free(195, 2_579, 0)));
         assert_eq!(of(RandomOps::timed()), (1_000_356, 6_129_809_348, free(542, 335, 0)));
     }
 

@@ -4,6 +4,7 @@
 
 mod adaptors;
 mod bench;
+mod bursts;
 #[cfg(feature = "cudarc")]
 mod cudarc;
 mod defaults;
@@ -59,6 +60,8 @@ pub const WORKLOADS: &[Workload] = &[
     many("holes", "the same beside free blocks", pairs::holes),
     all("random", "random calls on one and on eight streams", random::random),
     many("streams", "random calls on 256 streams", random::streams),
+    many("bursts", "many blocks allocated before any is freed", bursts::bursts),
+    many("new-streams", "streams that live for a few calls", bursts::new_streams),
     many("large", "random calls for large blocks", random::large),
     all("allocate", "percentiles of one allocation among random calls", random::allocate),
     all("threads", "random calls of up to 16 threads at once", threads::threads),

@@ -378,13 +378,13 @@ impl Caches {
         self.budget.capacity()
     }
 
-    /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes. So
-    /// many operations on the heap were made so far.
-    pub(super) fn set_capacity_from(&self, reserved: u64, operations: u64) {
+    /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes, of
+    /// which `peak` were in use at once so far, in so many operations on the heap.
+    pub(super) fn set_capacity_from(&self, reserved: u64, peak: u64, operations: u64) {
         match self.policy {
             CachePolicy::OneSize(_) => self.budget.set_from_blocks_of_one_size(reserved),
             CachePolicy::SizeClassesByDemand { most } => {
-                self.budget.set_by_demand(reserved, operations, most);
+                self.budget.set_by_demand((reserved, peak), operations, most);
             }
             CachePolicy::SizeClasses | CachePolicy::Off => self.budget.set_from(reserved),
         }

@@ -17,9 +17,15 @@ use super::transfer::BATCH_LEN;
 const FLUSHED_TOGETHER: usize = 4;
 
 impl PoolCore {
+    /// Bounds what the caches hold.
+    fn set_capacity(&self, state: &PoolState) {
+        let peak = state.statistics.peak_live_bytes;
+        self.caches.set_capacity_from(state.heap.reserved(), peak, state.operations());
+    }
+
     /// Creates a cache for the stream on this thread, if it can have one.
     pub(super) fn make_cache(&self, state: &mut PoolState, stream: StreamRef<'_>) {
-        self.caches.set_capacity_from(state.heap.reserved(), state.operations());
+        self.set_capacity(state);
         self.caches.make(stream.id(), |stream, flushed| {
             state.take_back_flushed(stream, flushed);
         });
@@ -135,7 +141,7 @@ impl PoolCore {
         if self.caches.are_passed_by() {
             return false;
         }
-        self.caches.set_capacity_from(state.heap.reserved(), state.operations());
+        self.set_capacity(state);
         match self.caches.put(stream.id(), class, pointer.0) {
             Put::Full if !class.is_large() => self.flush(state, stream, list, class),
             Put::Starved => self.caches.take_grant_back(|stream, flushed| {

@@ -1,6 +1,7 @@
 //! The bytes that caches may hold: each a fraction of the pool, and all together another one.
 //! Where memory can be extended, the fractions follow demand: they grow while caches are full and
-//! no request calls upstream, and halve when one does, as tcmalloc's capacities do.
+//! no request calls upstream, and halve when one does, as tcmalloc's capacities do. A pool that
+//! begins with much more memory than its program uses begins with the most.
 //!
 //! ```text
 //!     pool      |------------------------------- reserved --------------------------------|
@@ -116,10 +117,13 @@ impl Budget {
     }
 
     /// Sets the bounds by demand. Called when a cache is made or refuses a block: if no request has
-    /// called upstream for [`CALM_OPERATIONS`], `scale` first grows by half, up to `most`. The
-    /// pool's lock is held.
-    pub(super) fn set_by_demand(&self, reserved: u64, operations: u64, most: u64) {
+    /// called upstream for [`CALM_OPERATIONS`], `scale` first grows by half, up to `most`. If twice
+    /// as much is reserved as was ever in use, it grows to `most` at once. The pool's lock is held.
+    pub(super) fn set_by_demand(&self, (reserved, peak): (u64, u64), operations: u64, most: u64) {
         let mut scale = self.scale.load(Ordering::Relaxed).max(LEAST_SCALE);
+        if reserved / 2 > peak {
+            scale = most;
+        }
         let changed_at = self.changed_at.load(Ordering::Relaxed);
         if operations.wrapping_sub(changed_at) >= CALM_OPERATIONS {
             scale = (scale + scale / 2).min(most);

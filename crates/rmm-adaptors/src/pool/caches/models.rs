@@ -24,7 +24,7 @@ impl Pool {
     /// A pool whose first cache is `me`'s for the stream.
     fn with_cache(me: ThreadToken, stream: StreamId) -> Arc<Self> {
         let caches = Caches::new(CachePolicy::OneSize(SIZE), Fences::of_process());
-        caches.set_capacity_from(1 << 30, 0);
+        caches.set_capacity_from(1 << 30, 1 << 30, 0);
         let pool = Self { caches, lock: Mutex::new(()), flushed: HiddenFromLoom::default() };
         pool.make(me, stream);
         Arc::new(pool)

@@ -14,7 +14,7 @@ const LARGEST_SMALL: u64 = 1 << 20;
 
 fn caches() -> Caches {
     let caches = Caches::new(CachePolicy::SizeClasses, Fences::of_process());
-    caches.set_capacity_from(1 << 30, 0);
+    caches.set_capacity_from(1 << 30, 1 << 30, 0);
     caches
 }
 
@@ -325,7 +325,7 @@ fn a_cache_holds_a_fraction_of_the_pool() {
     let most_of = |reserved: u64| {
         let (caches, ids) = (caches(), ids(1));
         make(&caches, ids[0]);
-        caches.set_capacity_from(reserved, 0);
+        caches.set_capacity_from(reserved, reserved, 0);
         fill(&caches, ids[0], class()) * SIZE
     };
     assert_eq!(most_of(64 << 20), (64 << 20) / CACHE_FRACTION);
@@ -337,7 +337,7 @@ fn a_cache_holds_a_fraction_of_the_pool() {
 fn a_full_cache_is_flushed() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
-    caches.set_capacity_from(32 * SIZE, 0);
+    caches.set_capacity_from(32 * SIZE, 32 * SIZE, 0);
     (1..=8).for_each(|address| assert_eq!(caches.put(ids[0], class(), address), Put::Done));
     assert_eq!(caches.put(ids[0], class(), 9), Put::Full);
     assert_eq!(caches.flush(ids[0], class(), &mut [0; 4]).0, [8, 7, 6, 5]);
@@ -348,7 +348,7 @@ fn a_full_cache_is_flushed() {
 fn a_block_above_the_fraction_is_not_cached_in_a_small_pool() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
-    caches.set_capacity_from(16 * SIZE, 0); // a cache may hold four, of smaller ones
+    caches.set_capacity_from(16 * SIZE, 16 * SIZE, 0); // a cache may hold four, of smaller ones
     assert_eq!(caches.put(ids[0], class(), 1), Put::Full);
 }
 
@@ -379,7 +379,7 @@ fn fill(caches: &Caches, stream: StreamId, class: Class) -> u64 {
 fn all_caches_together_hold_a_fraction_of_the_pool() {
     const POOL: u64 = 1 << 30;
     let (caches, ids) = (caches(), ids(64));
-    caches.set_capacity_from(POOL, 0);
+    caches.set_capacity_from(POOL, POOL, 0);
     let large = Class::holding(LARGEST_SMALL).expect("it is cached");
     for &id in &ids {
         fill(&caches, id, large);
@@ -415,7 +415,7 @@ fn a_cache_that_gets_nothing_takes_from_those_that_are_idle() {
 fn caches_of_one_size_may_hold_all_of_it() {
     const POOL: u64 = 1 << 30;
     let caches = Caches::new(CachePolicy::OneSize(LARGEST_SMALL), Fences::of_process());
-    caches.set_capacity_from(POOL, 0);
+    caches.set_capacity_from(POOL, POOL, 0);
     let ids = ids(32);
     let put: u64 = ids.iter().map(|&id| fill(&caches, id, Class::only(LARGEST_SMALL))).sum();
     assert!(put * LARGEST_SMALL > POOL / 4 * 3, "{put} blocks");
@@ -433,19 +433,30 @@ fn bytes_in_all(caches: &Caches, ids: &[StreamId]) -> u64 {
 }
 
 #[test]
-fn caches_may_hold_more_while_memory_is_plentiful() {
+fn caches_may_hold_most_at_once_where_twice_as_much_is_reserved_as_was_used() {
+    const POOL: u64 = 32 << 20;
+    for (peak, least, most) in [(POOL / 2 - 1, POOL / 2, POOL), (POOL / 2, 0, 2 << 20)] {
+        let (caches, ids) = (by_demand(), ids(16));
+        caches.set_capacity_from(POOL, peak, 0);
+        let held = bytes_in_all(&caches, &ids);
+        assert!((least..=most).contains(&held), "{peak} used: {held} cached");
+    }
+}
+
+#[test]
+fn caches_may_hold_more_while_no_request_calls_upstream() {
     const POOL: u64 = 32 << 20;
     let (caches, ids) = (by_demand(), ids(16));
-    caches.set_capacity_from(POOL, 0);
+    caches.set_capacity_from(POOL, POOL, 0);
     let at_first = bytes_in_all(&caches, &ids);
     assert!(at_first <= 2 << 20, "{at_first}");
     for calm in 1..=12 {
-        caches.set_capacity_from(POOL, calm * 1024);
+        caches.set_capacity_from(POOL, POOL, calm * 1024);
     }
     let later = bytes_in_all(&caches, &ids);
     assert!((POOL / 2..=POOL / 4 * 3).contains(&later), "{later}");
     caches.note_shortage(13 * 1024);
-    caches.set_capacity_from(POOL, 14 * 1024 - 1);
+    caches.set_capacity_from(POOL, POOL, 14 * 1024 - 1);
     let short = bytes_in_all(&caches, &ids);
     assert!(short <= later / 2 + later / 16, "{short} of {later}");
 }
