@@ -20,9 +20,7 @@ inline void on_default(
     row(name, "size=4096", value, "ns/pair");
   }
   if (of.work == serves::pairs) { return; }
-  auto asked      = random_ops::single_thread(1);
-  asked.steps     = how.scaled(asked.steps);
-  auto const work = asked.build();
+  auto const work = how.scaled(random_ops::single_thread(1)).build();
   auto const on   = of.make(start::full);
   std::vector<void*> blocks(work.slots);
   auto const value =

@@ -44,9 +44,7 @@ inline void grow(kind const& of, extent const& how, row_writer const& row)
 // Each block is filled by its stream before it is freed.
 inline void busy(kind const& of, extent const& how, row_writer const& row)
 {
-  auto asked      = random_ops::busy();
-  asked.steps     = how.scaled(asked.steps);
-  auto const work = asked.build();
+  auto const work = how.scaled(random_ops::busy()).build();
   std::vector<void*> blocks(work.slots);
   streams const all{work.streams};
   auto const on = of.make(start::empty);

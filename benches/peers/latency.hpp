@@ -194,9 +194,7 @@ inline void after_streams(kind const& of, extent const& how, row_writer const& r
 // Percentiles of all calls of a long list, once warm: the median of each over the runs.
 inline void each_call(kind const& of, extent const& how, row_writer const& row)
 {
-  auto asked      = random_ops::timed();
-  asked.steps     = how.scaled(asked.steps);
-  auto const work = asked.build();
+  auto const work = how.scaled(random_ops::timed()).build();
   streams const all{work.streams};
   auto const on = of.make(start::full);
   std::vector<void*> blocks(work.slots);

@@ -110,9 +110,7 @@ struct lists {
   explicit lists(extent const& how)
   {
     for (std::size_t thread = 0; thread < many_threads; ++thread) {
-      auto asked  = random_ops::of_thread(thread);
-      asked.steps = how.scaled(asked.steps);
-      work.push_back(asked.build());
+      work.push_back(how.scaled(random_ops::of_thread(thread)).build());
       blocks.emplace_back(work.back().slots);
       calls += work.back().ops.size();
       longest = std::max(longest, work.back().ops.size());

@@ -38,6 +38,11 @@ struct extent {
   {
     return quick ? std::max<std::size_t>(count / 50, 20) : count;
   }
+  [[nodiscard]] random_ops scaled(random_ops asked) const
+  {
+    asked.steps = scaled(asked.steps);
+    return asked;
+  }
 };
 
 // Non-blocking streams. Allocators are made after them and go before them.
@@ -223,10 +228,9 @@ inline void holes(kind const& of, extent const& how, row_writer const& row)
 inline void random(kind const& of, extent const& how, row_writer const& row)
 {
   for (std::uint32_t count : {1U, 8U}) {
-    auto asked        = random_ops::single_thread(count);
-    bool const little = of.work == serves::little;
-    asked.steps       = how.scaled(little ? 2'000 : asked.steps);
-    auto const work   = asked.build();
+    auto asked = random_ops::single_thread(count);
+    if (of.work == serves::little) { asked.steps = 2'000; }
+    auto const work = how.scaled(asked).build();
     streams const all{work.streams};
     auto const on = of.make(start::full);
     std::vector<void*> blocks(work.slots);
@@ -242,9 +246,7 @@ inline void random(kind const& of, extent const& how, row_writer const& row)
 inline void many_streams(kind const& of, extent const& how, row_writer const& row)
 {
   constexpr std::uint32_t count = 256;
-  auto asked                    = random_ops::single_thread(count);
-  asked.steps                   = how.scaled(asked.steps);
-  auto const work               = asked.build();
+  auto const work               = how.scaled(random_ops::single_thread(count)).build();
   streams const all{count};
   auto const on = of.make(start::full);
   std::vector<void*> blocks(work.slots);
@@ -255,9 +257,7 @@ inline void many_streams(kind const& of, extent const& how, row_writer const& ro
 // Blocks that no cache of small ones keeps.
 inline void large(kind const& of, extent const& how, row_writer const& row)
 {
-  auto asked      = random_ops::large();
-  asked.steps     = how.scaled(asked.steps);
-  auto const work = asked.build();
+  auto const work = how.scaled(random_ops::large()).build();
   streams const all{work.streams};
   auto const on = of.make(start::full);
   std::vector<void*> blocks(work.slots);
@@ -268,9 +268,9 @@ inline void large(kind const& of, extent const& how, row_writer const& row)
 // The same list as `random` on one stream, with the clock read around each allocation.
 inline void allocate(kind const& of, extent const& how, row_writer const& row)
 {
-  auto asked      = random_ops::single_thread(1);
-  asked.steps     = how.scaled(of.work == serves::little ? 2'000 : asked.steps);
-  auto const work = asked.build();
+  auto asked = random_ops::single_thread(1);
+  if (of.work == serves::little) { asked.steps = 2'000; }
+  auto const work = how.scaled(asked).build();
   streams const all{work.streams};
   auto const on = of.make(start::full);
   std::vector<void*> blocks(work.slots);
@@ -364,9 +364,9 @@ inline void threads(kind const& of, extent const& how, row_writer const& row)
   for (std::size_t count : {1, 2, 4, 8, 16}) {
     if ((little && count != 1 && count != 16) || (how.quick && count > 2)) { continue; }
     at_once const all{count, [&](std::size_t thread) {
-                        auto asked  = random_ops::of_thread(thread);
-                        asked.steps = how.scaled(little ? 1'000 : asked.steps);
-                        return asked;
+                        auto asked = random_ops::of_thread(thread);
+                        if (little) { asked.steps = 1'000; }
+                        return how.scaled(asked);
                       }};
     auto const on = of.make(start::full);
     row("threads", "T=" + std::to_string(count), median_of(how.repetitions(), [&] { return all.run(on); }), "Mops/s");
@@ -375,11 +375,7 @@ inline void threads(kind const& of, extent const& how, row_writer const& row)
 
 inline void threads_large(kind const& of, extent const& how, row_writer const& row)
 {
-  at_once const all{16, [&](std::size_t thread) {
-                      auto asked  = random_ops::large_of_thread(thread);
-                      asked.steps = how.scaled(asked.steps);
-                      return asked;
-                    }};
+  at_once const all{16, [&](std::size_t thread) { return how.scaled(random_ops::large_of_thread(thread)); }};
   auto const on    = of.make(start::full);
   auto const value = median_of_a_while(how.repetitions(), [&] { return all.run(on); });
   row("threads-large", "T=16 1 to 64 MiB", value, "Mops/s");
@@ -387,11 +383,7 @@ inline void threads_large(kind const& of, extent const& how, row_writer const& r
 
 inline void threads_empty(kind const& of, extent const& how, row_writer const& row)
 {
-  at_once const all{16, [&](std::size_t thread) {
-                      auto asked  = random_ops::of_thread(thread);
-                      asked.steps = how.scaled(asked.steps);
-                      return asked;
-                    }};
+  at_once const all{16, [&](std::size_t thread) { return how.scaled(random_ops::of_thread(thread)); }};
   auto const on      = of.make(start::empty);
   auto const warm_up = std::chrono::milliseconds{how.scaled(1'000)};
   for (auto const begin = steady::now(); steady::now() - begin < warm_up;) {
