@@ -19,6 +19,12 @@ use rmm_sim::{Machine, Schedule};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
+/// A device of 64 GiB whose work is done at once. Its checks are off: they would take most of the
+/// time.
+fn device() -> Machine {
+    Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false).build()
+}
+
 /// One of a pool's counters.
 type Count = fn(&PoolStatistics) -> u64;
 
@@ -55,8 +61,7 @@ fn run_beside(
     runs: usize,
     make: impl Fn(u64) -> Outcome<PoolMemoryResource>,
 ) -> Outcome<Run> {
-    let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
-    let _machine = device.enter();
+    let _machine = device().enter();
     let pool = make(start)?;
     let _kept = DeviceBuffer::uninit_in(bytes, &CudaStream::new()?, &pool)?;
     let mut player = Player::new(program)?;
@@ -131,8 +136,7 @@ fn it_hits_as_the_pool_over_cuda_malloc_where_memory_is_plentiful() -> Outcome {
 
 #[test]
 fn bursts_of_random_sizes_hit() -> Outcome {
-    let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
-    let _machine = device.enter();
+    let _machine = device().enter();
     let pool = default_pool(16 << 30)?;
     let bursts = (0..10).map(|seed| {
         let blocks = RandomOps {
@@ -171,8 +175,7 @@ enum Streams {
 /// Hits among the allocations, and blocks that left caches among the frees, in percent, of the
 /// second time that threads run their lists.
 fn run_threads(how: Streams) -> Outcome<(u64, u64)> {
-    let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
-    let device = device.build();
+    let device = device();
     let _machine = device.enter();
     let pool = default_pool(16 << 30)?;
     let lists: Vec<Program> = (0..4)
@@ -250,8 +253,7 @@ fn recorded_programs_that_repeat_hold_little_and_map_little() -> Outcome {
 
 #[test]
 fn a_program_that_loads_takes_few_steps() -> Outcome {
-    let device = Machine::builder().memory(64 << 30).schedule(Schedule::Eager).checks(false);
-    let _machine = device.enter();
+    let _machine = device().enter();
     let pool = default_pool(0)?;
     let program = Program::allocations(RandomOps::growing(), 4_000)?;
     Player::new(&program)?.run(&pool)?;
