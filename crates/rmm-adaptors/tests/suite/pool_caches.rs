@@ -7,7 +7,7 @@ use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
-use crate::support::{MIB, Pool, free, layout, mib, stream};
+use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream, write};
 
 const SMALL: usize = 256;
 const LARGE: usize = 2 * MIB;
@@ -157,6 +157,34 @@ fn caches_of_many_streams_leave_most_of_the_pool_alone() {
         assert!(cached <= mib(128) / 4, "{cached} bytes are cached");
     }
     assert!(pool.statistics().cached_bytes > mib(128) / 8);
+}
+
+/// A busy stream's cache holds the last block that another stream needs. That one waits for it on
+/// the device, even if the busy stream was destroyed meanwhile.
+#[test]
+fn a_cached_block_of_a_busy_stream_is_waited_for() {
+    const BYTES: usize = 64 << 10;
+    for is_destroyed in [false, true] {
+        // This driver records no event behind all work of a context, which would do as well.
+        let builder = Machine::builder().memory(1 << 30).driver_version(12040);
+        let machine = builder.schedule(Schedule::Lazy).enter();
+        let pool = pool(mib(16));
+        let (giver, taker) = (stream(), stream());
+        let block = pool.allocate(&giver, layout(BYTES)).expect("a block");
+        // More than is done while the pool asks.
+        (0..100).for_each(|_| keep_busy(&machine, &giver));
+        write(&machine, &giver, block, 1);
+        free(&pool, &giver, block, BYTES);
+        assert_eq!(pool.statistics().cached_bytes, BYTES as u64);
+        let kept = (!is_destroyed).then_some(giver);
+        pool.allocate(&taker, layout(16 * MIB - BYTES)).expect("the rest");
+        assert_eq!(pool.allocate(&taker, layout(BYTES)).expect("a block"), block);
+        write(&machine, &taker, block, 2);
+        let statistics = pool.statistics();
+        assert_eq!((statistics.stream_waits, statistics.host_waits), (1, 0), "{is_destroyed}");
+        machine.assert_no_violations();
+        drop(kept);
+    }
 }
 
 /// Sizes below 1 MiB, half of them freed again, 64 live at most: a steady program. Returns the
