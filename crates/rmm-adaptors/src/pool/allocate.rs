@@ -247,7 +247,7 @@ impl PoolCore {
         }
         let node = if let Some(node) = free {
             if let (Some(stream), Some(missed)) = (stream, missed) {
-                self.refill(&mut state, stream, missed);
+                self.answer_miss(&mut state, stream, missed);
             }
             node
         } else if let Some(stream) = stream.filter(|_| for_graph) {

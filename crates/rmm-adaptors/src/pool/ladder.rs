@@ -217,7 +217,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
             return None;
         }
         let core = self.session.core;
-        core.flush_large_caches(self.session);
+        core.flush_large_blocks_and_spans(self.session);
         self.take_free()
             .or_else(|| self.after_pause(Self::poll))
             .or_else(|| self.after_pause(Self::coalesce))

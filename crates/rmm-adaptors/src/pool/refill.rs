@@ -110,10 +110,10 @@ impl PoolCore {
         }
     }
 
-    /// Sees to a cache that missed: creates it, or has blocks of the class come to it that leave
-    /// caches of other threads.
+    /// Answers a miss that the heap has served: creates the cache, or has blocks of the class come
+    /// to it that leave caches of other threads.
     #[inline]
-    pub(super) fn refill(
+    pub(super) fn answer_miss(
         &self,
         state: &mut PoolState,
         stream: StreamRef<'_>,
@@ -198,13 +198,13 @@ impl PoolCore {
         }
     }
 
-    /// Flushes the large blocks of all thread caches to the heap, and all spans.
-    pub(super) fn flush_large_caches(&self, state: &mut PoolState) {
+    /// Flushes the large blocks of all thread caches to the heap, and dissolves all spans.
+    pub(super) fn flush_large_blocks_and_spans(&self, state: &mut PoolState) {
         self.flush_large_blocks(state);
-        self.dissolve_spans(state);
+        self.dissolve_all_spans(state);
     }
 
-    /// Flushes the large blocks of all thread caches to the heap, but for their spans.
+    /// Flushes the large blocks of all thread caches to the heap. Spans stay.
     pub(super) fn flush_large_blocks(&self, state: &mut PoolState) {
         self.caches.flush_large(|stream, flushed| {
             state.take_back_flushed(stream, flushed);

@@ -187,7 +187,7 @@ impl PoolCore {
         if session.heap.reserved() <= keep {
             return 0;
         }
-        self.dissolve_spans(&mut session);
+        self.dissolve_all_spans(&mut session);
         session.poll_others(ListId::ANY_STREAM);
         session.reclaim_completed();
         session.return_beyond(upstream, keep)

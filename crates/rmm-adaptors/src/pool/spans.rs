@@ -215,8 +215,8 @@ impl PoolCore {
         added.map(DevicePtr)
     }
 
-    /// Returns all spans to the heap.
-    pub(super) fn dissolve_spans(&self, state: &mut PoolState) {
+    /// Dissolves all spans.
+    pub(super) fn dissolve_all_spans(&self, state: &mut PoolState) {
         self.caches.dissolve_all(|stream, flushed| {
             state.take_back_flushed(stream, flushed);
         });
@@ -227,12 +227,12 @@ impl PoolCore {
     #[inline]
     pub(super) fn dissolve_span_at(&self, state: &mut PoolState, pointer: DevicePtr) {
         if let Some(slot) = state.span_table.slot_at(pointer.0) {
-            self.dissolve_span_in(state, slot, pointer.0);
+            self.dissolve_found_span(state, slot, pointer.0);
         }
     }
 
     #[cold]
-    fn dissolve_span_in(&self, state: &mut PoolState, slot: usize, address: u64) {
+    fn dissolve_found_span(&self, state: &mut PoolState, slot: usize, address: u64) {
         state.pause_spans();
         self.caches.dissolve(slot, address, |stream, flushed| {
             state.take_back_flushed(stream, flushed);
