@@ -393,13 +393,13 @@ impl Caches {
     /// Notes that a request has called upstream, after so many operations on the heap: from now on
     /// caches may hold less, if they may hold more by demand.
     pub(super) fn note_shortage(&self, operations: u64) {
-        if self.follow_demand() {
+        if self.follows_demand() {
             self.budget.note_shortage(operations);
         }
     }
 
     /// Whether what caches may hold depends on demand.
-    pub(super) fn follow_demand(&self) -> bool {
+    pub(super) fn follows_demand(&self) -> bool {
         matches!(self.policy, CachePolicy::SizeClassesByDemand { .. })
     }
 

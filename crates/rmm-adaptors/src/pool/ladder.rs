@@ -231,7 +231,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Whether growth leaves the pool with no more than it retains, whatever caches hold.
     fn may_grow_unflushed(&self) -> bool {
         let (core, session) = (self.session.core, &*self.session);
-        if !core.caches.follow_demand() {
+        if !core.caches.follows_demand() {
             return false;
         }
         let cached = core.caches.granted() + session.transfer.bytes();

@@ -214,7 +214,7 @@ impl PoolCore {
     /// Flushes the next cache if it is [low tide](super::tide), or sees whether it is.
     #[inline]
     pub(super) fn follow_tide(&self, state: &mut PoolState) {
-        if !self.caches.follow_demand() {
+        if !self.caches.follows_demand() {
             return;
         }
         if let Some(slot) = state.tide.next_slot() {

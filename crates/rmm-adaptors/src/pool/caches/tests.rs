@@ -462,10 +462,10 @@ fn caches_may_hold_more_while_no_request_calls_upstream() {
 }
 
 #[test]
-fn caches_with_a_fixed_bound_do_not_follow_demand() {
+fn caches_with_a_fixed_bound_do_not_follows_demand() {
     let caches = caches();
     caches.note_shortage(1);
-    assert!(!caches.follow_demand());
+    assert!(!caches.follows_demand());
     assert_eq!(caches.capacity(), (1 << 30) / CACHE_FRACTION);
 }
 
