@@ -204,12 +204,11 @@ impl PoolCore {
         state.live.insert(start, node);
         state.note_live();
         state.span_table.insert(start.0, bytes, slot);
-        let span = Span::new(start.0, bytes, idle.is_some());
-        let added = self.caches.add_span(stream.id(), span, size, |stream, flushed| {
+        let mut span = Some(Span::new(start.0, bytes, idle.is_some()));
+        let added = self.caches.add_span(stream.id(), &mut span, size, |stream, flushed| {
             state.take_back_flushed(stream, flushed);
         });
-        if added.is_none() {
-            let span = Span::new(start.0, bytes, idle.is_some());
+        if let Some(span) = span {
             state.split_span(stream.id(), &span);
         }
         added.map(DevicePtr)

@@ -176,14 +176,20 @@ impl Spans {
         is_put
     }
 
-    /// Adds a span, and hands out its first `size` bytes, if it has them. In the place of the
+    /// Takes the span, and hands out its first `size` bytes, if it has them. In the place of the
     /// fullest, which is returned, if there are many.
-    pub(super) fn add(&mut self, mut span: Span, size: u64) -> Option<(u64, Option<Span>)> {
-        let address = span.take(size)?;
+    pub(super) fn add(
+        &mut self,
+        span: &mut Option<Span>,
+        size: u64,
+    ) -> Option<(u64, Option<Span>)> {
+        let address = span.as_mut()?.take(size)?;
+        let span = span.take()?;
         let mut replaced = None;
-        if self.spans.len() == MOST_SPANS {
-            let by_free = self.spans.iter().enumerate().min_by_key(|(_, span)| span.free);
-            let fullest = by_free.map(|(index, _)| index)?;
+        let by_number = self.spans.iter().enumerate();
+        if by_number.len() == MOST_SPANS
+            && let Some((fullest, _)) = by_number.min_by_key(|(_, span)| span.free)
+        {
             let span = self.spans.swap_remove(fullest);
             self.free -= span.free;
             replaced = Some(span);
@@ -247,7 +253,7 @@ mod tests {
     #[test]
     fn a_span_that_an_address_lies_in_is_found_among_others() {
         let mut spans = Spans::default();
-        let mut add = |start, size| spans.add(Span::new(start, 100, false), size);
+        let mut add = |start, size| spans.add(&mut Some(Span::new(start, 100, false)), size);
         assert_eq!(add(1000, 101).map(|added| added.0), None);
         assert_eq!(add(1000, 100).map(|added| added.0), Some(1000));
         assert_eq!(add(2000, 60).map(|added| added.0), Some(2000));
@@ -263,10 +269,10 @@ mod tests {
         let mut spans = Spans::default();
         let sizes = (1..=MOST_SPANS as u64).map(|number| 10 + (number * 7) % 17);
         for (number, size) in (0..).zip(sizes.clone()) {
-            let added = spans.add(Span::new(1000 * number, 100, false), size);
+            let added = spans.add(&mut Some(Span::new(1000 * number, 100, false)), size);
             assert!(added.is_some_and(|(_, replaced)| replaced.is_none()));
         }
-        let added = spans.add(Span::new(500, 100, false), 10).expect("it has them");
+        let added = spans.add(&mut Some(Span::new(500, 100, false)), 10).expect("it has them");
         let replaced = added.1.expect("there are many");
         assert_eq!(Some(100 - replaced.free), sizes.max());
         assert_eq!(added.0, 500);

@@ -48,18 +48,18 @@ impl Caches {
         self.with_as(me, stream, |cache, _| cache.may_have_spans())?.then_some(slot)
     }
 
-    /// Adds a span to the cache that [may have](Self::slot_for_span) one, and hands out its first
-    /// `size` bytes. A span that leaves for it goes `to` the heap. `None` if another thread is
-    /// inside the cache.
+    /// Takes the span into the cache that [may have](Self::slot_for_span) one, and hands out its
+    /// first `size` bytes. A span that leaves for it goes `to` the heap. If another thread is
+    /// inside the cache, returns `None` and takes no span.
     #[cold]
     pub(in super::super) fn add_span(
         &self,
         stream: StreamId,
-        span: Span,
+        span: &mut Option<Span>,
         size: u64,
         mut to: impl FnMut(StreamId, Flushed),
     ) -> Option<u64> {
-        let range = span.range();
+        let range = span.as_ref()?.range();
         self.spans.fetch_add(1, Ordering::Relaxed);
         self.span_filter.add(range);
         let added = self.with(stream, |cache, counters| cache.add_span(span, size, counters));

@@ -38,11 +38,11 @@ impl Cache {
         !self.is_fenced
     }
 
-    /// Adds a span, and hands out its first `size` bytes, if it has them. Returns a span that has
-    /// to leave for it, too.
+    /// Takes the span, and hands out its first `size` bytes, if it has them. Returns a span that
+    /// has to leave for it, too.
     pub(in super::super) fn add_span(
         &mut self,
-        span: Span,
+        span: &mut Option<Span>,
         size: u64,
         counters: &Counters,
     ) -> Option<(u64, Option<Span>)> {
