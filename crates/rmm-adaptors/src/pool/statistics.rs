@@ -41,11 +41,12 @@ pub struct PoolStatistics {
     /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than
     /// a sixteenth.
     pub live_bytes: u64,
-    /// Bytes of freed blocks in thread caches and the transfer cache.
+    /// Bytes of freed blocks in thread caches and the transfer cache, and of the free parts of
+    /// spans.
     pub cached_bytes: u64,
     /// Part of `live_bytes`: freed during a capture, reserved for graphs.
     pub graph_bytes: u64,
-    /// Peak of live and cached bytes.
+    /// Peak of `live_bytes` and `cached_bytes` together.
     pub peak_live_bytes: u64,
     /// Bytes allocated from upstream now.
     pub reserved_bytes: u64,
