@@ -1,22 +1,8 @@
 """Memory resources, and the current one of each device."""
 
 from rmm_rs.mr import experimental
+from rmm_rs.pylibrmm.memory_resource._beyond_rmm import *  # noqa: F403
 from rmm_rs.pylibrmm.memory_resource._memory_resource import *  # noqa: F403
-
-# Not in RMM, and so not in `__all__`.
-from rmm_rs.pylibrmm.memory_resource._memory_resource import (
-    AlignedResourceAdaptor as AlignedResourceAdaptor,
-    BackingMemoryResource as BackingMemoryResource,
-    Budget as Budget,
-    CudaAsyncPinnedMemoryResource as CudaAsyncPinnedMemoryResource,
-    FallbackMemoryResource as FallbackMemoryResource,
-    RegisteredHostMemoryResource as RegisteredHostMemoryResource,
-    Reservation as Reservation,
-    SpecMemoryResource as SpecMemoryResource,
-    TaggedResourceAdaptor as TaggedResourceAdaptor,
-    ThreadSafeResourceAdaptor as ThreadSafeResourceAdaptor,
-    VirtualMemoryResource as VirtualMemoryResource,
-)
 
 __all__ = [
     "ArenaMemoryResource",

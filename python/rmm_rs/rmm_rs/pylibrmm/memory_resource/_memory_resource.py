@@ -38,21 +38,9 @@ from rmm_rs._rmm import (
     set_per_device_resource,
     parse_bytes,
 )
-# Not in RMM, but for the last.
-from rmm_rs._rmm import (  # isort: skip
-    AlignedResourceAdaptor as AlignedResourceAdaptor,
-    BackingMemoryResource as BackingMemoryResource,
-    Budget as Budget,
-    CudaAsyncPinnedMemoryResource as CudaAsyncPinnedMemoryResource,
-    FallbackMemoryResource as FallbackMemoryResource,
-    RegisteredHostMemoryResource as RegisteredHostMemoryResource,
-    Reservation as Reservation,
-    SpecMemoryResource as SpecMemoryResource,
-    TaggedResourceAdaptor as TaggedResourceAdaptor,
-    ThreadSafeResourceAdaptor as ThreadSafeResourceAdaptor,
-    VirtualMemoryResource as VirtualMemoryResource,
-    _append_id as _append_id,
-)
+from rmm_rs._rmm import _append_id as _append_id  # isort: skip
+# Some of them say that this is their module, where a pickle looks for a class.
+from rmm_rs.pylibrmm.memory_resource._beyond_rmm import *  # noqa: F403
 
 # RMM's names, which the packages above have.
 __all__ = [

@@ -1,0 +1,15 @@
+"""The classes of memory resources that RMM does not have, which no `__all__` names."""
+
+from rmm_rs._rmm import (
+    AlignedResourceAdaptor as AlignedResourceAdaptor,
+    BackingMemoryResource as BackingMemoryResource,
+    Budget as Budget,
+    CudaAsyncPinnedMemoryResource as CudaAsyncPinnedMemoryResource,
+    FallbackMemoryResource as FallbackMemoryResource,
+    RegisteredHostMemoryResource as RegisteredHostMemoryResource,
+    Reservation as Reservation,
+    SpecMemoryResource as SpecMemoryResource,
+    TaggedResourceAdaptor as TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor as ThreadSafeResourceAdaptor,
+    VirtualMemoryResource as VirtualMemoryResource,
+)
