@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: the benchmarks, on the GPU if there is one.
 
 use std::env;
-use std::process::Stdio;
 
-use crate::cargo::{WithCommand as _, build_programs, cargo, describe};
+use crate::build;
+use crate::cargo::{self, cargo};
 use crate::doctor::gpus;
 use crate::error::{Context as _, Result};
 
@@ -42,18 +42,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let mut command = cargo();
     command.args(["bench", "-p", "rmm-benches"]).args(args.passed_on()).env("RMM_DRIVER", driver);
-    println!("$ {}", describe(&command));
-    let status = command.stdin(Stdio::null()).status().with_command(&command)?;
-    if status.success() { Ok(()) } else { Err(format!("the benchmarks failed: {status}").into()) }
+    cargo::run(&mut command).context("the benchmarks")
 }
 
 /// The real driver if it sees a GPU, else the software device; says which.
 fn choose() -> Result<&'static str> {
-    let built =
-        build_programs(cargo().args(["build", "--release", "-p", "rmm-cli", "--bin", "rmm"]))?;
-    let rmm =
-        built.iter().find(|program| program.kind == "bin").context("rmm-cli builds no program")?;
-    let gpus = gpus(&rmm.path)?;
+    let gpus = gpus(&build::rmm("release")?)?;
     Ok(if let Some(first) = gpus.first() {
         println!("benchmarks run on a GPU: {first}");
         "cuda"

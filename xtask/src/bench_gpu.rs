@@ -8,12 +8,12 @@ mod save;
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use self::run_args::RunArgs;
 use crate::build;
-use crate::cargo::{WithCommand as _, describe, workspace_root};
-use crate::error::Result;
+use crate::cargo::{self, workspace_root};
+use crate::error::{Context as _, Result};
 
 /// Options of `cargo xtask bench-gpu`.
 #[derive(Debug, clap::Args)]
@@ -58,14 +58,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Calls the program that draws.
 fn report(results: &Path, name: Option<&str>) -> Result<()> {
-    let mut command = Command::new(build::bench_program("report")?.path);
+    let mut command = Command::new(build::bench_program("report")?);
     command.arg("page").arg(results).arg(workspace_root()?.join("docs/benchmarks"));
     if let Some(name) = name {
         command.args(["--name", name]);
     }
-    println!("$ {}", describe(&command));
-    let status = command.stdin(Stdio::null()).status().with_command(&command)?;
-    if status.success() { Ok(()) } else { Err(format!("no report was made: {status}").into()) }
+    cargo::run(&mut command).context("no report was made")
 }
 
 #[cfg(unix)]

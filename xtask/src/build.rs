@@ -1,68 +1,45 @@
 //! Builds the programs of an archive with cargo.
 
-use crate::cargo::{Program, build_programs, cargo};
+use std::path::PathBuf;
+
+use crate::cargo::{artifacts, cargo};
 use crate::error::{Context as _, Result};
 
 /// The test program, in the profile that keeps assertions.
-pub(crate) fn gpu_tests() -> Result<Program> {
-    let mut command = cargo();
-    command.args([
-        "test",
-        "--profile",
-        "gpu",
-        "-p",
-        "rmm-conformance",
-        "--test",
-        "gpu",
-        "--no-run",
-    ]);
-    the("test", "gpu", build_programs(&mut command)?)
+pub(crate) fn gpu_tests() -> Result<PathBuf> {
+    program("gpu", "test --no-run --profile gpu -p rmm-conformance --test gpu")
 }
 
 /// The programs of cudarc's that run on a device, as tests in the same profile.
-pub(crate) fn cudarc_tests() -> Result<Program> {
-    let mut command = cargo();
-    command.args(["test", "--profile", "gpu", "-p", "rmm-interop-cudarc"]);
-    command.args(["--features", "checked-alone", "--test", "device", "--no-run"]);
-    the("test", "device", build_programs(&mut command)?)
+pub(crate) fn cudarc_tests() -> Result<PathBuf> {
+    let what = "-p rmm-interop-cudarc --features checked-alone --test device";
+    program("device", &format!("test --no-run --profile gpu {what}"))
 }
 
 /// The `rmm` program in a profile.
-pub(crate) fn rmm(profile: &str) -> Result<Program> {
-    let mut command = cargo();
-    command.args(["build", "--profile", profile, "-p", "rmm-cli", "--bin", "rmm"]);
-    the("bin", "rmm", build_programs(&mut command)?)
-}
-
-/// The benchmarks.
-pub(crate) fn benches() -> Result<Vec<Program>> {
-    let mut command = cargo();
-    command.args(["bench", "-p", "rmm-benches", "--no-run"]);
-    let programs = build_programs(&mut command)?;
-    // A unit-test harness of the library, and the programs for `bench-gpu`, are of no use beside
-    // the tests.
-    Ok(programs.into_iter().filter(|program| program.kind == "bench").collect())
+pub(crate) fn rmm(profile: &str) -> Result<PathBuf> {
+    program("rmm", &format!("build --profile {profile} -p rmm-cli --bin rmm"))
 }
 
 /// A program of the benchmarks' package, as released, with every workload.
-pub(crate) fn bench_program(name: &str) -> Result<Program> {
-    let mut command = cargo();
-    command.args([
-        "build",
-        "--release",
-        "-p",
-        "rmm-benches",
-        "--features",
-        "cudarc",
-        "--bin",
-        name,
-    ]);
-    the("bin", name, build_programs(&mut command)?)
+pub(crate) fn bench_program(name: &str) -> Result<PathBuf> {
+    program(name, &format!("build --release -p rmm-benches --features cudarc --bin {name}"))
 }
 
-fn the(kind: &str, name: &str, programs: Vec<Program>) -> Result<Program> {
-    programs
-        .into_iter()
-        .find(|program| program.kind == kind && program.name == name)
-        .context(format_args!("cargo built no {kind} program named `{name}`"))
+/// The benchmarks and their names.
+pub(crate) fn benches() -> Result<Vec<(String, PathBuf)>> {
+    let built = artifacts(cargo().args(["bench", "-p", "rmm-benches", "--no-run"]))?.into_iter();
+    // Not the unit tests of the library, nor the programs for `bench-gpu`.
+    let benches = built.filter(|artifact| artifact.target.is_bench());
+    Ok(benches
+        .filter_map(|it| Some((it.target.name, it.executable?.into_std_path_buf())))
+        .collect())
+}
+
+/// The program of that name that a cargo command builds.
+fn program(name: &str, command: &str) -> Result<PathBuf> {
+    let built = artifacts(cargo().args(command.split_whitespace()))?.into_iter();
+    let mut named = built.filter(|artifact| artifact.target.name == name);
+    let program = named.find_map(|artifact| artifact.executable);
+    program.map(Into::into).context(format_args!("cargo built no program named `{name}`"))
 }

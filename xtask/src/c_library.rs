@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::{WithCommand as _, cargo, describe, workspace_root};
+use crate::cargo::{self, cargo, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::licences;
 use crate::metadata::{self, Workspace as _};
@@ -37,11 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.debug {
         build.args(["--profile", "dist"]);
     }
-    println!("$ {}", describe(&build));
-    let status = build.status().with_command(&build)?;
-    if !status.success() {
-        return Err(format!("the library did not build: {status}").into());
-    }
+    cargo::run(&mut build)?;
     let profile = if args.debug { "debug" } else { "dist" };
     let folder = metadata.target_directory.as_std_path().join(profile);
     install(&root.join("crates").join(PACKAGE), &folder, &args.prefix, &version)?;

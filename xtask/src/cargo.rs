@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cargo_metadata::Message;
+use cargo_metadata::{Artifact, Message};
 
 use crate::error::{Context, Result};
 
@@ -41,6 +41,17 @@ pub(crate) fn stdout_of(command: &mut Command) -> Result<String> {
         return Err(format!("`{}` failed: {}", describe(command), output.status).into());
     }
     String::from_utf8(output.stdout).context("output that is not UTF-8")
+}
+
+/// Prints and runs a command that reads nothing.
+///
+/// # Errors
+///
+/// If it fails: the error is its status.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    println!("$ {}", describe(command));
+    let status = command.stdin(Stdio::null()).status().with_command(command)?;
+    if status.success() { Ok(()) } else { Err(status.to_string().into()) }
 }
 
 /// Names the command in the error of starting it.
@@ -82,45 +93,24 @@ fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// A program that cargo built.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Program {
-    /// The target's name, without the hash that cargo puts into file names.
-    pub(crate) name: String,
-    /// `bin`, `test`, `bench`, `example` or `lib`.
-    pub(crate) kind: String,
-    /// Where it lies.
-    pub(crate) path: PathBuf,
-}
-
-/// Runs a cargo command that builds with `--message-format=json`, and returns the programs it made.
-pub(crate) fn build_programs(command: &mut Command) -> Result<Vec<Program>> {
+/// Runs a cargo command that builds, and returns what it built.
+pub(crate) fn artifacts(command: &mut Command) -> Result<Vec<Artifact>> {
     // `render-diagnostics` keeps the compiler's messages readable: they go to the terminal, the
     // JSON comes to us.
     command.arg("--message-format=json-render-diagnostics");
     println!("$ {}", describe(command));
-    Ok(programs_in(&stdout_of(command)?))
-}
-
-/// The programs that cargo's JSON messages name.
-pub(crate) fn programs_in(messages: &str) -> Vec<Program> {
-    let messages = Message::parse_stream(messages.as_bytes());
-    let program = |message| match message {
-        Message::CompilerArtifact(artifact) => Some(Program {
-            kind: artifact.target.kind.first()?.to_string(),
-            path: artifact.executable?.into_std_path_buf(),
-            name: artifact.target.name,
-        }),
+    let messages = stdout_of(command)?;
+    let artifact = |message| match message {
+        Message::CompilerArtifact(artifact) => Some(artifact),
         _ => None,
     };
-    messages.map_while(std::io::Result::ok).filter_map(program).collect()
+    let messages = Message::parse_stream(messages.as_bytes()).map_while(std::io::Result::ok);
+    Ok(messages.filter_map(artifact).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    //! How commands are shown, and what is read from cargo's messages.
-
-    use serde_json::json;
+    //! How commands are shown, and those that fail.
 
     use super::*;
 
@@ -134,26 +124,6 @@ mod tests {
             "",
         ]);
         assert_eq!(describe(&command), "RMM_SIM_SEED=3 cargo test -E 'package(a) | package(b)' ''");
-    }
-
-    #[test]
-    fn only_artifacts_with_an_executable_are_programs() {
-        let artifact = |name: &str, kind: &str, executable: Option<&str>| {
-            let target = json!({"name": name, "kind": [kind], "src_path": ""});
-            let profile = json!({"opt_level": "0", "debug_assertions": true, "test": false,
-                                 "overflow_checks": true});
-            json!({"reason": "compiler-artifact", "package_id": "x", "manifest_path": "",
-                   "target": target, "profile": profile, "features": [], "filenames": [],
-                   "executable": executable, "fresh": true})
-        };
-        let library = artifact("rmm_core", "lib", None);
-        let test = artifact("gpu", "test", Some("/t/gpu-1f"));
-        let messages = format!(
-            "{library}\nwarning: text that a build script printed\n{test}\n\
-             {{\"reason\":\"build-finished\",\"success\":true}}\n"
-        );
-        let gpu = Program { name: "gpu".into(), kind: "test".into(), path: "/t/gpu-1f".into() };
-        assert_eq!(programs_in(&messages), [gpu]);
     }
 
     #[test]

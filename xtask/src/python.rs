@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cargo::{WithCommand as _, cargo, describe, workspace_root};
+use crate::cargo::{self, cargo, stdout_of, workspace_root};
 use crate::error::{Context as _, Result};
 
 mod plugin;
@@ -72,7 +72,7 @@ pub(crate) fn missing() -> Option<String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
     let folder = root.join("target/python");
-    run_step(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
+    cargo::run(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
     let interpreters: Result<Vec<PathBuf>> =
         args.python.iter().map(|python| build_environment(&root, python)).collect();
     let interpreters = interpreters?;
@@ -84,14 +84,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     wheel::check(first, &wheel)?;
 
     for interpreter in &interpreters {
-        run_step(pip(interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
+        cargo::run(pip(interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
         let mut test = Command::new(interpreter);
         test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(root.join("python/rmm_rs"));
         // What is installed is tested, and on the software device.
         test.env_remove("PYTHONPATH").env_remove("RMM_CUDA_LIBRARY").env_remove("RMM_DRIVER");
         let reports = folder.join("reports");
         empty(&reports)?;
-        run_step(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
+        cargo::run(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
         check_reports(&reports)?;
     }
     plugin::run(&root, &folder, first, &wheel)
@@ -110,9 +110,14 @@ pub(crate) fn build_wheel(root: &Path, interpreter: &Path, profile: &str) -> Res
     // Refuses one that needs more than the libraries of every Linux: none of CUDA is among them.
     build.args(["-m", "maturin", "build", "--quiet", "--auditwheel=check", "--profile", profile]);
     build.arg("--out").arg(&wheels);
-    run_step(build.current_dir(root.join("python/rmm_rs")))?;
-    let mut entries = std::fs::read_dir(&wheels).context(wheels.display())?;
-    let wheel = entries.next().ok_or("maturin built no wheel")?.context(wheels.display())?.path();
+    cargo::run(build.current_dir(root.join("python/rmm_rs")))?;
+    wheel_in(&wheels)
+}
+
+/// What was built into an empty folder.
+fn wheel_in(wheels: &Path) -> Result<PathBuf> {
+    let mut entries = std::fs::read_dir(wheels).context(wheels.display())?;
+    let wheel = entries.next().context("no wheel was built")?.context(wheels.display())?.path();
     println!("built {}", wheel.display());
     Ok(wheel)
 }
@@ -124,10 +129,9 @@ pub(crate) fn build_wheel(root: &Path, interpreter: &Path, profile: &str) -> Res
 ///
 /// If a command fails.
 pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
-    let tag = output(Command::new(python).args(["-c", TAG]))?;
-    let interpreter = environment(python, &root.join("target/python").join(tag))?;
-    run_step(pip(&interpreter).args(REQUIREMENTS))?;
-    if let Err(error) = run_step(pip(&interpreter).arg("mypy>=1.18")) {
+    let interpreter = environment(python, &root.join("target/python").join(tag(python)?))?;
+    cargo::run(pip(&interpreter).args(REQUIREMENTS))?;
+    if let Err(error) = cargo::run(pip(&interpreter).arg("mypy>=1.18")) {
         println!("skipped: the tests of types: pip cannot fetch mypy ({error})");
     }
     Ok(interpreter)
@@ -136,7 +140,7 @@ pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
 /// The folder with the programs of the environment that [`build_environment`] makes for `python3`,
 /// if it is there.
 pub(crate) fn folder_of_programs(root: &Path) -> Option<PathBuf> {
-    let tag = output(Command::new("python3").args(["-c", TAG])).ok()?;
+    let tag = tag(Path::new("python3")).ok()?;
     Some(root.join("target/python").join(tag).join("bin")).filter(|folder| folder.is_dir())
 }
 
@@ -148,7 +152,7 @@ pub(crate) fn folder_of_programs(root: &Path) -> Option<PathBuf> {
 pub(crate) fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
     let interpreter = folder.join("bin/python");
     if !interpreter.exists() {
-        run_step(Command::new(python).args(["-m", "venv"]).arg(folder))?;
+        cargo::run(Command::new(python).args(["-m", "venv"]).arg(folder))?;
     }
     Ok(interpreter)
 }
@@ -184,26 +188,9 @@ pub(crate) fn pip(interpreter: &Path) -> Command {
     command
 }
 
-/// Prints and runs a command.
-///
-/// # Errors
-///
-/// If it fails.
-pub(crate) fn run_step(command: &mut Command) -> Result<()> {
-    println!("$ {}", describe(command));
-    let status = command.stdin(Stdio::null()).status().with_command(command)?;
-    if status.success() { Ok(()) } else { Err(status.to_string().into()) }
-}
-
-/// What the command prints.
-fn output(command: &mut Command) -> Result<String> {
-    println!("$ {}", describe(command));
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = output.with_command(command)?;
-    if !output.status.success() {
-        return Err(output.status.to_string().into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+/// The tag of an interpreter.
+fn tag(python: &Path) -> Result<String> {
+    Ok(stdout_of(Command::new(python).args(["-c", TAG]))?.trim().to_owned())
 }
 
 #[cfg(test)]

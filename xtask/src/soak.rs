@@ -1,8 +1,6 @@
 //! `cargo xtask soak`: random programs over the pool on the software device.
 
-use std::process::Stdio;
-
-use crate::cargo::{WithCommand as _, cargo, describe};
+use crate::cargo::{self, cargo};
 use crate::error::Result;
 
 /// Options of `cargo xtask soak`.
@@ -30,7 +28,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .env("RMM_DRIVER", "sim")
         .env("RMM_SOAK_STEPS", args.steps.to_string())
         .env("RMM_SIM_SEED", args.seed.to_string());
-    println!("$ {}", describe(&command));
-    let status = command.stdin(Stdio::null()).status().with_command(&command)?;
-    if status.success() { Ok(()) } else { Err(format!("the soak failed: {status}").into()) }
+    cargo::run(&mut command)
 }

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::archive::{self, Contents};
 use crate::build;
-use crate::cargo::{WithCommand as _, describe, workspace_root};
+use crate::cargo::{self, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::metadata::{self, Workspace as _};
 
@@ -43,9 +43,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut contents = Contents {
         commit: archive::commit(&root),
         programs: vec![
-            ("gpu".to_owned(), build::gpu_tests()?.path),
-            ("cudarc".to_owned(), build::cudarc_tests()?.path),
-            ("rmm".to_owned(), build::rmm("release")?.path),
+            ("gpu".to_owned(), build::gpu_tests()?),
+            ("cudarc".to_owned(), build::cudarc_tests()?),
+            ("rmm".to_owned(), build::rmm("release")?),
         ],
         ..Contents::default()
     };
@@ -54,11 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         write(&folder, &contents)?;
         return run_script(&folder, &args.rest);
     };
-    contents.programs.push(("rmm-checked".to_owned(), build::rmm("gpu")?.path));
+    contents.programs.push(("rmm-checked".to_owned(), build::rmm("gpu")?));
     contents.traces = archive::traces(&root)?;
     if metadata::read()?.member("rmm-benches").is_some() {
-        let benches = build::benches()?.into_iter();
-        contents.programs.extend(benches.map(|program| (program.name, program.path)));
+        contents.programs.extend(build::benches()?);
     }
     write(folder, &contents)?;
     println!("run it on a GPU machine: {}", folder.join(SCRIPT.0).display());
@@ -90,9 +89,7 @@ fn make_executable(_path: &Path) -> Result<()> {
 fn run_script(folder: &Path, rest: &[String]) -> Result<()> {
     let mut command = Command::new("bash");
     command.arg(folder.join(SCRIPT.0)).args(rest);
-    println!("$ {}", describe(&command));
-    let status = command.status().with_command(&command)?;
-    if status.success() { Ok(()) } else { Err(format!("the GPU tests failed: {status}").into()) }
+    cargo::run(&mut command).context("the GPU tests")
 }
 
 #[cfg(unix)]

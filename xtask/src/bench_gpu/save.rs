@@ -3,11 +3,11 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::archive::{self, Contents};
 use crate::build;
-use crate::cargo::{WithCommand as _, describe, workspace_root};
+use crate::cargo::{self, workspace_root};
 use crate::error::{Context as _, Result};
 
 /// Builds everything into `folder`.
@@ -21,10 +21,10 @@ pub(super) fn save(folder: &Path, without_peers: bool) -> Result<()> {
         commit: archive::commit(&root),
         programs: vec![
             ("xtask".to_owned(), env::current_exe()?),
-            ("rmm".to_owned(), build::rmm("release")?.path),
-            ("protocol".to_owned(), build::bench_program("protocol")?.path),
-            ("report".to_owned(), build::bench_program("report")?.path),
-            ("round-trip".to_owned(), build::bench_program("round-trip")?.path),
+            ("rmm".to_owned(), build::rmm("release")?),
+            ("protocol".to_owned(), build::bench_program("protocol")?),
+            ("report".to_owned(), build::bench_program("report")?),
+            ("round-trip".to_owned(), build::bench_program("round-trip")?),
         ],
         libraries: Vec::new(),
         traces: archive::traces(&root)?,
@@ -51,13 +51,8 @@ fn build_peers(root: &Path) -> Result<PathBuf> {
     }
     let mut command = Command::new("sh");
     command.arg(root.join("benches/peers/build.sh")).arg(&cache).arg(&built);
-    println!("$ {}", describe(&command));
-    let status = command.stdin(Stdio::null()).status().with_command(&command)?;
-    if status.success() {
-        Ok(built)
-    } else {
-        Err(format!("the peers did not build ({status}); --without-peers leaves them out").into())
-    }
+    cargo::run(&mut command).context("the peers did not build; --without-peers leaves them out")?;
+    Ok(built)
 }
 
 fn target_folder(root: &Path) -> PathBuf {

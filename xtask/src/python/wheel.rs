@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{pip, run_step};
+use super::pip;
+use crate::cargo;
 use crate::error::{Context as _, Result};
 
 /// The largest wheel, in bytes.
@@ -39,12 +40,12 @@ pub(super) fn check(interpreter: &Path, wheel: &Path) -> Result<()> {
     if !name.contains("-abi3-") {
         return Ok(());
     }
-    if let Err(error) = run_step(pip(interpreter).arg("abi3audit")) {
+    if let Err(error) = cargo::run(pip(interpreter).arg("abi3audit")) {
         println!("skipped: the check of the ABI: pip cannot fetch abi3audit ({error})");
         return Ok(());
     }
     let program = interpreter.with_file_name("abi3audit");
-    run_step(Command::new(program).args(["--strict", "--summary"]).arg(wheel))
+    cargo::run(Command::new(program).args(["--strict", "--summary"]).arg(wheel))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::libraries;
 use super::report::Row;
 use super::runner::{Framework, Job, run as run_jobs};
 use super::wheels::{self, CMAKE, NINJA};
-use crate::cargo::{WithCommand as _, describe};
+use crate::cargo::{self, WithCommand as _};
 use crate::error::{Context as _, Result};
 
 #[expect(dead_code, unreachable_pub, reason = "only the list is needed here")]
@@ -86,9 +86,8 @@ impl Build {
             let per_thread = if args.per_thread_default_stream { PER_THREAD } else { "" };
             command.arg(format!("-DRMM_RS_DEFINITIONS={per_thread}"));
         }
-        println!("$ {}", describe(&command));
-        let status = command.status().with_command(&command)?;
-        if status.success() { Ok(build) } else { Err(format!("CMake: {status}; {NEEDS}").into()) }
+        cargo::run(&mut command).context(format_args!("CMake; {NEEDS}"))?;
+        Ok(build)
     }
 
     fn command(&self) -> Command {

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use cargo_metadata::Message;
-
-use crate::cargo::{cargo, describe, stdout_of};
+use crate::cargo::{artifacts, cargo};
 use crate::error::{Context as _, Result};
 
 /// The attributes of the software device, unless the variable is set: access to pageable memory for
@@ -53,25 +51,13 @@ pub(super) fn environment(folder: &Path, devices: u32) -> BTreeMap<&'static str,
 fn install(package: &str, file: &str, folder: &Path, name: &str) -> Result<()> {
     fs::create_dir_all(folder).context(folder.display())?;
     let mut command = cargo();
-    command.args(["build", "-p", package, "--message-format=json-render-diagnostics"]);
-    println!("$ {}", describe(&command));
-    let messages = stdout_of(&mut command)?;
-    let built =
-        library_in(&messages, file).context(format_args!("cargo built no {file} of {package}"))?;
+    let built = artifacts(command.args(["build", "-p", package]))?.into_iter();
+    let mut built = built.flat_map(|artifact| artifact.filenames);
+    let built = built.find(|path| path.file_name() == Some(file));
+    let built = built.context(format_args!("cargo built no {file} of {package}"))?;
     let output = folder.join(name);
     // Copied beside it first: programs that run have the old one mapped.
     let beside = folder.join(format!("{name}.new"));
-    fs::copy(&built, &beside).context(built.display())?;
+    fs::copy(&built, &beside).context(&built)?;
     fs::rename(&beside, &output).context(output.display())
-}
-
-/// The file of this name among those that cargo's JSON messages name.
-fn library_in(messages: &str, file: &str) -> Option<PathBuf> {
-    let names = Message::parse_stream(messages.as_bytes()).map_while(std::io::Result::ok);
-    let artifacts = names.filter_map(|message| match message {
-        Message::CompilerArtifact(artifact) => Some(artifact.filenames),
-        _ => None,
-    });
-    let mut files = artifacts.flatten().map(cargo_metadata::camino::Utf8PathBuf::into_std_path_buf);
-    files.find(|path| path.file_name().is_some_and(|name| name == file))
 }

@@ -12,6 +12,7 @@ use super::args::Args;
 use super::libraries;
 use super::report::Row;
 use super::runner::{self, Framework, Job};
+use crate::cargo;
 use crate::error::{Context as _, Result};
 use crate::python;
 
@@ -117,11 +118,11 @@ fn make_environment(root: &Path, folder: &Path) -> Result<PathBuf> {
     if !fs::read_to_string(&marker).is_ok_and(|installed| installed == REQUIREMENTS) {
         let list = folder.join("wanted.txt");
         fs::write(&list, REQUIREMENTS).context(list.display())?;
-        python::run_step(python::pip(&interpreter).arg("-r").arg(&list))?;
+        cargo::run(python::pip(&interpreter).arg("-r").arg(&list))?;
         fs::rename(&list, &marker).context(marker.display())?;
     }
     let mut install = python::pip(&interpreter);
-    python::run_step(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
+    cargo::run(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
     Ok(interpreter)
 }
 
