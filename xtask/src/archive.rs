@@ -1,123 +1,92 @@
 //! The folder that carries a run to a machine with no Rust.
 //!
 //! ```text
-//! DIR/commit.txt         what it was built from
-//! DIR/bin/rmm            the command-line tool, as released
-//! DIR/bin/...            what is to be run there
-//! DIR/lib/...            libraries that the peers need
-//! DIR/traces/*.gz        what `rmm replay` and the benchmarks replay
+//! DIR/run.sh         runs it
+//! DIR/commit.txt     what it was built from
+//! DIR/bin/rmm        the command-line tool, as released
+//! DIR/bin/...        what is to be run there
+//! DIR/lib/...        libraries that the peers need
+//! DIR/traces/*.gz    what `rmm replay` and the benchmarks replay
 //! ```
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::cargo::describe;
+use crate::cargo::{run, stdout_of};
 use crate::error::{Context as _, Result};
 
+/// The script that runs an archive.
+pub(crate) const SCRIPT: &str = "run.sh";
 const COMMIT: &str = "commit.txt";
 const PARTS: [&str; 3] = ["bin", "lib", "traces"];
 
 /// What is easy to carry to another machine, in MiB.
 const COMFORTABLE: u64 = 60;
 
-/// What goes into an archive.
-#[derive(Debug, Default)]
-pub(crate) struct Contents {
-    /// The commit that everything was built from, if known.
-    pub(crate) commit: Option<String>,
-    /// The name of each program in the archive, and the file that it is copied from.
-    pub(crate) programs: Vec<(String, PathBuf)>,
-    /// Libraries that they need.
-    pub(crate) libraries: Vec<PathBuf>,
-    /// The files of the traces.
-    pub(crate) traces: Vec<PathBuf>,
-}
-
-/// An archive that was opened for a run.
-#[derive(Debug)]
-pub(crate) struct Archive {
-    folder: PathBuf,
-    commit: String,
-}
-
-/// Writes an archive, in place of an older one, as small as it can be, and says how large it is.
+/// Writes an archive of files, each with the name that it has there, in place of an older one, as
+/// small as it can be, and says how large it is.
 ///
 /// # Errors
 ///
-/// As [`write()`].
-pub(crate) fn save(folder: &Path, contents: &Contents) -> Result<()> {
-    let files = write(folder, contents)?;
-    strip(&files[..contents.programs.len()]);
-    let bytes = |file: &PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
-    let size = files.iter().map(bytes).sum::<u64>() >> 20;
+/// If the folder holds something else, or a file cannot be copied.
+pub(crate) fn save(root: &Path, folder: &Path, files: &[(String, PathBuf)]) -> Result<()> {
+    write(folder, files)?;
+    // With a mark if something is not committed.
+    let describe = ["describe", "--always", "--dirty", "--abbrev=40"];
+    let commit = stdout_of(Command::new("git").args(describe).current_dir(root));
+    let commit = commit.as_deref().map_or("unknown", str::trim);
+    fs::write(folder.join(COMMIT), commit)?;
+    let all = files.iter().map(|(name, _)| folder.join(name));
+    // Names of functions stay, for backtraces.
+    let programs = all.clone().filter(|file| file.starts_with(folder.join("bin")));
+    if let Err(error) = run(Command::new("strip").arg("--strip-debug").args(programs)) {
+        eprintln!("warning: the archive is larger than it need be: `strip`: {error}");
+    }
+    let bytes = |file: PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let size = all.map(bytes).sum::<u64>() >> 20;
     println!("{}: {} files, {size} MiB", folder.display(), files.len());
     if size > COMFORTABLE {
         eprintln!("warning: that is more than {COMFORTABLE} MiB");
     }
+    println!("run it on a GPU machine: {}", folder.join(SCRIPT).display());
     Ok(())
 }
 
-/// Writes an archive, in place of an older one. Returns its files, programs first.
+/// Copies the files in place of an older archive's; refuses to touch a folder that holds anything
+/// else.
+pub(crate) fn write(folder: &Path, files: &[(String, PathBuf)]) -> Result<()> {
+    let holds_something = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    if holds_something && !folder.join(COMMIT).is_file() {
+        let folder = folder.display();
+        return Err(format!("{folder} is not empty and is no archive: not written to").into());
+    }
+    for part in PARTS.map(|part| folder.join(part)) {
+        if part.exists() {
+            fs::remove_dir_all(&part).context(part.display())?;
+        }
+        fs::create_dir_all(&part).context(part.display())?;
+    }
+    for (name, from) in files {
+        // A copy keeps the permission to run it.
+        fs::copy(from, folder.join(name)).context(from.display())?;
+    }
+    Ok(())
+}
+
+/// The files of a folder, with their names in a part of the archive.
 ///
 /// # Errors
 ///
-/// If the folder holds something else, two programs have one name, or a file cannot be copied.
-pub(crate) fn write(folder: &Path, contents: &Contents) -> Result<Vec<PathBuf>> {
-    clear(folder)?;
-    let [bin, lib, traces] = PARTS.map(|part| folder.join(part));
-    let programs = contents.programs.iter().map(|(name, from)| (from, bin.join(name)));
-    let own_name = |to: &Path, from: &PathBuf| to.join(from.file_name().unwrap_or_default());
-    let libraries = contents.libraries.iter().map(|from| (from, own_name(&lib, from)));
-    let traces_to = contents.traces.iter().map(|from| (from, own_name(&traces, from)));
-    for part in [&bin, &lib, &traces] {
-        fs::create_dir_all(part).context(part.display())?;
-    }
+/// If the folder cannot be read.
+pub(crate) fn files_of(folder: &Path, part: &str) -> Result<Vec<(String, PathBuf)>> {
     let mut files = Vec::new();
-    for (from, to) in programs.chain(libraries).chain(traces_to) {
-        if to.exists() {
-            return Err(format!("there are two files for {}", to.display()).into());
-        }
-        // A copy keeps the permission to run it.
-        fs::copy(from, &to).context(from.display())?;
-        files.push(to);
+    for entry in fs::read_dir(folder).context(folder.display())? {
+        let entry = entry?;
+        files.push((format!("{part}/{}", entry.file_name().display()), entry.path()));
     }
-    fs::write(folder.join(COMMIT), contents.commit.as_deref().unwrap_or("unknown"))?;
+    files.sort();
     Ok(files)
-}
-
-/// Removes an older archive; refuses to touch a folder that holds anything else.
-fn clear(folder: &Path) -> Result<()> {
-    let holds_something = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if holds_something && !folder.join(COMMIT).is_file() {
-        return Err(
-            format!("{} is not empty and is no archive: not written to", folder.display()).into()
-        );
-    }
-    for part in PARTS.map(|part| folder.join(part)).iter().filter(|part| part.exists()) {
-        fs::remove_dir_all(part).context(part.display())?;
-    }
-    Ok(())
-}
-
-/// Takes the debug information out of the copies; names of functions stay, for backtraces.
-fn strip(programs: &[PathBuf]) {
-    let mut command = Command::new("strip");
-    command.arg("--strip-debug").args(programs).stdin(Stdio::null());
-    println!("$ {}", describe(&command));
-    if !command.status().is_ok_and(|status| status.success()) {
-        eprintln!(
-            "warning: `strip` failed or is not installed: the archive is larger than it need be"
-        );
-    }
-}
-
-/// The commit of the working tree, with a mark if something is not committed; nothing outside git.
-pub(crate) fn commit(root: &Path) -> Option<String> {
-    let mut git = Command::new("git");
-    git.args(["describe", "--always", "--dirty", "--abbrev=40"]).current_dir(root);
-    let output = git.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The recorded programs of the repository.
@@ -125,118 +94,75 @@ pub(crate) fn commit(root: &Path) -> Option<String> {
 /// # Errors
 ///
 /// If their folder cannot be read.
-pub(crate) fn traces(root: &Path) -> Result<Vec<PathBuf>> {
-    let folder = root.join("benches/traces");
-    let mut traces = Vec::new();
-    for entry in fs::read_dir(&folder).context(folder.display())? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "gz") {
-            traces.push(path);
-        }
-    }
-    traces.sort();
+pub(crate) fn traces(root: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut traces = files_of(&root.join("benches/traces"), "traces")?;
+    traces.retain(|(_, path)| path.extension().is_some_and(|extension| extension == "gz"));
     Ok(traces)
 }
 
-impl Archive {
-    /// Opens an archive for a run, and says what it was built from.
-    ///
-    /// # Errors
-    ///
-    /// If the folder is no archive.
-    pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join(COMMIT);
-        let commit = fs::read_to_string(&path).context(path.display())?;
-        println!("archive {} of commit {commit}", folder.display());
-        // Absolute: a program that runs from it may have another current folder.
-        Ok(Self { folder: fs::canonicalize(folder).context(folder.display())?, commit })
-    }
-
-    /// Where it lies.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// What it was built from.
-    pub(crate) fn commit(&self) -> &str {
-        &self.commit
-    }
-
-    /// A program of it.
-    ///
-    /// # Errors
-    ///
-    /// If it is not there.
-    pub(crate) fn program(&self, name: &str) -> Result<PathBuf> {
-        let path = self.folder.join("bin").join(name);
-        fs::metadata(&path).context(path.display())?;
-        Ok(path)
-    }
-
-    /// The folder of the traces.
-    pub(crate) fn traces(&self) -> PathBuf {
-        self.folder.join("traces")
-    }
+/// A program of an archive.
+pub(crate) fn program(name: &str, path: PathBuf) -> (String, PathBuf) {
+    (format!("bin/{name}"), path)
 }
 
+#[cfg(unix)]
 #[cfg(test)]
-mod tests {
-    //! Writing, reading, and what is refused.
+pub(crate) mod tests {
+    //! What is written, and scripts that run archives in which others stand for the real programs.
+
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Output;
+    use std::sync::{Mutex, PoisonError};
 
     use super::*;
 
-    fn contents(folder: &Path, names: &[&str]) -> Contents {
-        let file = |name: &str| {
-            let path = folder.join(name);
-            fs::write(&path, format!("content of {name}")).unwrap();
-            path
-        };
-        Contents {
-            commit: Some("abc".to_owned()),
-            programs: names.iter().map(|name| ((*name).to_owned(), file(name))).collect(),
-            libraries: vec![file("libpeer.so")],
-            traces: vec![file("a.csv.gz")],
+    /// Starting a process copies the descriptors of this one, and a script that any process holds
+    /// open for writing cannot be run: so one test at a time writes and runs scripts.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    /// A doctor that finds a GPU. Asked about any other driver, it would not answer.
+    pub(crate) const ONE_GPU: &str = r#"[ "$RMM_DRIVER" = cuda ] || exit 3; echo '{"driver":{},"devices":[{"ordinal":0,"name":"Test GPU"}]}'"#;
+    pub(crate) const NO_DRIVER: &str = r#"echo '{"driver":null,"devices":[]}'"#;
+
+    /// Runs the script of an archive with these files, of which those in `bin` are scripts. `check`
+    /// sees the folder, what was printed, and whether it passed.
+    pub(crate) fn run_script<T>(
+        script: &str,
+        files: &[(&str, &str)],
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        check: impl FnOnce(&Path, String, bool) -> T,
+    ) -> T {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = tempfile::tempdir().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(script);
+        write(dir.path(), &[(SCRIPT.to_owned(), script)]).unwrap();
+        fs::write(dir.path().join(COMMIT), "abc").unwrap();
+        for (name, body) in files {
+            let path = dir.path().join(name);
+            let head = if name.starts_with("bin/") { "#!/bin/sh\n" } else { "" };
+            fs::write(&path, format!("{head}{body}")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        let mut command = Command::new(dir.path().join(SCRIPT));
+        command.args(arguments).envs(variables.iter().copied()).env_remove("RMM_DRIVER");
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let text = [stdout, stderr].concat();
+        check(dir.path(), String::from_utf8_lossy(&text).into_owned(), status.success())
     }
 
     #[test]
-    fn what_is_written_can_be_opened() {
+    fn an_archive_replaces_an_older_one_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("archive");
-        let written = write(&folder, &contents(dir.path(), &["gpu", "rmm"])).unwrap();
-        let files = ["bin/gpu", "bin/rmm", "lib/libpeer.so", "traces/a.csv.gz"];
-        assert_eq!(written, files.map(|name| folder.join(name)));
-        let archive = Archive::open(&folder).unwrap();
-        assert_eq!(archive.commit(), "abc");
-        assert_eq!(fs::read_to_string(archive.program("gpu").unwrap()).unwrap(), "content of gpu");
-        assert!(archive.program("other").unwrap_err().to_string().contains("bin/other"));
-        assert!(archive.traces().join("a.csv.gz").is_file());
-    }
-
-    #[test]
-    fn a_second_archive_replaces_the_first() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("archive");
-        write(&folder, &contents(dir.path(), &["rmm", "old"])).unwrap();
-        write(&folder, &contents(dir.path(), &["rmm"])).unwrap();
-        assert!(folder.join("bin/rmm").exists() && !folder.join("bin/old").exists());
-    }
-
-    #[test]
-    fn a_folder_with_other_things_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("home");
-        fs::create_dir_all(folder.join("bin")).unwrap();
-        fs::write(folder.join("bin/precious"), "").unwrap();
-        assert!(write(&folder, &contents(dir.path(), &["gpu"])).is_err());
-        assert!(folder.join("bin/precious").exists());
-        assert!(Archive::open(&folder).unwrap_err().to_string().contains("commit.txt"));
-    }
-
-    #[test]
-    fn two_programs_of_one_name_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = write(&dir.path().join("x"), &contents(dir.path(), &["gpu", "gpu"]));
-        assert!(error.unwrap_err().to_string().contains("two files for"));
+        let (from, folder) = (dir.path().join("from"), dir.path().join("archive"));
+        fs::write(&from, "content").unwrap();
+        let save = |name| save(dir.path(), &folder, &[program(name, from.clone())]);
+        save("old").unwrap();
+        save("new").unwrap();
+        assert_eq!(fs::read_to_string(folder.join("bin/new")).unwrap(), "content");
+        assert!(!folder.join("bin/old").exists());
+        fs::remove_file(folder.join(COMMIT)).unwrap();
+        assert!(save("third").unwrap_err().to_string().contains("is no archive"));
+        assert!(folder.join("bin/new").exists());
     }
 }

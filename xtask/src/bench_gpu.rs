@@ -1,69 +1,65 @@
 //! `cargo xtask bench-gpu`: our allocators and their peers, on the same work in the same run,
 //! on a machine that has a GPU and no Rust.
 
-mod machine;
-mod measure;
-mod run_args;
-mod save;
-
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use self::run_args::RunArgs;
+use crate::archive::{self, SCRIPT, program};
 use crate::build;
 use crate::cargo::{self, workspace_root};
 use crate::error::{Context as _, Result};
 
 /// Options of `cargo xtask bench-gpu`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["save", "archive", "report"]))]
 pub(crate) struct Args {
-    /// Build everything that a GPU machine needs into this folder, and run nothing
+    /// Build everything that a GPU machine needs into this folder, with a script `run.sh`, and run
+    /// nothing
     #[arg(long, value_name = "DIR")]
-    save: Option<PathBuf>,
-    /// With --save: leave out the peers, which need g++, python3 and a network to
-    /// build
-    #[arg(long, conflicts_with_all = ["archive", "report"])]
+    save: PathBuf,
+    /// Leave out the peers, which need g++, python3 and a network to build
+    #[arg(long)]
     without_peers: bool,
-    /// Run from this folder, which `--save` made; needs no Rust
-    #[arg(long, value_name = "DIR")]
-    archive: Option<PathBuf>,
-    /// Make a page with charts in docs/benchmarks from a run's results in this folder
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
-    /// With --report: the page's name without `.md`; date and GPU if left out
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["save", "archive"])]
-    name: Option<String>,
-    #[command(flatten)]
-    run: RunArgs,
 }
 
-/// Runs the command.
+/// Builds everything.
 ///
 /// # Errors
 ///
-/// If something does not build, there is no GPU, or an allocator failed.
+/// If something does not build, or the folder cannot be written.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match (&args.save, &args.archive, &args.report) {
-        (Some(folder), ..) => save::save(folder, args.without_peers),
-        (_, Some(folder), _) => {
-            let on_software = env::var("RMM_DRIVER").is_ok_and(|driver| driver == "sim");
-            measure::run(folder, &args.run, on_software)
-        }
-        (_, _, Some(folder)) => report(folder, args.name.as_deref()),
-        _ => Err("one of --save, --archive and --report is needed".into()),
+    let root = workspace_root()?;
+    let mut files = vec![
+        (SCRIPT.to_owned(), root.join("xtask/src/bench_gpu/run.sh")),
+        program("rmm", build::rmm("release")?),
+    ];
+    for name in ["protocol", "report", "round-trip"] {
+        files.push(program(name, build::bench_program(name)?));
     }
+    files.extend(archive::traces(&root)?);
+    if args.without_peers {
+        println!("without the peers: there will be nothing to compare with");
+    } else {
+        let built = build_peers(&root)
+            .context("the peers did not build; --without-peers leaves them out")?;
+        files.push(program("peers", built.join("bin/peers")));
+        files.extend(archive::files_of(&built.join("lib"), "lib")?);
+    }
+    archive::save(&root, &args.save, &files)
 }
 
-/// Calls the program that draws.
-fn report(results: &Path, name: Option<&str>) -> Result<()> {
-    let mut command = Command::new(build::bench_program("report")?);
-    command.arg("page").arg(results).arg(workspace_root()?.join("docs/benchmarks"));
-    if let Some(name) = name {
-        command.args(["--name", name]);
+/// Runs the script that fetches and compiles; returns the folder of what it built.
+fn build_peers(root: &Path) -> Result<PathBuf> {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let (cache, built) = (target.join("peers"), target.join("peers/built"));
+    // What an older version of the script made has no place in the archive.
+    if built.exists() {
+        fs::remove_dir_all(&built).context(built.display())?;
     }
-    cargo::run(&mut command).context("no report was made")
+    let script = root.join("benches/peers/build.sh");
+    cargo::run(Command::new("sh").arg(script).args([&cache, &built]))?;
+    Ok(built)
 }
 
 #[cfg(unix)]

@@ -13,14 +13,12 @@
 )]
 
 mod archive;
-mod bench;
 mod bench_gpu;
 mod build;
 mod c_library;
 mod cargo;
 mod ci;
 mod deny;
-mod doctor;
 mod error;
 mod execute;
 mod licences;
@@ -56,13 +54,11 @@ enum Command {
     /// Run the tests that need no GPU; with --all in every set of features and on several schedules
     /// of the software device
     Test(test::Args),
-    /// Run the GPU tests over devices x streams x resources, or build or use an archive for a
-    /// machine with no Rust
+    /// Run the GPU tests over devices x streams x resources, or build an archive for a machine with
+    /// no Rust
     TestGpu(test_gpu::Args),
-    /// Run the benchmarks, on the GPU if there is one
-    Bench(bench::Args),
-    /// Time our allocators and those of others on a GPU: from an archive for a machine with no
-    /// Rust; or make the report of a run
+    /// Build an archive that times our allocators and those of others on a GPU machine with no
+    /// Rust
     BenchGpu(bench_gpu::Args),
     /// Build the library for C and C++, and install it with its headers, and its files for
     /// pkg-config and CMake
@@ -75,7 +71,7 @@ enum Command {
     Mutants(mutants::Args),
     /// Run RMM's own tests on the software driver: those in C++ over RMM's resources and over ours,
     /// those in Python over our package
-    RmmTests(rmm_tests::Args),
+    RmmTests(Box<rmm_tests::Args>),
     /// Build the Python package as a wheel, install it into an environment of its own and test it
     /// there
     Python(python::Args),
@@ -92,7 +88,6 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Test(args) => test::run(&args),
         Command::TestGpu(args) => test_gpu::run(&args),
-        Command::Bench(args) => bench::run(&args),
         Command::BenchGpu(args) => bench_gpu::run(&args),
         Command::CLibrary(args) => c_library::run(&args),
         Command::Ci(args) => ci::run(&args),
@@ -123,34 +118,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_benchmark_run_does_one_thing() {
-        let parse = |line: &str| {
-            let words = ["xtask", "bench-gpu"].into_iter().chain(line.split_whitespace());
-            Cli::try_parse_from(words)
-        };
-        assert!(parse("--archive a --output o --passes 1 --allocator pool,arena --quick").is_ok());
-        assert!(parse("--save a --without-peers").is_ok());
-        assert!(parse("--report results").is_ok());
-        for wrong in ["", "--save a --archive b", "--save a --quick", "--archive a --passes 0"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn arguments_after_bench_are_passed_on_as_they_are() {
-        for line in ["--bench pair -- --quick pool", "-- --quick", "--bench pair", "--help-me", ""]
-        {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let cli =
-                Cli::try_parse_from(["xtask", "bench"].into_iter().chain(words.clone())).unwrap();
-            let Command::Bench(args) = cli.command else {
-                panic!("not the bench command: {cli:?}")
-            };
-            assert_eq!(args.passed_on(), words);
-        }
     }
 
     #[test]

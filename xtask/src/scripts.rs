@@ -9,9 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// for writing cannot be run: so one test at a time writes and runs scripts.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A doctor that finds a GPU. Asked about any other driver, it would not answer.
-pub(crate) const ONE_GPU: &str = r#"[ "$RMM_DRIVER" = cuda ] || [ "$1 $2" = "doctor " ] || exit 3; echo '{"driver":{},"devices":[{"ordinal":0,"name":"Test GPU"}]}'"#;
-
 /// A folder for scripts, while no other test has one.
 pub(crate) struct Scripts {
     dir: tempfile::TempDir,

@@ -7,18 +7,15 @@
 mod runs;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::archive::{self, Contents};
+use crate::archive::{self, SCRIPT, program};
 use crate::build;
 use crate::cargo::{self, workspace_root};
 use crate::error::{Context as _, Result};
-use crate::metadata::{self, Workspace as _};
 
-/// The script that runs an archive.
-const SCRIPT: (&str, &str) = ("run.sh", include_str!("test_gpu/run.sh"));
-/// What it runs: a line for each kind of stream and resource.
+/// What the script runs: a line for each kind of stream and resource.
 const RUNS: &str = "runs.txt";
 
 /// Options of `cargo xtask test-gpu`.
@@ -40,56 +37,24 @@ pub(crate) struct Args {
 /// If something does not build, there is no GPU, or a test failed.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    let mut contents = Contents {
-        commit: archive::commit(&root),
-        programs: vec![
-            ("gpu".to_owned(), build::gpu_tests()?),
-            ("cudarc".to_owned(), build::cudarc_tests()?),
-            ("rmm".to_owned(), build::rmm("release")?),
-        ],
-        ..Contents::default()
-    };
-    let Some(folder) = &args.save else {
-        let folder = root.join("target/test-gpu");
-        write(&folder, &contents)?;
-        return run_script(&folder, &args.rest);
-    };
-    contents.programs.push(("rmm-checked".to_owned(), build::rmm("gpu")?));
-    contents.traces = archive::traces(&root)?;
-    if metadata::read()?.member("rmm-benches").is_some() {
-        contents.programs.extend(build::benches()?);
+    let mut files = vec![
+        (SCRIPT.to_owned(), root.join("xtask/src/test_gpu/run.sh")),
+        program("gpu", build::gpu_tests()?),
+        program("cudarc", build::cudarc_tests()?),
+        program("rmm", build::rmm("release")?),
+    ];
+    if args.save.is_some() {
+        files.push(program("rmm-checked", build::rmm("gpu")?));
+        files.extend(archive::traces(&root)?);
+        files.extend(build::benches()?.into_iter().map(|(name, path)| program(&name, path)));
     }
-    write(folder, &contents)?;
-    println!("run it on a GPU machine: {}", folder.join(SCRIPT.0).display());
-    Ok(())
-}
-
-/// Writes an archive with the script.
-fn write(folder: &Path, contents: &Contents) -> Result<()> {
-    archive::save(folder, contents)?;
-    let write =
-        |name: &str, text: &str| fs::write(folder.join(name), text).context(name.to_owned());
-    write(RUNS, &runs::list())?;
-    write(SCRIPT.0, SCRIPT.1)?;
-    make_executable(&folder.join(SCRIPT.0))
-}
-
-#[cfg(unix)]
-fn make_executable(path: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context(path.display())
-}
-
-/// The script is one for bash.
-#[cfg(not(unix))]
-fn make_executable(_path: &Path) -> Result<()> {
-    Ok(())
-}
-
-fn run_script(folder: &Path, rest: &[String]) -> Result<()> {
-    let mut command = Command::new("bash");
-    command.arg(folder.join(SCRIPT.0)).args(rest);
-    cargo::run(&mut command).context("the GPU tests")
+    let folder = args.save.clone().unwrap_or_else(|| root.join("target/test-gpu"));
+    archive::save(&root, &folder, &files)?;
+    fs::write(folder.join(RUNS), runs::list()).context(RUNS)?;
+    if args.save.is_some() {
+        return Ok(());
+    }
+    cargo::run(Command::new(folder.join(SCRIPT)).args(&args.rest)).context("the GPU tests")
 }
 
 #[cfg(unix)]

@@ -11,7 +11,7 @@ use super::figures::Figures;
 use super::{charts, round_trips, table};
 
 /// Marks a generated page.
-const MARK: &str = "<!-- made by `cargo xtask bench-gpu --report` -->";
+const MARK: &str = "<!-- made by the program `report` of rmm-benches -->";
 
 /// What a page is made from.
 #[derive(Debug)]

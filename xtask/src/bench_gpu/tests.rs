@@ -1,139 +1,97 @@
-//! The whole command, with shell scripts in place of the real programs.
+//! The script, with others in the place of the real programs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
-use super::*;
-use crate::archive::{self, Contents};
-use crate::scripts::{ONE_GPU, Scripts};
+use crate::archive::tests::{NO_DRIVER, ONE_GPU, run_script};
 
-/// Prints one row of the allocator that it is asked for, and what it was asked.
+/// Prints one row of the allocator that it is asked for, and what it was asked; and the beginning
+/// of another.
 const RUNNER: &str = r#"
 case "$*" in
 *--list*) printf 'one\ntwo\n';;
 *--write-ops*) mkdir -p "$2"; echo ops > "$2/trace.csv";;
-*) echo workload,allocator,params,value,unit; echo "pair,$2,$(echo "$*" | tr ' ,' '__'),1.5,ns/pair";;
+*) echo workload,allocator,params,value,unit; echo some text
+   echo "pair,$2,$(echo "$*" | tr ' ,' '__'),1.5,ns/pair"; printf 'pair,cut,off,1,n';;
 esac"#;
-const REPORT: &str = r#"[ "$1" = summary ] && cp "$2" "$2.seen""#;
+const BOTH: [(&str, &str); 2] = [("bin/protocol", RUNNER), ("bin/peers", RUNNER)];
 
-struct Fixture {
-    scripts: Scripts,
-}
-
-impl Fixture {
-    fn new(rmm: &str, programs: &[(&str, &str)]) -> Self {
-        let scripts = Scripts::new();
-        let all = [&[("rmm", rmm), ("report", REPORT)], programs].concat();
-        let programs = all.iter().map(|(name, body)| scripts.write(name, body)).collect();
-        let contents = Contents { commit: Some("abc".into()), programs, ..Contents::default() };
-        archive::write(&scripts.folder().join("archive"), &contents).unwrap();
-        Self { scripts }
-    }
-
-    fn output(&self) -> PathBuf {
-        self.scripts.folder().join("results")
-    }
-
-    fn run(&self, change: impl FnOnce(&mut RunArgs)) -> Result<()> {
-        let mut args =
-            RunArgs { output: Some(self.output()), passes: 2, limit: 60, ..RunArgs::default() };
-        change(&mut args);
-        measure::run(&self.scripts.folder().join("archive"), &args, false)
-    }
-
-    /// The rows, without their values.
-    fn rows(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.output().join("rows.csv")).unwrap();
-        let mut lines = text.lines();
-        assert_eq!(lines.next(), Some("runner,pass,workload,allocator,params,value,unit"));
-        lines.map(|line| line.replace(",1.5,ns/pair", "")).collect()
-    }
+/// The rows, without their values; what was printed; and whether it passed.
+fn run(
+    programs: &[(&str, &str)],
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    check: impl FnOnce(&Path),
+) -> (Vec<String>, String, bool) {
+    let usual = [("bin/rmm", ONE_GPU), ("bin/report", r#"[ "$1" = summary ] && cp "$2" seen.csv"#)];
+    let files = [&usual, programs].concat();
+    run_script("bench_gpu/run.sh", &files, arguments, variables, |folder, text, passed| {
+        let results = folder.join("results");
+        check(&results);
+        let rows = fs::read_to_string(results.join("seen.csv")).unwrap_or_default();
+        let rows = rows.lines().map(|line| line.replace(",1.5,ns/pair", "")).collect();
+        (rows, text, passed)
+    })
 }
 
 #[test]
 fn ours_and_the_others_take_turns_in_each_pass() {
-    let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER), ("peers", RUNNER)]);
-    fixture.run(|_| ()).unwrap();
-    let rows = fixture.rows();
-    let order: Vec<String> = rows
-        .iter()
-        .map(|row| row.split(',').filter(|part| !part.contains('-')).collect::<Vec<_>>().join(" "))
-        .collect();
-    let pass = |pass| {
-        ["ours", "peer"]
-            .map(|runner| format!("{runner} {pass} pair one"))
-            .into_iter()
-            .chain(["ours", "peer"].map(|runner| format!("{runner} {pass} pair two")))
+    let (rows, text, passed) = run(&BOTH, &[], &[], |results| {
+        assert!(!results.join("ops").exists(), "the lists are no results");
+        let machine = fs::read_to_string(results.join("machine.txt")).unwrap();
+        assert!(machine.starts_with("commit: abc\ndate: 20"), "{machine}");
+    });
+    let of_pass = |pass| {
+        ["one", "two"].map(|name| {
+            let ours = format!("ours,{pass},pair,{name},--allocator_{name}");
+            [ours, format!("peer,{pass},pair,{name},--allocator_{name}_--ops_ops")]
+        })
     };
-    assert_eq!(order, pass(1).chain(pass(2)).collect::<Vec<_>>());
-    assert!(rows[1].contains("--ops_"), "the others get the folder of the lists: {rows:?}");
-    assert!(!fixture.output().join("ops").exists(), "the lists are no results");
-    assert!(fixture.output().join("rows.csv.seen").exists(), "there was a summary");
-    let machine = fs::read_to_string(fixture.output().join("machine.txt")).unwrap();
-    assert!(machine.starts_with("commit: abc\n"), "{machine}");
+    let header = "runner,pass,workload,allocator,params,value,unit".to_owned();
+    assert!(passed, "{text}");
+    assert_eq!(rows, [vec![header], [of_pass(1), of_pass(2)].as_flattened().concat()].concat());
 }
 
 #[test]
 fn a_part_can_be_asked_for() {
-    let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER), ("peers", RUNNER)]);
-    fixture
-        .run(|args| {
-            args.allocator = vec!["two".to_owned()];
-            args.workload = vec!["pair".to_owned(), "holes".to_owned()];
-            args.passes = 1;
-            args.quick = true;
-        })
-        .unwrap();
-    let rows = fixture.rows();
-    assert_eq!(rows[0], "ours,1,pair,two,--allocator_two_--workload_pair_holes_--quick");
-    assert_eq!(rows.len(), 2);
-    let unknown = fixture.run(|args| args.allocator = vec!["three".to_owned()]);
-    assert_eq!(unknown.unwrap_err().to_string(), "there is no allocator called three");
+    let variables = [("ALLOCATORS", "two three"), ("PASSES", "1")];
+    let trips = [("bin/round-trip", "exit 1")];
+    let arguments = ["--workload", "pair,holes"];
+    let (rows, text, passed) = run(&[&BOTH[..], &trips].concat(), &arguments, &variables, |_| ());
+    assert!(passed, "{text}");
+    assert_eq!(rows[1..][0], "ours,1,pair,two,--allocator_two_--workload_pair_holes");
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    let (_, text, passed) = run(&BOTH, &[], &[("ALLOCATORS", "three")], |_| ());
+    assert!(!passed && text.contains("there is no allocator called three"), "{text}");
 }
 
 #[test]
-fn an_allocator_that_fails_is_named_and_the_others_are_measured() {
-    let crash =
-        format!("case \"$*\" in *'or one'*) echo pair,one,a,1.5,ns/pair; exit 9;; esac\n{RUNNER}");
-    let fixture = Fixture::new(ONE_GPU, &[("protocol", &crash), ("peers", "exit 1")]);
-    // The lists for the others are written by our own program.
-    let error = fixture.run(|args| args.passes = 1).unwrap_err().to_string();
-    assert_eq!(error, "not all was measured: peers, ours one in pass 1 failed");
-    let rows = fixture.rows();
-    assert_eq!(rows[0], "ours,1,pair,one,a", "what it printed before is kept");
-    assert_eq!(rows.len(), 2);
-    assert!(fixture.output().join("rows.csv.seen").exists());
+fn what_fails_is_named_and_the_others_are_measured() {
+    let crash = r#"[ "$2" = one ] && { echo pair,one,a,1.5,ns/pair; echo why >&2; exit 9; }"#;
+    let crash = format!("{crash}\n{RUNNER}");
+    let files = [("bin/protocol", &*crash), ("bin/peers", "exit 1"), ("bin/round-trip", "exit 3")];
+    let (rows, text, passed) = run(&files, &[], &[("PASSES", "1")], |_| ());
+    let expected = "not all was measured: peers, ours one in pass 1, round-trip failed";
+    assert!(!passed && text.contains(expected) && text.contains("why"), "{text}");
+    assert_eq!(rows[1], "ours,1,pair,one,a", "what it printed before is kept");
+    assert_eq!(rows.len(), 3, "{rows:?}");
 }
 
 #[test]
-fn the_containers_are_measured_where_all_is() {
+fn a_run_has_a_time_limit_and_containers_a_file() {
     let trips = r#"[ "$1" = --output ] && echo bytes > "$2""#;
-    let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER), ("round-trip", trips)]);
-    let file = fixture.output().join("round-trip.csv");
-    fixture.run(|args| args.workload = vec!["pair".to_owned()]).unwrap();
-    assert!(!file.exists(), "a part was asked for");
-    fixture.run(|_| ()).unwrap();
-    assert_eq!(fs::read_to_string(file).unwrap(), "bytes\n");
-}
-
-#[test]
-fn containers_that_fail_are_named() {
-    let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER), ("round-trip", "exit 3")]);
-    let error = fixture.run(|_| ()).unwrap_err().to_string();
-    assert_eq!(error, "not all was measured: round-trip failed");
-}
-
-#[test]
-fn without_peers_ours_are_measured() {
-    let fixture = Fixture::new(ONE_GPU, &[("protocol", RUNNER)]);
-    fixture.run(|_| ()).unwrap();
-    assert_eq!(fixture.rows().len(), 4);
+    let hangs = format!("[ \"$2\" = one ] && exec sleep 1000\n{RUNNER}");
+    let files = [("bin/protocol", &*hangs), ("bin/round-trip", trips)];
+    let (rows, text, passed) = run(&files, &[], &[("PASSES", "1"), ("LIMIT", "0.2")], |results| {
+        assert_eq!(fs::read_to_string(results.join("round-trip.csv")).unwrap(), "bytes\n");
+    });
+    assert!(!passed && text.contains("ended with status 124"), "{text}");
+    assert_eq!(rows.len(), 2, "without peers ours are measured: {rows:?}");
 }
 
 #[test]
 fn without_a_gpu_nothing_is_measured() {
-    let no_gpu = r#"echo '{"driver":null,"devices":[]}'; exit 1"#;
-    let fixture = Fixture::new(no_gpu, &[("protocol", RUNNER)]);
-    assert!(fixture.run(|_| ()).unwrap_err().to_string().starts_with("no GPU here"));
-    assert!(!fixture.output().exists());
+    let files = [("bin/rmm", NO_DRIVER), ("bin/protocol", RUNNER)];
+    let (rows, text, passed) = run(&files, &[], &[], |results| assert!(!results.exists()));
+    assert!(!passed && text.contains("no GPU here") && rows.is_empty(), "{text}");
 }

@@ -1,33 +1,22 @@
 //! The script, with others in the place of the real programs.
 
-use std::process::Output;
+use std::fs;
 
 use super::*;
-use crate::scripts::{ONE_GPU, Scripts};
+use crate::archive::tests::{NO_DRIVER, ONE_GPU, run_script};
 
-const NO_DRIVER: &str = r#"echo '{"driver":null,"devices":[]}'; exit 1"#;
 const PASSES: &str = "echo 'running 1 test'; echo 'test a ... ok'; echo; \
                       echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured'";
 
 /// How many most tests run: enough for one to fail alone.
 const FEW: usize = 4;
 
-/// Runs an archive of scripts with the first of its runs, and returns what that printed, and
-/// whether it passed.
+/// Runs the script with the first of its runs, and returns what that printed, and whether it
+/// passed.
 fn run(rmm: &str, gpu: &str, variables: &[(&str, &str)], runs: usize) -> (String, bool) {
-    let scripts = Scripts::new();
-    let programs = [("rmm", rmm), ("gpu", gpu), ("cudarc", PASSES)];
-    let programs = programs.map(|(name, body)| scripts.write(name, body)).into();
-    let folder = scripts.folder().join("archive");
-    write(&folder, &Contents { programs, ..Contents::default() }).unwrap();
     let list = runs::list().lines().take(runs).collect::<Vec<_>>().join("\n") + "\n";
-    fs::write(folder.join(RUNS), list).unwrap();
-    let mut command = Command::new("bash");
-    command.arg(folder.join(SCRIPT.0)).arg("pool::").current_dir(scripts.folder());
-    let Output { status, stdout, stderr } =
-        command.envs(variables.iter().copied()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&stdout) + &text(&stderr), status.success())
+    let files = [("bin/rmm", rmm), ("bin/gpu", gpu), ("bin/cudarc", PASSES), (RUNS, &*list)];
+    run_script("test_gpu/run.sh", &files, &["pool::"], variables, |_, text, passed| (text, passed))
 }
 
 #[test]
