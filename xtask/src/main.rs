@@ -19,8 +19,8 @@ mod c_library;
 mod cargo;
 mod ci;
 mod deny;
+mod driver_report;
 mod error;
-mod execute;
 mod licences;
 mod metadata;
 mod mutants;
@@ -28,9 +28,6 @@ mod python;
 mod readme;
 mod rmm_tests;
 mod sanitize;
-#[cfg(unix)]
-#[cfg(test)]
-mod scripts;
 mod soak;
 mod steps;
 mod test;
@@ -71,7 +68,7 @@ enum Command {
     Mutants(mutants::Args),
     /// Run RMM's own tests on the software driver: those in C++ over RMM's resources and over ours,
     /// those in Python over our package
-    RmmTests(Box<rmm_tests::Args>),
+    RmmTests(rmm_tests::Args),
     /// Build the Python package as a wheel, install it into an environment of its own and test it
     /// there
     Python(python::Args),

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use roxmltree::{Document, Node};
 
@@ -24,25 +23,24 @@ pub(super) struct Case {
     /// Within its program: `Suite.Test`, or `test[parameters]`.
     pub(super) name: String,
     pub(super) outcome: Outcome,
-    pub(super) took: Duration,
 }
 
 impl Case {
     /// A failure, also of something that is no test, such as a program as a whole.
     pub(super) fn failed(name: &str, text: &str) -> Self {
         let outcome = Outcome::Failed(text.trim().to_owned());
-        Self { name: name.to_owned(), outcome, took: Duration::ZERO }
+        Self { name: name.to_owned(), outcome }
     }
 
     /// A test without a result of its own.
     pub(super) fn passed(name: &str) -> Self {
-        Self { name: name.to_owned(), outcome: Outcome::Passed, took: Duration::ZERO }
+        Self { name: name.to_owned(), outcome: Outcome::Passed }
     }
 
     /// A test that did not run.
     pub(super) fn skipped(name: &str, reason: &str) -> Self {
         let outcome = Outcome::Skipped(reason.to_owned());
-        Self { name: name.to_owned(), outcome, took: Duration::ZERO }
+        Self { name: name.to_owned(), outcome }
     }
 
     /// Whether the test failed.
@@ -74,9 +72,7 @@ fn case(node: Node<'_, '_>, framework: Framework) -> Case {
         Framework::GoogleTest => format!("{suite}.{}", name_of(node)),
         Framework::Pytest => name_of(node),
     };
-    let seconds = node.attribute("time").and_then(|time| time.parse().ok());
-    let took = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    Case { name, outcome: outcome(node, framework), took: took.unwrap_or_default() }
+    Case { name, outcome: outcome(node, framework) }
 }
 
 fn outcome(node: Node<'_, '_>, framework: Framework) -> Outcome {
@@ -112,7 +108,7 @@ mod tests {
     use super::*;
 
     const GOOGLE_TEST: &str = r#"<?xml version="1.0"?><testsuites><testsuite name="P/A/0">
-<testcase name="One" status="run" time="0.25" classname="P/A/0" />
+<testcase name="One" status="run" classname="P/A/0" />
 <testcase name="Two" status="run" classname="P/A/0">
   <failure message="a.cpp:3&#x0A;one" type=""><![CDATA[a.cpp:3
 one, in full]]></failure><failure message="another" type=""></failure>
@@ -130,7 +126,7 @@ one, in full]]></failure><failure message="another" type=""></failure>
     #[test]
     fn each_test_has_its_outcome() {
         let cases = parse(GOOGLE_TEST, Framework::GoogleTest).unwrap();
-        let passed = Case { took: Duration::from_millis(250), ..Case::passed("P/A/0.One") };
+        let passed = Case::passed("P/A/0.One");
         let failed = "a.cpp:3\none, in full\nanother";
         let skipped = Case::skipped("P/A/0.Three", "needs two devices");
         assert_eq!(cases, [passed, Case::failed("P/A/0.Two", failed), skipped]);

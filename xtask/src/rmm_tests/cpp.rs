@@ -6,12 +6,11 @@ use std::process::Command;
 use std::{env, fs};
 
 use self::stacks::{ADAPTORS, RESOURCES, VARIANTS};
-use super::args::{Args, Over, Place};
 use super::case::Case;
-use super::libraries;
+use super::libraries::{self, CMAKE, NINJA};
 use super::report::Row;
 use super::runner::{Framework, Job, run as run_jobs};
-use super::wheels::{self, CMAKE, NINJA};
+use super::{Args, LIMIT};
 use crate::cargo::{self, WithCommand as _};
 use crate::error::{Context as _, Result};
 
@@ -26,7 +25,8 @@ pub(super) const RUNTIME: &str = "libcudart.so.13";
 pub(super) const NEEDS: &str = "a C++ compiler and GoogleTest are needed: on Debian and Ubuntu, \
                                 `apt-get install g++ libgtest-dev libgmock-dev`";
 
-/// What of ours is tested above RMM's resources: the fixture makes each of them.
+/// The place above RMM's resources, and what of ours is tested there: the fixture makes each.
+const OVER_RMM: &str = "over_rmm";
 const UPPER: [&str; 9] = [
     "pool",
     "arena",
@@ -62,7 +62,7 @@ impl Build {
     /// If something is missing.
     pub(super) fn configure(args: &Args, cpp: Option<&Path>, root: &Path) -> Result<Self> {
         let target = root.join("target");
-        let wheels = wheels::find(args.wheels.as_deref(), &target)?;
+        let wheels = libraries::wheels(root)?;
         let libraries = target.join("rmm-tests/libraries");
         libraries::build_driver(&libraries)?;
         let folder = match cpp {
@@ -138,9 +138,9 @@ impl Build {
 const PER_THREAD: &str = "CUDA_API_PER_THREAD_DEFAULT_STREAM";
 
 /// A program, and its runs.
-struct Program {
+struct Program<'a> {
     name: String,
-    target: String,
+    target: &'a str,
     jobs: Vec<Job>,
 }
 
@@ -152,33 +152,34 @@ struct Program {
 pub(super) fn run(checkout: &Path, args: &Args, root: &Path) -> Result<Vec<Row>> {
     let build = Build::configure(args, Some(&cpp_of(checkout)?), root)?;
     let (mut rows, mut programs) = (Vec::new(), Vec::new());
-    if args.over != Some(Over::Ours) {
-        let list = build.output("programs.txt");
-        let text = fs::read_to_string(&list).context(list.display())?;
-        for (name, about) in text.lines().filter_map(|line| line.split_once(' ')) {
-            if !args.wants(name) || name.contains("_PTDS_") != args.per_thread_default_stream {
-                continue;
-            }
-            if let Ok(gpus) = about.parse() {
-                programs.push(program_of_rmm(&build, name, gpus, args));
-            } else {
+    let list = build.output("programs.txt");
+    let text = fs::read_to_string(&list).context(list.display())?;
+    for line in text.lines() {
+        let mut words = line.splitn(3, ' ');
+        let mut word = || words.next().context(format_args!("{}: {line}", list.display()));
+        let (name, target, about) = (word()?, word()?, word()?);
+        if name.starts_with("rmm/") && name.contains("_PTDS_") != args.per_thread_default_stream {
+            continue;
+        }
+        let jobs = |gpus| jobs_of(&build, (name, target), gpus, args);
+        match about.parse().map(jobs) {
+            Ok(jobs) if jobs.is_empty() => {}
+            Ok(jobs) => programs.push(Program { name: name.to_owned(), target, jobs }),
+            Err(_) if !args.wants(name) => {}
+            Err(_) => {
                 let case = Case::skipped("(program)", &format!("{about} needs nvcc"));
-                rows.push(Row::of(format!("rmm/{name}"), case));
+                rows.push(Row::of(name.to_owned(), case));
             }
         }
-        if programs.is_empty() {
-            return Err("the checkout has no such test program".into());
+    }
+    if programs.is_empty() {
+        return Err("the checkout has no such test program".into());
+    }
+    let targets: Vec<&str> = programs.iter().map(|program| program.target).collect();
+    for (target, text) in build.make(&targets)? {
+        for broken in programs.extract_if(.., |program| program.target == target) {
+            rows.push(Row::of(broken.name, Case::failed("(build)", &text)));
         }
-    }
-    if args.over != Some(Over::Rmm) {
-        programs.extend(args.places().iter().map(|place| program_of_ours(&build, *place, args)));
-    }
-    let targets: Vec<&str> = programs.iter().map(|program| program.target.as_str()).collect();
-    let broken = build.make(&targets)?;
-    for (target, text) in broken {
-        let index = programs.iter().position(|program| program.target == target);
-        let program = programs.remove(index.expect("it was asked for"));
-        rows.push(Row::of(program.name, Case::failed("(build)", &text)));
     }
     let jobs: Vec<Job> = programs.into_iter().flat_map(|program| program.jobs).collect();
     rows.extend(run_jobs(&jobs, args.jobs(), &build.output("runs")));
@@ -196,40 +197,36 @@ fn cpp_of(checkout: &Path) -> Result<PathBuf> {
     fs::canonicalize(found).context(found.display())
 }
 
-fn job(build: &Build, name: String, target: &str, gpus: u32, args: &Args) -> Job {
-    Job {
+/// The runs of a program that are wanted: of RMM's own one, of ours one for each resource that is
+/// tested in its place of a stack.
+fn jobs_of(build: &Build, (name, target): (&str, &str), gpus: u32, args: &Args) -> Vec<Job> {
+    let job = |name: String| Job {
         name,
         framework: Framework::GoogleTest,
         program: build.output("gtests").join(target),
         arguments: Vec::new(),
         file: None,
-        environment: libraries::environment(&build.libraries, args.devices.unwrap_or(gpus)),
-        limit: args.limit(),
-    }
-}
-
-fn program_of_rmm(build: &Build, target: &str, gpus: u32, args: &Args) -> Program {
-    let name = format!("rmm/{target}");
-    let jobs = vec![job(build, name.clone(), target, gpus, args)];
-    Program { name, target: target.to_owned(), jobs }
-}
-
-/// A run for each resource of ours.
-fn program_of_ours(build: &Build, place: Place, args: &Args) -> Program {
-    let name = format!("ours/{}", place.name());
-    let target = name.replace(['/', '-'], "_");
-    let run = |(resource, variables): (&str, Vec<(&'static str, String)>)| {
-        let mut job = job(build, format!("{name}/{resource}"), &target, 1, args);
-        job.environment.extend(variables);
-        job
+        environment: libraries::environment(&build.libraries, gpus),
+        limit: args.limit.unwrap_or(LIMIT),
     };
-    let jobs = tested_in(place).into_iter().map(run).collect();
-    Program { name, target, jobs }
+    let mut jobs: Vec<Job> = match name.strip_prefix("ours/") {
+        None => vec![job(name.to_owned())],
+        Some(place) => {
+            let run = |(resource, variables): (&str, Vec<(&'static str, String)>)| {
+                let mut job = job(format!("{name}/{resource}"));
+                job.environment.extend(variables);
+                job
+            };
+            tested_in(place).into_iter().map(run).collect()
+        }
+    };
+    jobs.retain(|job| args.wants(&job.name));
+    jobs
 }
 
 /// The resources that are tested in a place, and the variables that say so to the program.
-fn tested_in(place: Place) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
-    if place == Place::OverRmm {
+fn tested_in(place: &str) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    if place == OVER_RMM {
         let variable = |name: &str| ("RMM_RS_TESTED_OVER", name.to_owned());
         return UPPER.into_iter().map(|name| (name, vec![variable(name)])).collect();
     }
@@ -258,7 +255,7 @@ mod tests {
 
     #[test]
     fn what_is_above_rmm_is_in_the_list_of_stacks() {
-        let names: Vec<&str> = tested_in(Place::Alone).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<&str> = tested_in("alone").into_iter().map(|(name, _)| name).collect();
         assert!(UPPER.iter().all(|name| names.contains(name)));
     }
 }

@@ -8,12 +8,13 @@
 //! rmm/PROGRAM/(build)                  a program that does not compile
 //! ```
 
+use std::fs;
 use std::path::Path;
 
 use crate::error::{Context as _, Result};
 
 /// What is known not to work with RMM's own tests on the software driver.
-const BUILT_IN: &str = include_str!("../../rmm-tests/expected.txt");
+const LIST: &str = "xtask/rmm-tests/expected.txt";
 
 /// A list of expected failures.
 #[derive(Debug)]
@@ -22,17 +23,16 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// The list of this program and, if there is one, the user's.
+    /// Reads the list.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or a line has no reason.
-    pub(super) fn read(file: Option<&Path>) -> Result<Self> {
-        let more = file.map(|file| std::fs::read_to_string(file).context(file.display()));
-        Self::parse(&format!("{BUILT_IN}\n{}", more.transpose()?.unwrap_or_default()))
+    /// If it cannot be read, or a line has no reason.
+    pub(super) fn read(root: &Path) -> Result<Self> {
+        Self::parse(&fs::read_to_string(root.join(LIST)).context(LIST)?)
     }
 
-    fn parse(text: &str) -> Result<Self> {
+    pub(super) fn parse(text: &str) -> Result<Self> {
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let split = |line: &str| {
@@ -69,6 +69,7 @@ mod tests {
     //! Patterns and lists.
 
     use super::*;
+    use crate::cargo::workspace_root;
 
     #[test]
     fn a_star_stands_for_any_text() {
@@ -91,6 +92,6 @@ mod tests {
         assert_eq!(expected.reason("rmm/A/B.C"), Some("needs a kernel"));
         assert_eq!(expected.reason("rmm/B/B.C"), None);
         assert!(Expected::parse("rmm/A/*").unwrap_err().to_string().contains("no reason"));
-        assert!(Expected::read(None).is_ok());
+        assert!(Expected::read(&workspace_root().unwrap()).is_ok());
     }
 }

@@ -1,9 +1,13 @@
-//! What programs run on: the software driver as `libcuda.so.1`, and our C interface.
+//! What programs run on: the software driver as `libcuda.so.1`, and our C interface. And what they
+//! are built with: headers of RMM's dependencies, the library of its logger, CMake and Ninja, from
+//! wheels.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
+use super::pip_install;
 use crate::cargo::{artifacts, cargo};
 use crate::error::{Context as _, Result};
 
@@ -15,6 +19,36 @@ const ATTRIBUTES: &str =
 
 /// The kernel of the sample's tests of launches.
 const KERNELS: &str = "saxpy(float y[n], const float x[n], float a, size_t n)";
+
+/// The wheels that pip installs, and a variable that names a folder in which they lie unpacked.
+const WHEELS: &str = include_str!("../../rmm-tests/wheels.txt");
+const WHEELS_VARIABLE: &str = "RMM_WHEELS";
+
+/// The program itself: the one in `bin` is a script that imports the wheel.
+pub(super) const CMAKE: &str = "cmake/data/bin/cmake";
+pub(super) const NINJA: &str = "bin/ninja";
+
+/// The whole path of the folder with the contents of the wheels: that of the variable, or one below
+/// the target folder, where they are installed if they are missing.
+///
+/// # Errors
+///
+/// If pip fails, or there is no CMake in the folder.
+pub(super) fn wheels(root: &Path) -> Result<PathBuf> {
+    let given = env::var_os(WHEELS_VARIABLE).map(PathBuf::from);
+    let folder = given.clone().unwrap_or_else(|| root.join("target/rmm-wheels"));
+    if given.is_none() {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]);
+        pip.args(["--only-binary", ":all:", "--target"]).arg(&folder);
+        pip_install(&mut pip, WHEELS, &folder)
+            .context(format_args!("{WHEELS_VARIABLE} can name a folder with unpacked wheels"))?;
+    }
+    let cmake = folder.join(CMAKE);
+    fs::metadata(&cmake).context(format_args!("{}, of a wheel", cmake.display()))?;
+    // CMake would look for it in its own folders.
+    fs::canonicalize(&folder).context(folder.display())
+}
 
 /// Builds the software driver, and puts it into a folder under the name that programs ask for.
 ///
@@ -34,15 +68,16 @@ pub(super) fn build_c_interface(folder: &Path) -> Result<()> {
     install("rmm-capi", "librmm_rs.so", folder, "librmm_rs.so.1")
 }
 
-/// The variables of a program on the software driver, which has so many devices.
+/// The variables of a program on the software driver, which has so many devices unless the variable
+/// is set.
 pub(super) fn environment(folder: &Path, devices: u32) -> BTreeMap<&'static str, String> {
-    let other = |name: &str| std::env::var(name).ok();
+    let other = |name: &str| env::var(name).ok();
     let path = folder.display().to_string();
     let path = other("LD_LIBRARY_PATH").map_or(path.clone(), |more| format!("{path}:{more}"));
     BTreeMap::from([
         ("LD_LIBRARY_PATH", path),
         ("RMM_SIM_ATTRIBUTES", other("RMM_SIM_ATTRIBUTES").unwrap_or_else(|| ATTRIBUTES.into())),
-        ("RMM_SIM_DEVICES", devices.to_string()),
+        ("RMM_SIM_DEVICES", other("RMM_SIM_DEVICES").unwrap_or_else(|| devices.to_string())),
         ("RMM_SIM_KERNELS", KERNELS.to_owned()),
     ])
 }
@@ -50,8 +85,7 @@ pub(super) fn environment(folder: &Path, devices: u32) -> BTreeMap<&'static str,
 /// Builds the shared library of a package, and copies it.
 fn install(package: &str, file: &str, folder: &Path, name: &str) -> Result<()> {
     fs::create_dir_all(folder).context(folder.display())?;
-    let mut command = cargo();
-    let built = artifacts(command.args(["build", "-p", package]))?.into_iter();
+    let built = artifacts(cargo().args(["build", "-p", package]))?.into_iter();
     let mut built = built.flat_map(|artifact| artifact.filenames);
     let built = built.find(|path| path.file_name() == Some(file));
     let built = built.context(format_args!("cargo built no {file} of {package}"))?;

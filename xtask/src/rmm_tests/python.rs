@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::args::Args;
-use super::libraries;
 use super::report::Row;
 use super::runner::{self, Framework, Job};
+use super::{Args, LIMIT, libraries, pip_install};
 use crate::cargo;
 use crate::error::{Context as _, Result};
 use crate::python;
@@ -31,7 +30,7 @@ pub(super) fn run(checkout: &Path, args: &Args, root: &Path) -> Result<Vec<Row>>
     let package = package_of(checkout)?;
     let tests = package.join("tests");
     let mut files = test_files(&tests)?;
-    files.retain(|file| args.wants(file));
+    files.retain(|file| args.wants(&format!("python/{file}")));
     if files.is_empty() {
         return Err("the checkout has no such file of Python tests".into());
     }
@@ -44,7 +43,7 @@ pub(super) fn run(checkout: &Path, args: &Args, root: &Path) -> Result<Vec<Row>>
     if !args.gpu {
         let libraries = target.join("libraries");
         libraries::build_driver(&libraries)?;
-        environment = libraries::environment(&libraries, args.devices.unwrap_or(DEVICES));
+        environment = libraries::environment(&libraries, DEVICES);
     }
     let plugin = root.join("xtask/rmm-tests/python").display().to_string();
     // Nothing else: what is installed is tested, and the checkout stays as it is.
@@ -56,10 +55,10 @@ pub(super) fn run(checkout: &Path, args: &Args, root: &Path) -> Result<Vec<Row>>
         arguments: arguments(&package, args),
         file: Some(tests.join(file).display().to_string()),
         environment: environment.clone(),
-        limit: args.limit(),
+        limit: args.limit.unwrap_or(LIMIT),
     };
     let jobs: Vec<Job> = files.iter().map(job).collect();
-    Ok(runner::run(&jobs, args.jobs(), &target.join("python-runs")))
+    Ok(runner::run(&jobs, args.jobs(), &target.join("runs")))
 }
 
 /// The folder `python/rmm/rmm` of a checkout, given its folder or one of those on the way.
@@ -77,13 +76,11 @@ fn package_of(checkout: &Path) -> Result<PathBuf> {
 fn test_files(tests: &Path) -> Result<Vec<String>> {
     let names = fs::read_dir(tests).context(tests.display())?.filter_map(std::result::Result::ok);
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut files: Vec<String> = names.filter(|name| is_test(name)).collect();
+    let is_test =
+        |name: &String| name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_"));
+    let mut files: Vec<String> = names.filter(is_test).collect();
     files.sort();
     Ok(files)
-}
-
-fn is_test(name: &str) -> bool {
-    name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_"))
 }
 
 /// The arguments of the interpreter, but for the file.
@@ -114,31 +111,8 @@ fn make_environment(root: &Path, folder: &Path) -> Result<PathBuf> {
     // With assertions, as the library for C has them that the C++ tests run over.
     let wheel = python::build_wheel(root, &python::build_environment(root, program)?, python::DEV)?;
     let interpreter = python::environment(program, folder)?;
-    let marker = folder.join("installed.txt");
-    if !fs::read_to_string(&marker).is_ok_and(|installed| installed == REQUIREMENTS) {
-        let list = folder.join("wanted.txt");
-        fs::write(&list, REQUIREMENTS).context(list.display())?;
-        cargo::run(python::pip(&interpreter).arg("-r").arg(&list))?;
-        fs::rename(&list, &marker).context(marker.display())?;
-    }
+    pip_install(&mut python::pip(&interpreter), REQUIREMENTS, folder)?;
     let mut install = python::pip(&interpreter);
     cargo::run(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
     Ok(interpreter)
-}
-
-#[cfg(test)]
-mod tests {
-    //! What pytest is called with.
-
-    use super::*;
-
-    #[test]
-    fn only_the_software_driver_needs_functions_of_the_runtime() {
-        let args = |gpu| Args { gpu, pytest: vec!["-k".into(), "pool".into()], ..Args::default() };
-        for gpu in [false, true] {
-            let arguments = arguments(Path::new("/rmm/python/rmm/rmm"), &args(gpu));
-            assert_eq!(arguments.iter().any(|argument| argument == "--rmm-software"), !gpu);
-            assert!(arguments.ends_with(&["-k".to_owned(), "pool".to_owned()]), "{arguments:?}");
-        }
-    }
 }

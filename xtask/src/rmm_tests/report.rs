@@ -1,14 +1,11 @@
-//! The results: a table, JUnit XML, and the failures that are not expected.
+//! The results: a table, and the failures that are not expected.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use comfy_table::Table;
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::case::{Case, Outcome};
 use super::expected::Expected;
-use crate::error::Result;
 use crate::steps::new_table;
 
 /// How much of a text the table shows.
@@ -123,39 +120,6 @@ pub(super) fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// JUnit XML: one test suite for each program.
-///
-/// # Errors
-///
-/// If the document cannot be written as text.
-pub(super) fn junit(rows: &[Row]) -> Result<String> {
-    let mut report = Report::new("rmm-tests");
-    for row in rows {
-        let mut suite = TestSuite::new(row.name.as_str());
-        suite.set_time(row.cases.iter().map(|case| case.took).sum::<Duration>());
-        for case in &row.cases {
-            let status = match &case.outcome {
-                Outcome::Passed => TestCaseStatus::success(),
-                Outcome::Failed(text) => {
-                    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-                    status.set_message(first_line(text)).set_description(text.as_str());
-                    status
-                }
-                Outcome::Skipped(reason) => {
-                    let mut status = TestCaseStatus::skipped();
-                    status.set_message(reason.as_str());
-                    status
-                }
-            };
-            let mut written = TestCase::new(case.name.as_str(), status);
-            written.set_classname(row.name.replace('/', ".")).set_time(case.took);
-            suite.add_test_case(written);
-        }
-        report.add_test_suite(suite);
-    }
-    Ok(report.to_string()?)
-}
-
 #[cfg(test)]
 mod tests {
     //! Results of each kind.
@@ -163,9 +127,7 @@ mod tests {
     use super::*;
 
     fn rows(expected: &str) -> Vec<Row> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), expected).unwrap();
-        let expected = Expected::read(Some(file.path())).unwrap();
+        let expected = Expected::parse(expected).unwrap();
         let failed = Case::failed("A.Two", "\na.cpp:3\nvalue");
         let cases = vec![Case::passed("A.One"), failed, Case::skipped("A.Three", "one device")];
         let ours = |name: &str| Row::of(format!("ours/pool/{name}"), Case::passed("S.T"));
@@ -192,23 +154,5 @@ FAILED rmm/A_TEST/A.Two
             Some("rmm/A_TEST: 1 passed, 0 failed, 2 skipped")
         );
         assert_eq!(known[0].why(), "1: expected to fail: known; 1: one device");
-    }
-
-    #[test]
-    fn the_table_and_junit_say_what_went_wrong() {
-        let rows = rows("");
-        let table = table(&rows).to_string();
-        for line in ["rmm/A_TEST 1 1 1 2 FAILED A.Two: a.cpp:3", "all 3 1 1 2"] {
-            let words = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(table.lines().any(|row| words(row).contains(line)), "`{line}`: {table}");
-        }
-        let xml = junit(&rows).unwrap();
-        for part in [
-            r#"testsuite name="rmm/A_TEST" tests="3" skipped="1" errors="0" failures="1""#,
-            r#"<failure message="a.cpp:3">"#,
-            r#"message="one device""#,
-        ] {
-            assert!(xml.contains(part), "`{part}` is not in\n{xml}");
-        }
     }
 }

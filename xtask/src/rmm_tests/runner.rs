@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 use std::{fs, io, thread};
 
 use super::case::{self, Case};
-use super::driver_report;
 use super::report::Row;
-use crate::execute::{self, Finished};
+use crate::driver_report;
 
 /// Variables that change what a test sees, or what a framework does.
 const FORGOTTEN: [&str; 13] = [
@@ -52,21 +50,26 @@ pub(super) struct Job {
     /// What names the tests to pytest.
     pub(super) file: Option<String>,
     pub(super) environment: BTreeMap<&'static str, String>,
-    /// How long one process may take.
-    pub(super) limit: Duration,
+    /// How long one process may take, in seconds.
+    pub(super) limit: u64,
 }
 
 /// What came of one process.
 struct Ran {
     /// The tests that it wrote a result of; nothing if it did not come that far.
     cases: Option<Vec<Case>>,
+    end: End,
+}
+
+/// How a process ended.
+struct End {
     is_success: bool,
-    /// How it ended, and what it printed.
+    /// That, and what it printed.
     text: String,
 }
 
-/// Runs all programs, several at a time, each in a folder of its own. The rows are in the order of
-/// the jobs.
+/// Runs all programs, several at a time, each in a folder of its own that keeps the framework's
+/// results. The rows are in the order of the jobs.
 pub(super) fn run(jobs: &[Job], threads: usize, folder: &Path) -> Vec<Row> {
     let rows: Mutex<BTreeMap<usize, Row>> = Mutex::default();
     let next = AtomicUsize::new(0);
@@ -76,7 +79,7 @@ pub(super) fn run(jobs: &[Job], threads: usize, folder: &Path) -> Vec<Row> {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { break };
-                    let row = job.run(&folder.join(index.to_string()));
+                    let row = job.run(&folder.join(&job.name));
                     println!("[{}/{}] run {}", index + 1, jobs.len(), job.name);
                     rows.lock().unwrap_or_else(PoisonError::into_inner).insert(index, row);
                 }
@@ -96,7 +99,8 @@ impl Job {
             vec![Case::failed("(program)", &format!("{}: {error}", self.program.display()))]
         });
         let report = driver_report::read(&reports);
-        cases.extend(report.cases());
+        let of_driver = report.failures().map(|(kind, text)| Case::failed(kind, &text));
+        cases.extend(of_driver);
         Row { name: self.name.clone(), cases, objects_left: report.objects_left }
     }
 
@@ -112,15 +116,15 @@ impl Job {
         }
         let tests = self.tests(folder)?;
         if tests.is_empty() {
-            let is_passed = whole.is_success && self.framework == Framework::GoogleTest;
-            let failed = || Case::failed("(program)", &whole.text);
+            let is_passed = whole.end.is_success && self.framework == Framework::GoogleTest;
+            let failed = || Case::failed("(program)", &whole.end.text);
             return Ok(vec![if is_passed { Case::passed("exit") } else { failed() }]);
         }
         let mut cases = Vec::new();
         for test in tests {
             let one = self.process(folder, Some(&test))?;
             let name = || test.split_once("::").map_or(test.as_str(), |(_, name)| name);
-            cases.extend(one.cases.unwrap_or_else(|| vec![Case::failed(name(), &one.text)]));
+            cases.extend(one.cases.unwrap_or_else(|| vec![Case::failed(name(), &one.end.text)]));
         }
         Ok(cases)
     }
@@ -142,18 +146,16 @@ impl Job {
                 command.args(test.or(self.file.as_deref()));
             }
         }
-        let finished = self.start(&mut command, folder)?;
-        let is_success =
-            finished.status.is_some_and(|status| matches!(status.code(), Some(0 | NO_TESTS)));
+        let end = self.start(&command, folder)?;
         let mut cases = case::read(&file, self.framework);
         if let Some(cases) = &mut cases
-            && !is_success
+            && !end.is_success
             && !cases.iter().any(Case::is_failed)
         {
             // All tests passed, and the end of the process did not.
-            cases.push(Case::failed("(program)", &text(&finished)));
+            cases.push(Case::failed("(program)", &end.text));
         }
-        Ok(Ran { cases, is_success, text: text(&finished) })
+        Ok(Ran { cases, end })
     }
 
     /// What the tests are called on a command line.
@@ -166,94 +168,32 @@ impl Job {
         let file = folder.join("tests.xml");
         let mut command = Command::new(&self.program);
         command.arg("--gtest_list_tests").arg(format!("--gtest_output=xml:{}", file.display()));
-        self.start(&mut command, folder)?;
+        self.start(&command, folder)?;
         let cases = case::read(&file, self.framework).unwrap_or_default();
         Ok(cases.into_iter().map(|case| case.name).collect())
     }
 
-    fn start(&self, command: &mut Command, folder: &Path) -> io::Result<Finished> {
+    /// Runs a command of the program within the time limit: it and all that it started.
+    fn start(&self, command: &Command, folder: &Path) -> io::Result<End> {
+        let mut limited = Command::new("timeout");
+        limited.arg("--kill-after=5").arg(self.limit.to_string());
+        limited.arg(command.get_program()).args(command.get_args());
         for name in FORGOTTEN {
-            command.env_remove(name);
+            limited.env_remove(name);
         }
-        command.current_dir(folder).envs(&self.environment);
-        command.env("RMM_SIM_REPORT", folder.join("reports"));
-        execute::run(command, self.limit)
-    }
-}
-
-fn text(finished: &Finished) -> String {
-    format!("{}\n{}\n{}", finished.end(), finished.stderr.trim(), finished.stdout.trim())
-}
-
-#[cfg(unix)]
-#[cfg(test)]
-mod tests {
-    //! Scripts in the place of test programs and of the interpreter.
-
-    use super::*;
-    use crate::scripts::Scripts;
-
-    /// What each script begins with: where its results go, and which test it has to run.
-    const HEAD: &str = r#"
-for a in "$@"; do case $a in
-    --gtest_output=xml:*) out=${a#*:} ;; --junitxml=*) out=${a#*=} ;;
-    --gtest_filter=*) test=${a#*=} ;; */a.py::*) test=${a#*::} ;;
-    --gtest_list_tests) list=1 ;; --rmm-list=*) printf '/a.py::%s\n' one two > "${a#*=}" ;;
-esac; done
-results() { echo "<testsuites><testsuite name=\"A\">$1</testsuite></testsuites>" > "$out"; }
-"#;
-
-    fn run(framework: Framework, body: &str) -> Vec<(String, bool)> {
-        let scripts = Scripts::new();
-        let (_, program) = scripts.write("tests", &format!("{HEAD}{body}"));
-        let job = Job {
-            name: "rmm/A".to_owned(),
-            framework,
-            program,
-            arguments: Vec::new(),
-            file: Some("/a.py".to_owned()),
-            environment: BTreeMap::from([("WORD", "yes".to_owned())]),
-            limit: Duration::from_secs(60),
+        limited.current_dir(folder).envs(&self.environment);
+        limited.env("RMM_SIM_REPORT", folder.join("reports"));
+        // A file, not a pipe: a process that is left behind may hold it open.
+        let path = folder.join("output.txt");
+        let output = fs::File::create(&path)?;
+        limited.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let status = limited.status()?;
+        let how = match status.code() {
+            Some(124 | 137) => format!("was killed after {} s", self.limit),
+            _ => format!("ended with {status}"),
         };
-        let row = job.run(&scripts.folder().join("run"));
-        row.cases.into_iter().map(|case| (case.name.clone(), !case.is_failed())).collect()
-    }
-
-    fn check(framework: Framework, body: &str, expected: &[(&str, bool)]) {
-        let found = run(framework, body);
-        let found: Vec<(&str, bool)> =
-            found.iter().map(|(name, passed)| (name.as_str(), *passed)).collect();
-        assert_eq!(found, expected, "{body}");
-    }
-
-    const ONE: &str = r#"results '<testcase name="one"/>'; "#;
-
-    #[test]
-    fn a_crash_fails_its_test_and_the_rest_still_runs() {
-        let crash = r#"
-[ -n "$list" ] && { results '<testcase name="one"/><testcase name="two"/>'; exit; }
-case $test in *two) results '<testcase name="two"/>' ;; *) kill -SEGV $$ ;; esac"#;
-        check(Framework::GoogleTest, crash, &[("A.one", false), ("A.two", true)]);
-        check(Framework::Pytest, crash, &[("one", false), ("two", true)]);
-    }
-
-    #[test]
-    fn the_end_of_the_process_is_checked() {
-        for (end, is_passed) in [("exit 0", true), ("exit 1", false), ("kill -ABRT $$", false)] {
-            let mut expected = vec![("one", true), ("(program)", false)];
-            expected.truncate(if is_passed { 1 } else { 2 });
-            check(Framework::Pytest, &format!("{ONE}{end}"), &expected);
-        }
-        let skipped = "results '<testcase name=\"one\"><skipped/></testcase>'; exit 5";
-        check(Framework::Pytest, skipped, &[("one", true)]);
-    }
-
-    #[test]
-    fn a_program_without_tests_passes_by_its_status() {
-        check(Framework::GoogleTest, r#"[ "$WORD" = yes ]"#, &[("exit", true)]);
-        check(Framework::GoogleTest, "exit 3", &[("(program)", false)]);
-        // One that should have tests does not.
-        check(Framework::GoogleTest, "results ''", &[("(program)", false)]);
-        check(Framework::Pytest, "rm -f tests.txt; exit 0", &[("(program)", false)]);
+        let printed = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+        let is_success = matches!(status.code(), Some(0 | NO_TESTS));
+        Ok(End { is_success, text: format!("{how}\n{}", printed.trim()) })
     }
 }

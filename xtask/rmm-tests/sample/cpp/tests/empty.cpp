@@ -1,0 +1,1 @@
+// A program with a framework, and no test: it fails.
