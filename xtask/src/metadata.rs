@@ -5,11 +5,14 @@ use std::path::Path;
 use cargo_metadata::MetadataCommand;
 pub(crate) use cargo_metadata::{DependencyKind, Metadata, Package};
 
+use crate::cargo::workspace_root;
 use crate::error::{Context as _, Result};
 
 /// Reads the members of the workspace, without what they depend on: fast, and without network.
 pub(crate) fn read() -> Result<Metadata> {
-    MetadataCommand::new().no_deps().exec().context("cargo metadata")
+    // In the folder of a member, that one alone is a default member.
+    let mut command = MetadataCommand::new();
+    command.current_dir(workspace_root()?).no_deps().exec().context("cargo metadata")
 }
 
 /// Questions about a workspace.
@@ -31,9 +34,6 @@ pub(crate) trait Member {
 
     /// The folder of its manifest.
     fn folder(&self) -> &Path;
-
-    /// Its features, other than `default`.
-    fn feature_names(&self) -> impl Iterator<Item = &str>;
 }
 
 impl Member for Package {
@@ -43,10 +43,6 @@ impl Member for Package {
 
     fn folder(&self) -> &Path {
         self.manifest_path.parent().map_or(Path::new("."), |folder| folder.as_std_path())
-    }
-
-    fn feature_names(&self) -> impl Iterator<Item = &str> {
-        self.features.keys().map(String::as_str).filter(|name| *name != "default")
     }
 }
 
@@ -95,12 +91,6 @@ pub(crate) mod tests {
         let metadata = metadata_of(json!([{"name": "a", "publish": []}, {"name": "b"}]));
         let published: Vec<_> = metadata.packages.iter().map(Member::is_published).collect();
         assert_eq!(published, [false, true]);
-    }
-
-    #[test]
-    fn the_default_feature_is_no_feature_of_its_own() {
-        let metadata = metadata_of(json!([{"name": "a", "features": {"default": [], "x": []}}]));
-        assert_eq!(metadata.packages[0].feature_names().collect::<Vec<_>>(), ["x"]);
     }
 
     #[test]

@@ -7,8 +7,6 @@
 //! - everything, `cargo xtask test --all` and `cargo xtask ci --all`: more schedules, sets of
 //!   features, documentation tests without features
 
-mod features;
-
 use std::env;
 use std::process::Command;
 
@@ -125,15 +123,10 @@ fn add_feature_steps(
     seed: Option<u64>,
     steps: &mut Steps,
 ) {
-    let sets = features::sets(metadata);
-    if sets.is_empty() {
-        steps.skip("feature sets", "no package has features");
-        return;
-    }
-    let packages: Vec<&str> = sets.iter().map(|set| set.package.as_str()).collect();
-    let all = packages.iter().flat_map(|package| ["-p", *package]).chain(["--all-features"]);
-    let all: Vec<&str> = all.collect();
-    let mut tests = runner.tests(&all, &[], &COMPILE_FAIL);
+    let packages: Vec<&str> = libraries_with_features(metadata);
+    let packages: Vec<&str> = packages.into_iter().flat_map(|package| ["-p", package]).collect();
+    let mut tests =
+        runner.tests(&[&packages[..], &["--all-features"]].concat(), &[], &COMPILE_FAIL);
     if let Some(seed) = seed {
         tests.env("RMM_SIM_SEED", seed.to_string());
     }
@@ -142,18 +135,24 @@ fn add_feature_steps(
     if extent < Extent::All {
         return;
     }
-    for set in &sets {
-        for list in &set.between {
-            let name = format!("{}, check {list}", set.package);
-            let mut check = cargo();
-            check.args(["check", "--all-targets", "-p", &set.package, "--no-default-features"]);
-            steps.run(name, check.args(["--features", list]));
-        }
-        let mut doctests = cargo();
-        offline(&mut doctests).args(["test", "--doc", "-p", &set.package]);
-        let name = format!("{}, doctests without features", set.package);
-        steps.run(name, doctests.arg("--no-default-features"));
-    }
+    // Two at a time: the power set of many takes too long.
+    let mut check = cargo();
+    check.args(["hack", "check", "--all-targets", "--feature-powerset", "--depth=2"]);
+    check
+        .args(["--keep-going", "--exclude-no-default-features", "--exclude-all-features"])
+        .args(&packages);
+    steps.run("feature sets (needs cargo-hack)", &mut check);
+    let mut doctests = cargo();
+    offline(&mut doctests).args(["hack", "test", "--keep-going", "--doc", "--no-default-features"]);
+    steps.run("doctests without features (needs cargo-hack)", doctests.args(&packages));
+}
+
+/// The libraries that have features and that plain commands build.
+fn libraries_with_features(metadata: &Metadata) -> Vec<&str> {
+    let mut packages = metadata.workspace_default_packages();
+    packages.retain(|package| package.targets.iter().any(cargo_metadata::Target::is_lib));
+    packages.retain(|package| package.features.keys().any(|name| name != "default"));
+    packages.into_iter().map(|package| package.name.as_str()).collect()
 }
 
 /// No test of this matrix may reach a real driver, even where there is one.
@@ -253,6 +252,16 @@ mod tests {
     #[test]
     fn a_run_without_nextest_can_be_asked_for() {
         assert_eq!(Runner::choose(true), Runner::CargoTest);
+    }
+
+    #[test]
+    fn nothing_is_on_by_default_so_that_a_plain_run_is_one_without_features() {
+        let metadata = metadata::read().unwrap();
+        assert!(libraries_with_features(&metadata).contains(&"rmm-rs"));
+        for package in metadata.workspace_default_packages() {
+            let default = package.features.get("default");
+            assert!(default.is_none_or(Vec::is_empty), "{}: add a run without it", package.name);
+        }
     }
 
     #[test]
