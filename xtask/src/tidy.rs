@@ -7,7 +7,6 @@ mod files;
 mod finding;
 mod layers;
 mod licence_files;
-mod manifests;
 mod paths;
 mod prose;
 mod sources;
@@ -49,10 +48,8 @@ pub(crate) struct Args {
 /// If something is not tidy.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
-    if args.fix
-        && let Some(written) = licence_files::write(&root, &metadata::read()?)?
-    {
-        println!("wrote {}", written.display());
+    if args.fix {
+        licence_files::write(&root)?;
     }
     check(&root)?;
     println!("tidy");
@@ -71,12 +68,11 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         findings.extend(sources::check(source));
     }
     findings.extend(prose::check(&sources)?);
-    findings.extend(sources::check_policy_modules(&sources));
+    findings.extend(sources::check_policy_module(&sources));
     findings.extend(sources::check_type_names(&sources));
 
     let metadata = metadata::read()?;
     findings.extend(layers::check(root, &metadata));
-    findings.extend(manifests::check(root, &metadata));
     findings.extend(licence_files::check(root, &metadata)?);
 
     // No README.md is one that names no command.

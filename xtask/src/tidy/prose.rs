@@ -2,10 +2,9 @@
 
 use super::files::SourceFile;
 use super::finding::Finding;
-use crate::error::{Context as _, Result};
+use crate::error::Result;
 
 const WORDS: &str = include_str!("words.txt");
-const WORDS_FILE: &str = "xtask/src/tidy/words.txt";
 
 /// Columns of a comment.
 const WIDTH: usize = 100;
@@ -19,52 +18,31 @@ struct Rules<'a> {
     words: Vec<(&'a str, &'a str)>,
     /// Paths that are not searched.
     skipped: Vec<&'a str>,
-    /// How many words may be left.
-    word_limit: usize,
-    /// How many wide comments may be left.
-    comment_limit: usize,
 }
 
-/// Checks all files; nothing is found as long as the limits are kept.
+/// Checks all files.
 ///
 /// # Errors
 ///
 /// If a line of `words.txt` means nothing.
 pub(super) fn check(files: &[SourceFile]) -> Result<Vec<Finding>> {
     let rules = Rules::read(WORDS)?;
-    let words = files.iter().flat_map(|file| words_in(file, &rules)).collect();
-    let comments = files.iter().flat_map(wide_comments).collect();
-    let mut findings = within(rules.word_limit, words, "words");
-    findings.extend(within(rules.comment_limit, comments, "comments"));
-    Ok(findings)
-}
-
-/// The findings, if there are more than the limit.
-fn within(limit: usize, mut findings: Vec<Finding>, what: &str) -> Vec<Finding> {
-    let count = findings.len();
-    if count <= limit {
-        return Vec::new();
-    }
-    let text = format!("{count} findings, `limit {what}` is {limit}");
-    findings.push(Finding::new(WORDS_FILE, 1, text));
-    findings
+    Ok(files
+        .iter()
+        .flat_map(|file| [words_in(file, &rules), wide_comments(file)].concat())
+        .collect())
 }
 
 impl<'a> Rules<'a> {
     fn read(text: &'a str) -> Result<Self> {
         let mut rules = Self::default();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let unknown = || format!("{WORDS_FILE}: {line}");
             if let Some((word, better)) = line.split_once(" => ") {
                 rules.words.push((word, better));
             } else if let Some((path, _)) = line.strip_prefix("skip ").and_then(split_reason) {
                 rules.skipped.push(path);
-            } else if let Some(number) = line.strip_prefix("limit words ") {
-                rules.word_limit = number.parse().context(unknown())?;
-            } else if let Some(number) = line.strip_prefix("limit comments ") {
-                rules.comment_limit = number.parse().context(unknown())?;
             } else {
-                return Err(unknown().into());
+                return Err(format!("xtask/src/tidy/words.txt: {line}").into());
             }
         }
         Ok(rules)
@@ -151,8 +129,7 @@ mod tests {
         SourceFile { path: path.to_owned(), text: text.to_owned() }
     }
 
-    const RULES: &str = "# about\n\nlimit words 1\nlimit comments 0\nskip docs/old/: made\ndepot => \
-                         cache\nrelic r* => a name\n";
+    const RULES: &str = "# about\n\nskip docs/old/: made\ndepot => cache\nrelic r* => a name\n";
 
     #[test]
     fn words_are_found_whole_and_in_any_case() {
@@ -168,17 +145,10 @@ mod tests {
 
     #[test]
     fn a_line_that_means_nothing_is_refused() {
-        for wrong in ["depot", "skip docs/", "limit words many", "limit lines 3"] {
+        for wrong in ["depot", "skip docs/"] {
             assert!(Rules::read(wrong).is_err(), "{wrong}");
         }
         assert!(!Rules::read(WORDS).unwrap().words.is_empty());
-    }
-
-    #[test]
-    fn findings_within_the_limit_are_none() {
-        let one = || vec![Finding::new("a.md", 1, "x")];
-        assert_eq!(within(1, one(), "words"), []);
-        assert_eq!(within(0, one(), "words").len(), 2, "with the limit that is exceeded");
     }
 
     #[test]

@@ -9,10 +9,9 @@ use super::finding::Finding;
 /// The longest that a file may be: a reader should hold one idea at a time.
 const MAX_LINES: usize = 600;
 
-/// Modules that hold the policy of a suballocator: arithmetic on offsets, in which the compiler
-/// forbids unsafe code. A name that ends in `/` stands for everything in that folder.
-const POLICY_MODULES: [&str; 2] =
-    ["crates/rmm-adaptors/src/pool/heap.rs", "crates/rmm-adaptors/src/pool/heap/"];
+/// The module that holds the policy of a suballocator: arithmetic on offsets, in which the compiler
+/// forbids unsafe code, as in the modules below it.
+const POLICY_MODULE: &str = "crates/rmm-adaptors/src/pool/heap.rs";
 
 const FORBIDS_UNSAFE: &str = "#![forbid(unsafe_code)]";
 
@@ -65,30 +64,13 @@ fn check_examples(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Checks that the compiler forbids unsafe code in every policy module, and that the list above
-/// names real files.
-pub(super) fn check_policy_modules(files: &[SourceFile]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for module in POLICY_MODULES {
-        let mut found = false;
-        for file in files.iter().filter(|file| is_named(&file.path, module)) {
-            found = true;
-            if !forbids_unsafe(file, files) {
-                let text = format!(
-                    "holds policy: begin it, or a module above it, with `{FORBIDS_UNSAFE}`"
-                );
-                findings.push(Finding::new(&file.path, 1, text));
-            }
-        }
-        if !found {
-            findings.push(Finding::new(
-                module,
-                1,
-                "is listed as a policy module in xtask, but is not there",
-            ));
-        }
-    }
-    findings
+/// Checks that the compiler forbids unsafe code in the policy module.
+pub(super) fn check_policy_module(files: &[SourceFile]) -> Option<Finding> {
+    let forbids = |file: &SourceFile| {
+        file.path == POLICY_MODULE && file.text.lines().any(|line| line == FORBIDS_UNSAFE)
+    };
+    let text = format!("holds policy: begin it with `{FORBIDS_UNSAFE}`");
+    (!files.iter().any(forbids)).then(|| Finding::new(POLICY_MODULE, 1, text))
 }
 
 /// Checks that no two crates have a public type of one name: a word means one thing.
@@ -118,23 +100,6 @@ fn type_name(line: &str) -> Option<&str> {
     name.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
         .next()
         .filter(|name| !name.is_empty())
-}
-
-fn is_named(path: &str, module: &str) -> bool {
-    path == module || (module.ends_with('/') && path.starts_with(module))
-}
-
-/// Whether the file, or a module that contains it, forbids unsafe code: the attribute holds for
-/// child modules too.
-fn forbids_unsafe(file: &SourceFile, files: &[SourceFile]) -> bool {
-    if file.text.lines().any(|line| line == FORBIDS_UNSAFE) {
-        return true;
-    }
-    let Some((folder, _)) = file.path.rsplit_once('/') else { return false };
-    let parent =
-        if folder.ends_with("/src") { format!("{folder}/lib.rs") } else { format!("{folder}.rs") };
-    parent != file.path
-        && files.iter().any(|file| file.path == parent && forbids_unsafe(file, files))
 }
 
 #[cfg(test)]
