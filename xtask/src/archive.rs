@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{run, stdout_of};
+use crate::command::{run, stdout_of};
 use crate::error::{Context as _, Result};
 
 /// The script that runs an archive.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::archive::{self, SCRIPT, program};
 use crate::build;
-use crate::cargo::{self, workspace_root};
+use crate::command::{self, workspace_root};
 use crate::error::{Context as _, Result};
 
 /// Options of `cargo xtask bench-gpu`.
@@ -58,7 +58,7 @@ fn build_peers(root: &Path) -> Result<PathBuf> {
         fs::remove_dir_all(&built).context(built.display())?;
     }
     let script = root.join("benches/peers/build.sh");
-    cargo::run(Command::new("sh").arg(script).args([&cache, &built]))?;
+    command::run(Command::new("sh").arg(script).args([&cache, &built]))?;
     Ok(built)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cargo::{artifacts, cargo};
+use crate::command::{artifacts, cargo};
 use crate::error::{Context as _, Result};
 
 /// The test program, in the profile that keeps assertions.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::{self, cargo, workspace_root};
+use crate::command::{self, cargo, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::licences;
 use crate::metadata::{self, Workspace as _};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.debug {
         build.args(["--profile", "dist"]);
     }
-    cargo::run(&mut build)?;
+    command::run(&mut build)?;
     let profile = if args.debug { "debug" } else { "dist" };
     let folder = metadata.target_directory.as_std_path().join(profile);
     install(&root.join("crates").join(PACKAGE), &folder, &args.prefix, &version)?;

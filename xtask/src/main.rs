@@ -2,8 +2,8 @@
 //!
 //! One file a command. Each command prints what it runs, keeps going through steps that do not
 //! depend on each other, ends with a table, and exits non-zero when something failed. Nothing here
-//! needs more than `cargo`, but for `mutants`, which needs cargo-nextest, and `ci`, which installs
-//! cargo-deny if it is missing.
+//! needs more than `cargo`, but for `mutants` and `sanitize`, which need cargo-nextest, `--all`,
+//! which needs cargo-hack, and `ci`, which installs cargo-deny if it is missing.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -16,8 +16,8 @@ mod archive;
 mod bench_gpu;
 mod build;
 mod c_library;
-mod cargo;
 mod ci;
+mod command;
 mod deny;
 mod driver_report;
 mod error;

@@ -5,7 +5,7 @@ use std::path::Path;
 use cargo_metadata::MetadataCommand;
 pub(crate) use cargo_metadata::{DependencyKind, Metadata, Package};
 
-use crate::cargo::workspace_root;
+use crate::command::workspace_root;
 use crate::error::{Context as _, Result};
 
 /// Reads the members of the workspace, without what they depend on: fast, and without network.

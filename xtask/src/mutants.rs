@@ -11,7 +11,7 @@ mod tree;
 use std::env;
 use std::time::Instant;
 
-use crate::cargo::workspace_root;
+use crate::command::workspace_root;
 use crate::error::Result;
 use crate::steps::{new_table, seconds};
 use judge::Verdict;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cargo::{self, cargo, stdout_of, workspace_root};
+use crate::command::{self, cargo, stdout_of, workspace_root};
 use crate::driver_report;
 use crate::error::{Context as _, Result};
 
@@ -73,7 +73,7 @@ pub(crate) fn missing() -> Option<String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
     let folder = root.join("target/python");
-    cargo::run(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
+    command::run(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
     let interpreters: Result<Vec<PathBuf>> =
         args.python.iter().map(|python| build_environment(&root, python)).collect();
     let interpreters = interpreters?;
@@ -85,14 +85,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     wheel::check(first, &wheel)?;
 
     for interpreter in &interpreters {
-        cargo::run(pip(interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
+        command::run(pip(interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
         let mut test = Command::new(interpreter);
         test.args(["-m", "pytest", "-q"]).args(&args.pytest).arg(root.join("python/rmm_rs"));
         // What is installed is tested, and on the software device.
         test.env_remove("PYTHONPATH").env_remove("RMM_CUDA_LIBRARY").env_remove("RMM_DRIVER");
         let reports = folder.join("reports");
         empty(&reports)?;
-        cargo::run(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
+        command::run(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
         check_reports(&reports)?;
     }
     plugin::run(&root, &folder, first, &wheel)
@@ -111,7 +111,7 @@ pub(crate) fn build_wheel(root: &Path, interpreter: &Path, profile: &str) -> Res
     // Refuses one that needs more than the libraries of every Linux: none of CUDA is among them.
     build.args(["-m", "maturin", "build", "--quiet", "--auditwheel=check", "--profile", profile]);
     build.arg("--out").arg(&wheels);
-    cargo::run(build.current_dir(root.join("python/rmm_rs")))?;
+    command::run(build.current_dir(root.join("python/rmm_rs")))?;
     wheel_in(&wheels)
 }
 
@@ -131,8 +131,8 @@ fn wheel_in(wheels: &Path) -> Result<PathBuf> {
 /// If a command fails.
 pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
     let interpreter = environment(python, &root.join("target/python").join(tag(python)?))?;
-    cargo::run(pip(&interpreter).args(REQUIREMENTS))?;
-    if let Err(error) = cargo::run(pip(&interpreter).arg("mypy>=1.18")) {
+    command::run(pip(&interpreter).args(REQUIREMENTS))?;
+    if let Err(error) = command::run(pip(&interpreter).arg("mypy>=1.18")) {
         println!("skipped: the tests of types: pip cannot fetch mypy ({error})");
     }
     Ok(interpreter)
@@ -153,7 +153,7 @@ pub(crate) fn folder_of_programs(root: &Path) -> Option<PathBuf> {
 pub(crate) fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
     let interpreter = folder.join("bin/python");
     if !interpreter.exists() {
-        cargo::run(Command::new(python).args(["-m", "venv"]).arg(folder))?;
+        command::run(Command::new(python).args(["-m", "venv"]).arg(folder))?;
     }
     Ok(interpreter)
 }

@@ -18,7 +18,7 @@ use std::thread;
 use self::cpp::{Build, RUNTIME};
 use self::expected::{Expected, matches};
 use self::report::Row;
-use crate::cargo::{self, stdout_of, workspace_root};
+use crate::command::{self, stdout_of, workspace_root};
 use crate::error::{Context as _, Result};
 
 /// The results of `xtask/rmm-tests/sample`, in which a test fails in each way.
@@ -193,7 +193,7 @@ fn pip_install(pip: &mut Command, list: &str, folder: &Path) -> Result<()> {
     }
     fs::create_dir_all(folder).context(folder.display())?;
     fs::write(&wanted, list).context(wanted.display())?;
-    cargo::run(pip.arg("-r").arg(&wanted)).context("pip")?;
+    command::run(pip.arg("-r").arg(&wanted)).context("pip")?;
     fs::rename(&wanted, &installed).context(installed.display())
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cargo::{has_nextest, stdout_of, workspace_root};
+use crate::command::{has_nextest, stdout_of, workspace_root};
 use crate::error::{Context as _, Result};
 use crate::steps::Steps;
 
@@ -111,7 +111,7 @@ mod tests {
     //! What is run.
 
     use super::*;
-    use crate::cargo::describe;
+    use crate::command::describe;
 
     #[test]
     fn the_flags_are_for_a_target_and_a_folder_of_their_own() {

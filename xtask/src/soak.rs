@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: random programs over the pool on the software device.
 
-use crate::cargo::{self, cargo};
+use crate::command::{self, cargo};
 use crate::error::Result;
 
 /// Options of `cargo xtask soak`.
@@ -28,5 +28,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .env("RMM_DRIVER", "sim")
         .env("RMM_SOAK_STEPS", args.steps.to_string())
         .env("RMM_SIM_SEED", args.seed.to_string());
-    cargo::run(&mut command)
+    command::run(&mut command)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
 
-use crate::cargo::{WithCommand as _, describe};
+use crate::command::{WithCommand as _, describe};
 use crate::error::Result;
 
 /// The steps run so far. A failed step does not stop the next.
@@ -125,7 +125,7 @@ mod tests {
     //! What a run of steps reports.
 
     use super::*;
-    use crate::cargo::cargo;
+    use crate::command::cargo;
 
     #[test]
     fn a_failed_step_does_not_stop_the_next_and_fails_the_run() {

@@ -10,7 +10,7 @@
 use std::env;
 use std::process::Command;
 
-use crate::cargo::{cargo, has_nextest};
+use crate::command::{cargo, has_nextest};
 use crate::error::Result;
 use crate::metadata::{self, Metadata, Workspace as _};
 use crate::steps::Steps;
@@ -228,7 +228,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::cargo::describe;
+    use crate::command::describe;
 
     #[test]
     fn no_test_can_reach_a_real_driver() {

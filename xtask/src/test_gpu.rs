@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::archive::{self, SCRIPT, program};
 use crate::build;
-use crate::cargo::{self, workspace_root};
+use crate::command::{self, workspace_root};
 use crate::error::{Context as _, Result};
 
 /// What the script runs: a line for each kind of stream and resource.
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.save.is_some() {
         return Ok(());
     }
-    cargo::run(Command::new(folder.join(SCRIPT)).args(&args.rest)).context("the GPU tests")
+    command::run(Command::new(folder.join(SCRIPT)).args(&args.rest)).context("the GPU tests")
 }
 
 #[cfg(unix)]

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 
 use self::finding::Finding;
-use crate::cargo::workspace_root;
+use crate::command::workspace_root;
 use crate::error::Result;
 use crate::metadata;
 use crate::readme;

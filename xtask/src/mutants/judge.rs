@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::patch::Patch;
 use super::tree::Tree;
-use crate::cargo::{WithCommand as _, cargo};
+use crate::command::{WithCommand as _, cargo};
 use crate::error::Result;
 
 /// What became of a mutant.

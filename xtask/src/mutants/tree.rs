@@ -6,7 +6,7 @@ use std::path::{self, Path, PathBuf};
 use std::process::Command;
 
 use super::patch::Patch;
-use crate::cargo::stdout_of;
+use crate::command::stdout_of;
 use crate::error::{Context as _, Result};
 
 /// The tree, and where cargo builds it.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{empty, environment, pip, wheel_in};
-use crate::cargo::{self, stdout_of};
+use crate::command::{self, stdout_of};
 use crate::error::Result;
 
 /// Prints what the package has to be built with, among it RMM, and what its tests need.
@@ -25,7 +25,7 @@ pub(super) fn run(root: &Path, folder: &Path, python: &Path, rmm_rs: &Path) -> R
     let list = ["-c", REQUIREMENTS, "pyproject.toml"];
     let requirements = stdout_of(Command::new(&interpreter).args(list).current_dir(&package))?;
     // RMM and its headers, and what compiles them.
-    let install = |_| cargo::run(pip(&interpreter).args(requirements.lines()));
+    let install = |_| command::run(pip(&interpreter).args(requirements.lines()));
     if let Err(why) = stdout_of(Command::new("c++").arg("--version")).and_then(install) {
         println!("skipped: the plug-in for RMM: no compiler, or no wheels of RMM: {why}");
         return Ok(());
@@ -36,11 +36,11 @@ pub(super) fn run(root: &Path, folder: &Path, python: &Path, rmm_rs: &Path) -> R
     build.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
     // With the versions of the environment, which the tests have too.
     build.arg("--no-build-isolation").arg("--wheel-dir").arg(&wheels).arg(&package);
-    cargo::run(&mut build)?;
+    command::run(&mut build)?;
     let wheel = wheel_in(&wheels)?;
     let mut install = pip(&interpreter);
     install.args(["--no-deps", "--force-reinstall"]).arg(rmm_rs).arg(&wheel);
-    cargo::run(&mut install)?;
+    command::run(&mut install)?;
 
     let mut test = Command::new(&interpreter);
     // Not where the sources are, which would be imported in place of what is installed.
@@ -48,5 +48,5 @@ pub(super) fn run(root: &Path, folder: &Path, python: &Path, rmm_rs: &Path) -> R
     for variable in ["PYTHONPATH", "RMM_CUDA_LIBRARY", "RMM_DRIVER"] {
         test.env_remove(variable);
     }
-    cargo::run(&mut test)
+    command::run(&mut test)
 }

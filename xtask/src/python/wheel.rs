@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::pip;
-use crate::cargo;
+use crate::command;
 use crate::error::{Context as _, Result};
 
 /// The largest wheel, in bytes.
@@ -40,12 +40,12 @@ pub(super) fn check(interpreter: &Path, wheel: &Path) -> Result<()> {
     if !name.contains("-abi3-") {
         return Ok(());
     }
-    if let Err(error) = cargo::run(pip(interpreter).arg("abi3audit")) {
+    if let Err(error) = command::run(pip(interpreter).arg("abi3audit")) {
         println!("skipped: the check of the ABI: pip cannot fetch abi3audit ({error})");
         return Ok(());
     }
     let program = interpreter.with_file_name("abi3audit");
-    cargo::run(Command::new(program).args(["--strict", "--summary"]).arg(wheel))
+    command::run(Command::new(program).args(["--strict", "--summary"]).arg(wheel))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::libraries::{self, CMAKE, NINJA};
 use super::report::Row;
 use super::runner::{Framework, Job, run as run_jobs};
 use super::{Args, LIMIT};
-use crate::cargo::{self, WithCommand as _};
+use crate::command::{self, WithCommand as _};
 use crate::error::{Context as _, Result};
 
 #[expect(dead_code, unreachable_pub, reason = "only the list is needed here")]
@@ -86,7 +86,7 @@ impl Build {
             let per_thread = if args.per_thread_default_stream { PER_THREAD } else { "" };
             command.arg(format!("-DRMM_RS_DEFINITIONS={per_thread}"));
         }
-        cargo::run(&mut command).context(format_args!("CMake; {NEEDS}"))?;
+        command::run(&mut command).context(format_args!("CMake; {NEEDS}"))?;
         Ok(build)
     }
 

@@ -69,7 +69,7 @@ mod tests {
     //! Patterns and lists.
 
     use super::*;
-    use crate::cargo::workspace_root;
+    use crate::command::workspace_root;
 
     #[test]
     fn a_star_stands_for_any_text() {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use super::pip_install;
-use crate::cargo::{artifacts, cargo};
+use crate::command::{artifacts, cargo};
 use crate::error::{Context as _, Result};
 
 /// The attributes of the software device, unless the variable is set: access to pageable memory for

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::report::Row;
 use super::runner::{self, Framework, Job};
 use super::{Args, LIMIT, libraries, pip_install};
-use crate::cargo;
+use crate::command;
 use crate::error::{Context as _, Result};
 use crate::python;
 
@@ -113,6 +113,6 @@ fn make_environment(root: &Path, folder: &Path) -> Result<PathBuf> {
     let interpreter = python::environment(program, folder)?;
     pip_install(&mut python::pip(&interpreter), REQUIREMENTS, folder)?;
     let mut install = python::pip(&interpreter);
-    cargo::run(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
+    command::run(install.args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;
     Ok(interpreter)
 }

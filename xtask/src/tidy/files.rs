@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::cargo::stdout_of;
+use crate::command::stdout_of;
 use crate::error::{Context as _, Result};
 
 /// The folders that hold files of ours, beside the top folder itself.

@@ -1,4 +1,4 @@
-//! Cargo invocations, and the programs that they built.
+//! Commands: how they are run and shown, cargo's among them, and what those built.
 
 use std::env;
 use std::ffi::OsStr;
