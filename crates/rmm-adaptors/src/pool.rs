@@ -7,6 +7,7 @@ mod caches;
 mod checks;
 mod clear;
 mod close;
+mod contention;
 mod core;
 mod exchange;
 mod extents;

@@ -194,6 +194,7 @@ impl PoolCore {
     ) -> Result<DevicePtr, Error> {
         let mut state = self.lock();
         state.phase.check_awake(self.name)?;
+        self.note_contention(&mut state);
         let list = match stream {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::ANY_STREAM,

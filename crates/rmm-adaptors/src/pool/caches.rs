@@ -23,6 +23,7 @@
 mod budget;
 mod cache;
 mod classes;
+mod contended;
 mod crowd;
 mod flush;
 mod large;
@@ -154,6 +155,8 @@ pub(super) struct Caches {
     /// The legacy default stream.
     legacy: StreamId,
     crowd: Crowd,
+    /// Whether threads wait for each other at the pool's lock. Changed with it held.
+    is_contended: AtomicBool,
 }
 
 impl CachePolicy {
@@ -183,6 +186,7 @@ impl Caches {
             keeps_large: AtomicBool::new(true),
             legacy: StreamRef::legacy().id(),
             crowd: Crowd::default(),
+            is_contended: AtomicBool::new(false),
         }
     }
 
@@ -267,23 +271,9 @@ impl Caches {
     pub(super) fn take(&self, stream: StreamId, class: Class) -> Take {
         let take = |cache: &mut Cache, counters: &_| match cache.take(class, counters) {
             Some(address) => Take::Done(address),
-            None => Self::miss(cache, class),
+            None => self.miss(cache, class, counters),
         };
         self.with(stream, take).unwrap_or(Take::NotHere)
-    }
-
-    /// Counts a miss, and says what should be done about it. Out of line, so that a hit stays
-    /// short.
-    #[inline(never)]
-    fn miss(cache: &mut Cache, class: Class) -> Take {
-        cache.note_miss();
-        if cache.is_fence_due(class) {
-            Take::Unfenced
-        } else if cache.is_short(class) {
-            Take::Short
-        } else {
-            Take::Missed
-        }
     }
 
     /// Makes the young blocks of this thread's cache for the stream available: an event was
@@ -384,7 +374,7 @@ impl Caches {
         match self.policy {
             CachePolicy::OneSize(_) => self.budget.set_from_blocks_of_one_size(reserved),
             CachePolicy::SizeClassesByDemand { most } => {
-                self.budget.set_by_demand((reserved, peak), operations, most);
+                self.budget.set_by_demand((reserved, peak), operations, most, self.room());
             }
             CachePolicy::SizeClasses | CachePolicy::Off => self.budget.set_from(reserved),
         }

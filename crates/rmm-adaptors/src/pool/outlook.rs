@@ -60,7 +60,8 @@ pub(super) fn may_grow(
     let is_extendable = core.growth.extends;
     let peak = state.peak_with(request.size);
     let kept = if is_extendable {
-        core.growth.retain_target_extendable(peak, state.pace())
+        let kept = core.growth.retain_target_extendable(peak, state.pace());
+        kept.saturating_add(core.caches.room())
     } else {
         core.growth.retain_target(peak)
     };

@@ -17,6 +17,13 @@ use super::transfer::BATCH_LEN;
 const FLUSHED_TOGETHER: usize = 4;
 
 impl PoolCore {
+    /// Sees whether threads wait for each other.
+    #[inline]
+    pub(super) fn note_contention(&self, state: &mut PoolState) {
+        let operations = state.operations();
+        self.caches.set_contended(state.contention.note(operations, self.waits()));
+    }
+
     /// Bounds what the caches hold.
     fn set_capacity(&self, state: &PoolState) {
         let peak = state.statistics.peak_live_bytes;

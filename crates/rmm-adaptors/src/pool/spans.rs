@@ -34,12 +34,6 @@ const FRACTION_LEFT: u64 = 4;
 /// A new one may have this part of what is free.
 const FRACTION_OF_FREE: u64 = 2;
 
-/// Operations on the heap over which waits for the lock are counted.
-const WINDOW: u64 = 256;
-
-/// The lock is contended if one operation in so many waits for it.
-const OPERATIONS_A_WAIT: u64 = 64;
-
 /// Operations on the heap before the next span, once memory was short or another thread has freed a
 /// part: a span is dissolved then, which costs as much as many of them.
 const PAUSE: u64 = 4096;
@@ -51,9 +45,6 @@ pub(super) struct SpanTable {
     spans: BTreeMap<u64, (u64, usize)>,
     /// Bytes of all.
     bytes: u64,
-    is_contended: bool,
-    /// The operations on the heap, and the waits for its lock, when that was found out.
-    seen: (u64, u64),
     /// The operations on the heap from which on a span may be made.
     not_before: u64,
 }
@@ -84,17 +75,6 @@ impl SpanTable {
         }
         let (start, (size, slot)) = self.spans.range(..=address).next_back()?;
         (address - start < *size).then_some(*slot)
-    }
-
-    /// Whether threads wait for each other, after so many operations and waits in all.
-    fn is_contended(&mut self, operations: u64, waits: u64) -> bool {
-        let (seen_operations, seen_waits) = self.seen;
-        let more = operations.wrapping_sub(seen_operations);
-        if more >= WINDOW {
-            self.is_contended = waits.wrapping_sub(seen_waits) * OPERATIONS_A_WAIT >= more;
-            self.seen = (operations, waits);
-        }
-        self.is_contended
     }
 }
 
@@ -159,9 +139,7 @@ impl PoolCore {
         }
         let pays = match self.growth.spans {
             SpanPolicy::Contended => {
-                let operations = state.operations();
-                state.span_table.is_contended(operations, self.waits())
-                    && operations >= state.span_table.not_before
+                self.caches.is_contended() && state.operations() >= state.span_table.not_before
             }
             SpanPolicy::Always => true,
             SpanPolicy::Off => false,

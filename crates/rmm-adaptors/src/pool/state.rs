@@ -12,6 +12,7 @@ use rmm_core::{
 
 use super::asleep::Phase;
 use super::caches::{Caches, LargeDemand};
+use super::contention::Contention;
 use super::exchange::Exchanges;
 use super::growth::Pace;
 use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
@@ -135,6 +136,7 @@ pub(super) struct PoolState {
     pub(super) statistics: PoolStatistics,
     pub(super) exchanges: Exchanges,
     pub(super) tide: Tide,
+    pub(super) contention: Contention,
     pub(super) reclaim_turns: ReclaimTurns,
     /// The most bytes that were live when a request climbed the ladder, without those that caches
     /// held, and with those of the request.
@@ -176,6 +178,7 @@ impl PoolState {
             idle_time: None,
             exchanges: Exchanges::default(),
             tide: Tide::default(),
+            contention: Contention::default(),
             reclaim_turns: ReclaimTurns::default(),
         }
     }

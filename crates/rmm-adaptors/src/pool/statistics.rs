@@ -39,7 +39,7 @@ pub struct PoolStatistics {
     /// [Spans](super::SpanPolicy) that caches of threads have now.
     pub spans: u64,
     /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than
-    /// a sixteenth.
+    /// a sixteenth; where threads wait for each other it may get a block of a quarter more.
     pub live_bytes: u64,
     /// Bytes of freed blocks in thread caches and the transfer cache, and of the free parts of
     /// spans.

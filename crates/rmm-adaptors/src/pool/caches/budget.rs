@@ -41,6 +41,10 @@ const CALM_OPERATIONS: u64 = 1024;
 /// One cache may hold this fraction of what all may hold.
 const FRACTION_OF_ALL: u64 = 16;
 
+/// Where threads wait for each other each cache may hold so many bytes more, and the pool grows by
+/// as many, 256 MiB at most: a miss costs more than a microsecond there.
+const ROOM_OF_EACH: u64 = 16 << 20;
+
 /// In small pools all caches may hold so many bytes, but at most half of the pool: a few blocks for
 /// each stream keep calls away from the lock.
 const LEAST_TOTAL: u64 = 2 << 20;
@@ -118,8 +122,15 @@ impl Budget {
 
     /// Sets the bounds by demand. Called when a cache is made or refuses a block: if no request has
     /// called upstream for [`CALM_OPERATIONS`], `scale` first grows by half, up to `most`. If twice
-    /// as much is reserved as was ever in use, it grows to `most` at once. The pool's lock is held.
-    pub(super) fn set_by_demand(&self, (reserved, peak): (u64, u64), operations: u64, most: u64) {
+    /// as much is reserved as was ever in use, it grows to `most` at once. `room` is added. The
+    /// pool's lock is held.
+    pub(super) fn set_by_demand(
+        &self,
+        (reserved, peak): (u64, u64),
+        operations: u64,
+        most: u64,
+        room: u64,
+    ) {
         let mut scale = self.scale.load(Ordering::Relaxed).max(LEAST_SCALE);
         if reserved / 2 > peak {
             scale = most;
@@ -131,7 +142,14 @@ impl Budget {
         }
         self.scale.store(scale, Ordering::Relaxed);
         let total = (reserved / SCALE * scale).max(LEAST_TOTAL.min(reserved / 2));
-        self.set(reserved, total / FRACTION_OF_ALL, total);
+        let fraction = total / FRACTION_OF_ALL + room.min(ROOM_OF_EACH);
+        let total = (total + room).min(reserved / SCALE * most).max(total);
+        self.set(reserved, fraction, total);
+    }
+
+    /// What all caches may hold beyond a part of the pool where threads wait for each other.
+    pub(super) fn room(&self) -> u64 {
+        self.holders.load(Ordering::Relaxed).min(FRACTION_OF_ALL) * ROOM_OF_EACH
     }
 
     /// Halves `scale`: a request has called upstream. The bounds follow at the next

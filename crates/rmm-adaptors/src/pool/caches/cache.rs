@@ -241,6 +241,12 @@ impl Cache {
         Some(address)
     }
 
+    /// Takes the newest block of one of the [next larger](Class::larger) classes. When it is freed
+    /// it counts as one of `class`, until it leaves the cache for the heap, which knows its size.
+    pub(super) fn take_larger(&mut self, class: Class, counters: &Counters) -> Option<u64> {
+        class.larger().find_map(|larger| self.take_small(larger, counters))
+    }
+
     /// Counts a request that the cache could not serve.
     pub(super) fn note_miss(&mut self) {
         self.misses = self.misses.saturating_add(1);

@@ -86,6 +86,14 @@ impl Class {
         numbers.map(|number| Self { number, block_size: size_of(number) })
     }
 
+    /// The next classes, whose blocks are at most a quarter larger.
+    pub(super) fn larger(self) -> impl Iterator<Item = Self> {
+        let most = self.block_size.saturating_add(self.block_size / 4);
+        let numbers = self.number.saturating_add(1)..u8::try_from(CLASSES).unwrap_or(u8::MAX);
+        let all = numbers.map(|number| Self { number, block_size: size_of(number) });
+        all.take_while(move |class| class.block_size <= most)
+    }
+
     /// Its number, unless it [is large](Self::is_large).
     #[inline]
     pub(in super::super) const fn index(self) -> usize {
@@ -162,6 +170,21 @@ mod tests {
             assert!(lost * 16 < size, "{lost} bytes of {size}");
             assert!(lost == 0 || size > 8192, "{lost} bytes of {size}");
         }
+    }
+
+    #[test]
+    fn larger_classes_follow_up_to_a_quarter_more() {
+        for class in Class::all() {
+            let (size, mut next) = (class.block_size(), class.index() + 1);
+            for larger in class.larger() {
+                assert!((size + 1..=size + size / 4).contains(&larger.block_size()), "{larger:?}");
+                assert_eq!(larger.index(), next);
+                next += 1;
+            }
+        }
+        let after = |size| holding(size).larger().last().map(Class::block_size);
+        assert_eq!([256, 1024, LARGEST].map(after), [None, Some(1280), None]);
+        assert_eq!((after(32 << 10), after(LARGEST + 1)), (Some(40 << 10), None));
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Caches {
         let taken =
             Self::enter(slot, stream, |cache, counters| match cache.take_small(class, counters) {
                 Some(address) => Take::Done(address),
-                None => Self::miss(cache, class),
+                None => self.miss(cache, class, counters),
             });
         taken.unwrap_or(Take::NotHere)
     }

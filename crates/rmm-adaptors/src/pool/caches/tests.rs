@@ -462,6 +462,47 @@ fn caches_may_hold_more_while_no_request_calls_upstream() {
 }
 
 #[test]
+fn threads_that_wait_for_each_other_take_blocks_of_up_to_a_quarter_more() {
+    const KIB: u64 = 1 << 10;
+    let (caches, ids) = (caches(), ids(1));
+    make(&caches, ids[0]);
+    let class = |size| Class::holding(size).expect("it is small");
+    let blocks = [(81 * KIB, 1), (80 * KIB, 2), (72 * KIB, 3)];
+    for (size, address) in blocks {
+        assert_eq!(caches.put(ids[0], class(size), address), Put::Done);
+    }
+    assert_eq!(taken(&caches, ids[0], class(64 * KIB)), None);
+    caches.set_contended(true);
+    assert_eq!(taken(&caches, ids[0], class(64 * KIB)), Some(3), "the smallest that is larger");
+    assert_eq!(taken(&caches, ids[0], class(64 * KIB)), Some(2));
+    assert_eq!(taken(&caches, ids[0], class(64 * KIB)), None, "more than a quarter larger");
+    assert_eq!(caches.put(ids[0], class(64 * KIB), 2), Put::Done);
+    assert_eq!(taken(&caches, ids[0], class(64 * KIB)), Some(2), "one of that class since");
+    assert_eq!(taken(&caches, ids[0], class(80 * KIB + 1)), Some(1));
+    assert_eq!(taken(&caches, ids[0], Class::holding(1 << 22).expect("large")), None);
+}
+
+#[test]
+fn caches_have_room_of_their_own_where_threads_wait_for_each_other() {
+    const POOL: u64 = 512 << 20;
+    let ids = ids(4);
+    let block = Class::holding(64 << 10).expect("it is small");
+    let more_when_contended = |most| {
+        let caches = Caches::new(CachePolicy::SizeClassesByDemand { most }, Fences::of_process());
+        caches.set_capacity_from(POOL, POOL, 0);
+        let fill_all = || ids.iter().map(|&id| fill(&caches, id, block)).sum::<u64>();
+        fill_all();
+        caches.set_contended(true);
+        caches.set_capacity_from(POOL, POOL, 0);
+        let more = fill_all() * block.block_size();
+        assert_eq!(caches.room() > 0, more > 0);
+        more
+    };
+    assert!(more_when_contended(MOST_SCALE) >= 4 * (12 << 20));
+    assert_eq!(more_when_contended(LEAST_SCALE), 0, "the pool returns memory by itself");
+}
+
+#[test]
 fn caches_with_a_fixed_bound_do_not_follows_demand() {
     let caches = caches();
     caches.note_shortage(1);
