@@ -12,6 +12,9 @@ const OPERATIONS_A_WAIT: u64 = 64;
 /// rare.
 const LASTS: u64 = 16_384;
 
+/// After a refused request it does not count as contended for so many operations.
+const PAUSE: u64 = 65_536;
+
 /// The waits for a pool's lock. Protected by that lock.
 #[derive(Debug, Default)]
 pub(super) struct Contention {
@@ -19,6 +22,8 @@ pub(super) struct Contention {
     seen: (u64, u64),
     /// The operations from which on the lock is not contended.
     until: u64,
+    /// The operations before which it does not count as contended, since memory ran out.
+    not_before: u64,
 }
 
 impl Contention {
@@ -32,7 +37,12 @@ impl Contention {
             }
             self.seen = (operations, waits);
         }
-        operations < self.until
+        (self.not_before..self.until).contains(&operations)
+    }
+
+    /// Notes that a request was refused: for a while no memory is spent on speed.
+    pub(super) fn note_refusal(&mut self, operations: u64) {
+        self.not_before = operations + PAUSE;
     }
 }
 
@@ -48,5 +58,15 @@ mod tests {
         assert!(contention.note(2 * WINDOW, 100));
         assert!(contention.note(2 * WINDOW + LASTS - 1, 100));
         assert!(!contention.note(2 * WINDOW + LASTS, 100));
+    }
+
+    #[test]
+    fn after_a_refusal_there_is_no_contention_for_a_while() {
+        let mut contention = Contention::default();
+        assert!(contention.note(WINDOW, WINDOW));
+        contention.note_refusal(WINDOW);
+        assert!(!contention.note(2 * WINDOW, 2 * WINDOW));
+        assert!(!contention.note(WINDOW + PAUSE - 1, 2 * PAUSE));
+        assert!(contention.note(2 * WINDOW + PAUSE, 3 * PAUSE));
     }
 }

@@ -71,7 +71,12 @@ pub(super) fn allocate_slow(
     if session.heap.is_of_several_streams() && session.has_called() {
         session.reclaim_turns.begin();
     }
-    outcome.unwrap_or_else(|panic| resume_unwind(panic)).map_err(|error| explained(session, error))
+    let outcome = outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    outcome.map_err(|error| {
+        let operations = session.operations();
+        session.contention.note_refusal(operations);
+        explained(session, error)
+    })
 }
 
 /// The error, with who holds the memory of a device that is full, if the request is the program's,
