@@ -41,8 +41,9 @@ pub enum Serves {
 /// An allocator by its name on the command line.
 #[derive(Debug)]
 pub struct Kind {
-    /// The name in the rows and, but for `pool`, in the list of stacks of `rmm-spec`. In the rows
-    /// `pool` is the pool over `cudaMalloc`, as in all recorded results.
+    /// The name in the rows, and in the list of stacks of `rmm-spec`. In rows that were recorded
+    /// before the end of November 2026 `pool` is the pool over `cudaMalloc`, `pool-virtual` the
+    /// default pool.
     pub name: &'static str,
     /// The workloads that suit it.
     pub serves: Serves,
@@ -51,7 +52,7 @@ pub struct Kind {
 /// Every allocator, in the order in which they are timed.
 pub const KINDS: &[Kind] = &[
     Kind { name: "pool", serves: Serves::Everything },
-    Kind { name: "pool-virtual", serves: Serves::Everything },
+    Kind { name: "pool-cuda", serves: Serves::Everything },
     Kind { name: "pool-compact", serves: Serves::Everything },
     Kind { name: "arena", serves: Serves::Everything },
     Kind { name: "fixed-size", serves: Serves::Pairs },
@@ -70,7 +71,7 @@ impl Kind {
         let (initial, size) = (start.bytes().to_string(), POOL_BYTES.to_string());
         let values = [("initial", &*initial), ("size", &size), ("bins", "18..22")];
         let unknown = |why: String| Error::invalid_argument("allocators", why);
-        let name = if self.name == "pool" { "pool-cuda" } else { self.name };
+        let name = self.name;
         let stack =
             stacks::named(name).ok_or_else(|| unknown(format!("no stack is named {name}")))?;
         let spec: ResourceSpec =

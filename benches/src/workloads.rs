@@ -54,7 +54,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload { for_pairs: true, ..many("foreign", "pairs on adopted streams", foreign::foreign) },
     Workload {
-        for_one: Some("pool"),
+        for_one: Some("pool-cuda"),
         ..all("adaptor", "the same through each adaptor", adaptors::adaptor_pairs)
     },
     many("holes", "the same beside free blocks", pairs::holes),
@@ -75,13 +75,16 @@ pub const WORKLOADS: &[Workload] = &[
     many("busy", "random calls beside work of the device", growth::busy),
     many("replay", "recorded programs", replay::replay),
     Workload {
-        for_one: Some("pool-virtual"),
+        for_one: Some("pool"),
         ..all("sleep", "a pool that sleeps and wakes up", sleep::sleep)
     },
-    Workload { for_one: Some("pool"), ..all("pinned", "a GiB of pinned memory", sleep::pinned) },
+    Workload {
+        for_one: Some("pool-cuda"),
+        ..all("pinned", "a GiB of pinned memory", sleep::pinned)
+    },
     #[cfg(feature = "cudarc")]
     Workload {
-        for_one: Some("pool"),
+        for_one: Some("pool-cuda"),
         ..all("cudarc", "a vector's allocation and drop beside cudarc's slices", cudarc::cudarc)
     },
 ];

@@ -33,8 +33,8 @@ fn names(rows: &[Row], allocator: &str) -> Vec<String> {
 /// What the peers' runner prints too, and under the same names.
 #[test]
 fn every_figure_of_the_pool_has_a_row() -> Outcome {
-    let rows = rows(&["--quick", "--allocator", "pool"])?;
-    let names = names(&rows, "pool");
+    let rows = rows(&["--quick", "--allocator", "pool-cuda"])?;
+    let names = names(&rows, "pool-cuda");
     let waits = |work: &str| format!("waits {work} per 1000 allocations");
     let mut expected: Vec<String> = [
         "pair size=256 ns/pair",

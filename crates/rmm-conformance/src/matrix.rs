@@ -3,7 +3,7 @@
 use std::fmt;
 
 use rmm_core::{Device, DeviceResource, Error, ErrorKind, check, current_driver};
-use rmm_spec::stacks::{ADAPTORS, NamedStack, RESOURCES};
+use rmm_spec::stacks::{NamedStack, STACKS, StackBase, StackKind};
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::environment::variable;
@@ -23,26 +23,6 @@ pub struct Cell {
     pub resource: &'static NamedStack,
 }
 
-/// The resources at the bottom of a stack: a name before those that it contains.
-const BASES: [&str; 10] = [
-    "cuda-async-managed",
-    "cuda-async-pinned",
-    "cuda-async",
-    "virtual",
-    "managed",
-    "pinned",
-    "registered",
-    "system",
-    "sam-headroom",
-    "cuda",
-];
-
-/// The resource at the bottom of a stack.
-fn base(stack: &NamedStack) -> &'static str {
-    let is_in = |base: &&str| stack.spec.contains(base);
-    BASES.into_iter().find(is_in).unwrap_or("cuda")
-}
-
 /// Whether the current device and its driver have what the resource needs, by the documentation of
 /// CUDA.
 ///
@@ -57,38 +37,39 @@ pub fn is_supported(stack: &NamedStack) -> Result<bool, Error> {
         Err(error) if error.code() == Some(CuResult::INVALID_VALUE) => Ok(false),
         Err(error) => Err(error),
     };
-    Ok(match base(stack) {
-        "cuda-async" => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
-        "virtual" => has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?,
-        "cuda-async-managed" => {
+    Ok(match stack.base {
+        StackBase::Cuda => true,
+        StackBase::CudaAsync => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
+        StackBase::Virtual => has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?,
+        StackBase::CudaAsyncManaged => {
             has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
         }
-        "cuda-async-pinned" => has(Attribute::HOST_MEMORY_POOLS_SUPPORTED)?,
-        "managed" => has(Attribute::MANAGED_MEMORY)?,
-        "pinned" => has(Attribute::UNIFIED_ADDRESSING)?,
-        "registered" => has(Attribute::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)?,
-        "system" => has(Attribute::PAGEABLE_MEMORY_ACCESS)?,
-        "sam-headroom" => has(Attribute::PAGEABLE_MEMORY_ACCESS)? && driver_version()? >= 12020,
-        _ => true,
+        StackBase::CudaAsyncPinned => has(Attribute::HOST_MEMORY_POOLS_SUPPORTED)?,
+        StackBase::Managed => has(Attribute::MANAGED_MEMORY)?,
+        StackBase::Pinned => has(Attribute::UNIFIED_ADDRESSING)?,
+        StackBase::Registered => has(Attribute::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)?,
+        StackBase::System => has(Attribute::PAGEABLE_MEMORY_ACCESS)?,
+        StackBase::SamHeadroom => {
+            has(Attribute::PAGEABLE_MEMORY_ACCESS)? && driver_version()? >= 12020
+        }
     })
 }
 
 /// A size that the resource can never allocate, unless a request for it could harm the device.
 fn too_much(stack: &NamedStack, place: Place) -> Result<Option<usize>, Error> {
-    Ok(match base(stack) {
+    Ok(match stack.base {
         // A GPU that is asked for more managed memory than it has can hang, and harm more than this
         // program.
-        "managed" | "cuda-async-managed" if matches!(place, Place::Gpu(_)) => None,
-        "managed" | "cuda-async-managed" | "cuda-async-pinned" | "pinned" | "registered"
-        | "system" | "sam-headroom" => Some(BEYOND_ADDRESSES),
-        _ => Some(twice_the_device()?),
+        StackBase::Managed | StackBase::CudaAsyncManaged if matches!(place, Place::Gpu(_)) => None,
+        StackBase::Cuda | StackBase::CudaAsync | StackBase::Virtual => Some(twice_the_device()?),
+        _ => Some(BEYOND_ADDRESSES),
     })
 }
 
 /// Whether the stack is an adaptor over a pool. An adaptor passes on any stream unchanged, so one
 /// kind of stream is enough.
 fn is_adaptor(stack: &'static NamedStack) -> bool {
-    ADAPTORS.contains(stack)
+    stack.kind == StackKind::Adaptor
 }
 
 fn driver_version() -> Result<i32, Error> {
@@ -155,7 +136,7 @@ impl Cell {
 
 /// The resources and adaptors that checks run over.
 fn every_stack() -> impl Iterator<Item = &'static NamedStack> {
-    RESOURCES.iter().chain(ADAPTORS)
+    STACKS.iter().filter(|stack| stack.kind != StackKind::Variant)
 }
 
 impl fmt::Display for Cell {

@@ -10,7 +10,8 @@ use rmm_spec::ResourceSpec;
 
 use crate::{allocations, report};
 
-/// What a program gets that says nothing.
+/// What a program gets that says nothing: memory that legacy IPC can pass on, as the program may
+/// want to.
 const DEFAULT: &str = "pool(cuda)";
 
 /// Identifies a resource in the process: a device has another one after a reset.

@@ -6,11 +6,51 @@
 //!
 //! Plain data and `std` only: `xtask` compiles this file by its path, without the crate around it.
 
+/// What a stack is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackKind {
+    /// A resource, or a suballocator over one.
+    Resource,
+    /// As [`Resource`](Self::Resource), of which the conformance suite has another one.
+    Variant,
+    /// An adaptor over a pool.
+    Adaptor,
+}
+
+/// The resource at the bottom of a stack, which decides what the device must have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackBase {
+    /// `cudaMalloc`, or what every device has.
+    Cuda,
+    /// The driver's pools.
+    CudaAsync,
+    /// Those of managed memory.
+    CudaAsyncManaged,
+    /// Those of pinned memory.
+    CudaAsyncPinned,
+    /// Virtual memory.
+    Virtual,
+    /// Managed memory.
+    Managed,
+    /// Pinned memory.
+    Pinned,
+    /// Host memory that is registered.
+    Registered,
+    /// The host's memory, which the device can access.
+    System,
+    /// The same, of which some stays free.
+    SamHeadroom,
+}
+
 /// A stack of resources with a name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NamedStack {
     /// The name in `RMM_TEST_RESOURCE`, on command lines and in results.
     pub name: &'static str,
+    /// What it is.
+    pub kind: StackKind,
+    /// The resource at its bottom.
+    pub base: StackBase,
     /// The text of a `ResourceSpec`, in which `{max}` stands for a value that the user of the list
     /// provides.
     pub spec: &'static str,
@@ -33,54 +73,55 @@ impl NamedStack {
     }
 }
 
-/// The entry with this name, in any of the lists.
+/// The entry with this name.
 pub fn named(name: &str) -> Option<&'static NamedStack> {
-    [RESOURCES, VARIANTS, ADAPTORS].into_iter().flatten().find(|stack| stack.name == name)
+    STACKS.iter().find(|stack| stack.name == name)
 }
 
-const fn stack(name: &'static str, spec: &'static str) -> NamedStack {
-    NamedStack { name, spec }
+const fn resource(name: &'static str, base: StackBase, spec: &'static str) -> NamedStack {
+    NamedStack { name, kind: StackKind::Resource, base, spec }
 }
 
-/// The resources and suballocators.
-pub const RESOURCES: &[NamedStack] = &[
-    stack("pool", "pool(initial={initial})"),
-    stack("pool-cuda", "pool(cuda, initial={initial}, max={max})"),
-    stack("binning", "binning(pool(cuda, initial={initial}), bins={bins})"),
-    stack("arena", "arena(cuda, size={size})"),
-    stack("cuda-async", "cuda-async(initial={initial})"),
-    stack("cuda", "cuda"),
-    stack("virtual", "virtual"),
-    stack("backing", "backing"),
-    stack("pool-virtual", "pool(virtual, initial={initial})"),
-    stack("cuda-async-view", "cuda-async-view"),
-    stack("cuda-async-managed", "cuda-async-managed"),
-    stack("cuda-async-pinned", "cuda-async-pinned"),
-    stack("managed", "managed"),
-    stack("pinned", "pinned"),
-    stack("registered", "registered"),
-    stack("system", "system"),
-    stack("sam-headroom", "sam-headroom(headroom=1GiB)"),
-];
+const fn variant(name: &'static str, base: StackBase, spec: &'static str) -> NamedStack {
+    NamedStack { name, kind: StackKind::Variant, base, spec }
+}
 
-/// Stacks that are timed or replayed, and checked elsewhere under another name or test.
-pub const VARIANTS: &[NamedStack] = &[
-    stack("pool-compact", "pool(virtual, initial={initial}, preset=compact)"),
-    stack("fixed-size", "fixed-size(cuda, block=1MiB, blocks=4096)"),
-];
+const fn adaptor(name: &'static str, spec: &'static str) -> NamedStack {
+    NamedStack { name, kind: StackKind::Adaptor, base: StackBase::Cuda, spec }
+}
 
-/// The adaptors, each over a pool.
-pub const ADAPTORS: &[NamedStack] = &[
-    stack("aligned", "aligned(pool(cuda), alignment=4KiB)"),
+/// All of them: resources, suballocators, variants of these, and adaptors.
+pub const STACKS: &[NamedStack] = &[
+    // Over virtual memory where the device has it, over `cudaMalloc` elsewhere.
+    resource("pool", StackBase::Cuda, "pool(initial={initial})"),
+    resource("pool-cuda", StackBase::Cuda, "pool(cuda, initial={initial}, max={max})"),
+    resource("binning", StackBase::Cuda, "binning(pool(cuda, initial={initial}), bins={bins})"),
+    resource("arena", StackBase::Cuda, "arena(cuda, size={size})"),
+    resource("cuda-async", StackBase::CudaAsync, "cuda-async(initial={initial})"),
+    resource("cuda", StackBase::Cuda, "cuda"),
+    resource("virtual", StackBase::Virtual, "virtual"),
+    resource("backing", StackBase::Cuda, "backing"),
+    resource("pool-virtual", StackBase::Virtual, "pool(virtual, initial={initial})"),
+    resource("cuda-async-view", StackBase::CudaAsync, "cuda-async-view"),
+    resource("cuda-async-managed", StackBase::CudaAsyncManaged, "cuda-async-managed"),
+    resource("cuda-async-pinned", StackBase::CudaAsyncPinned, "cuda-async-pinned"),
+    resource("managed", StackBase::Managed, "managed"),
+    resource("pinned", StackBase::Pinned, "pinned"),
+    resource("registered", StackBase::Registered, "registered"),
+    resource("system", StackBase::System, "system"),
+    resource("sam-headroom", StackBase::SamHeadroom, "sam-headroom(headroom=1GiB)"),
+    variant("pool-compact", StackBase::Virtual, "pool(virtual, initial={initial}, preset=compact)"),
+    variant("fixed-size", StackBase::Cuda, "fixed-size(cuda, block=1MiB, blocks=4096)"),
+    adaptor("aligned", "aligned(pool(cuda), alignment=4KiB)"),
     // The adaptor takes functions, which no text describes: the conformance suite adds it.
-    stack("callback", "pool(cuda, max={max})"),
-    stack("failure-callback", "failure-callback(pool(cuda, max={max}), retries=1)"),
-    stack("fallback", "fallback(pool(cuda, max=64KiB), pool(cuda))"),
-    stack("limiting", "limiting(pool(cuda, max={max}), limit={max})"),
-    stack("logging", "logging(pool(cuda, max={max}), file=/dev/null)"),
-    stack("prefetch", "prefetch(pool(cuda, max={max}))"),
-    stack("statistics", "statistics(pool(cuda, max={max}))"),
-    stack("tagged", "tagged(pool(cuda, max={max}))"),
-    stack("thread-safe", "thread-safe(pool(cuda, max={max}))"),
-    stack("tracking", "tracking(pool(cuda, max={max}))"),
+    adaptor("callback", "pool(cuda, max={max})"),
+    adaptor("failure-callback", "failure-callback(pool(cuda, max={max}), retries=1)"),
+    adaptor("fallback", "fallback(pool(cuda, max=64KiB), pool(cuda))"),
+    adaptor("limiting", "limiting(pool(cuda, max={max}), limit={max})"),
+    adaptor("logging", "logging(pool(cuda, max={max}), file=/dev/null)"),
+    adaptor("prefetch", "prefetch(pool(cuda, max={max}))"),
+    adaptor("statistics", "statistics(pool(cuda, max={max}))"),
+    adaptor("tagged", "tagged(pool(cuda, max={max}))"),
+    adaptor("thread-safe", "thread-safe(pool(cuda, max={max}))"),
+    adaptor("tracking", "tracking(pool(cuda, max={max}))"),
 ];

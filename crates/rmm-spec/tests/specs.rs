@@ -75,7 +75,7 @@ fn every_stack_of_the_list_can_be_built() {
         Machine::builder().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).build();
     let _entered = machine.enter();
     let values = [("initial", "1MiB"), ("max", "2MiB"), ("size", "4MiB"), ("bins", "12..14")];
-    for stack in [stacks::RESOURCES, stacks::VARIANTS, stacks::ADAPTORS].into_iter().flatten() {
+    for stack in stacks::STACKS {
         let text = stack.spec_with(&values);
         assert!(!text.contains(['{', '}']), "{text}");
         text.parse::<ResourceSpec>().unwrap().build().unwrap_or_else(|error| {

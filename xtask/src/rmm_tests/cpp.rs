@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use self::stacks::{ADAPTORS, RESOURCES, VARIANTS};
+use self::stacks::STACKS;
 use super::case::Case;
 use super::libraries::{self, CMAKE, NINJA};
 use super::report::Row;
@@ -230,8 +230,8 @@ fn tested_in(place: &str) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
         let variable = |name: &str| ("RMM_RS_TESTED_OVER", name.to_owned());
         return UPPER.into_iter().map(|name| (name, vec![variable(name)])).collect();
     }
-    let stacks = [RESOURCES, VARIANTS, ADAPTORS].into_iter().flatten();
-    stacks
+    STACKS
+        .iter()
         .map(|stack| {
             let spec = match stack.name {
                 name if name == FIXED_SIZE.0 => FIXED_SIZE.1.to_owned(),

@@ -1,7 +1,7 @@
 //! What runs on each device: kinds of stream x resources, all tests that choose these themselves,
 //! and programs of cudarc's.
 
-use self::stacks::{ADAPTORS, RESOURCES};
+use self::stacks::{STACKS, StackKind};
 
 // The suite's own lists: what it can run on, it is run on.
 #[macro_use]
@@ -44,8 +44,12 @@ pub(super) fn list() -> String {
     let mut lines = vec![format!("own own bin/gpu {own}"), "own cudarc bin/cudarc".to_owned()];
     let of_suite = skip(&OTHERS);
     for stream in STREAMS {
-        let adaptors = if *stream == OF_ADAPTORS { ADAPTORS } else { &[] };
-        lines.extend(RESOURCES.iter().chain(adaptors).map(|stack| {
+        let runs = |kind| match kind {
+            StackKind::Resource => true,
+            StackKind::Variant => false,
+            StackKind::Adaptor => *stream == OF_ADAPTORS,
+        };
+        lines.extend(STACKS.iter().filter(|stack| runs(stack.kind)).map(|stack| {
             let name = stack.name;
             let variables = format!("RMM_TEST_STREAM={stream} RMM_TEST_RESOURCE={name}");
             format!("{stream} {name} {variables} bin/gpu {of_suite}")

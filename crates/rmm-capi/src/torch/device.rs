@@ -13,7 +13,7 @@ use crate::failure::{CountedBlocks, Failure};
 use crate::status::RMM_RS_OUT_OF_MEMORY;
 use crate::streams;
 
-/// What a framework gets by default.
+/// What a framework gets by default: frameworks pass tensors to other processes by legacy IPC.
 const DEFAULT: &str = "pool(cuda)";
 
 /// As many devices as the driver can have, and more.

@@ -10,7 +10,7 @@ use rmm_core::{AnyResource, CudaStream, DevicePtr, ErrorKind, Introspect as _, c
 use rmm_resources::CudaAsyncMemoryResource;
 use rmm_sim::{Machine, Schedule};
 use rmm_spec::ResourceSpec;
-use rmm_spec::stacks::{ADAPTORS, RESOURCES, VARIANTS};
+use rmm_spec::stacks::STACKS;
 
 use super::super::device::Work;
 use super::super::run::ReplayOptions;
@@ -100,8 +100,7 @@ fn pools(resource: &AnyResource) -> Vec<PoolStatistics> {
 #[test]
 fn every_stack_is_reported_as_it_counts_itself() {
     let trace = trace();
-    let stacks = [RESOURCES, VARIANTS, ADAPTORS].into_iter().flatten();
-    let specs = stacks.map(|stack| stack.spec_with(&VALUES)).chain(MORE.map(str::to_owned));
+    let specs = STACKS.iter().map(|stack| stack.spec_with(&VALUES)).chain(MORE.map(str::to_owned));
     let (mut with_waits, mut with_maps) = (0, 0);
     for spec in specs {
         let _machine = Machine::builder().schedule(Schedule::Lazy).enter();
