@@ -378,7 +378,7 @@ mod migrating_from_rmm {
 }
 
 /// The guide to `tracing`.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "tracing"))]
 #[doc = include_str!("../../../docs/tracing.md")]
 mod tracing {}
 
