@@ -8,7 +8,7 @@ use std::error::Error;
 use std::io::Write as _;
 
 use rmm::TaggedResourceAdaptor;
-use rmm::mr::Tag;
+use rmm::mr::tagged::Tag;
 use rmm::prelude::*;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -14,6 +14,7 @@ use std::alloc::Layout;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rmm::LoggingResourceAdaptor;
 use rmm::custom::{Query, Structure};
 use rmm::prelude::*;
 use rmm::property::{DeviceAccessible, HasProperty};

@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use rmm::Device;
-use rmm::mr::{per_device_resource, reset_per_device_resource, set_per_device_resource};
+use rmm::mr::current::{per_device_resource, reset_per_device_resource, set_per_device_resource};
 use rmm::prelude::*;
 
 type Pool = PoolMemoryResource;

@@ -6,8 +6,7 @@
 
 pub use rmm_core::{
     Annotator, CUDA_ALLOCATION_ALIGNMENT, ErasableAs, ExtendableResource,
-    HOST_ALLOCATION_ALIGNMENT, Order, Query, Resource, StreamLifetime, StreamOrdered, Structure,
-    SyncResource, Synchronous, TrimmableResource, adaptor, align_down, align_up, format_bytes,
-    is_aligned, is_pointer_aligned, is_supported_alignment, is_supported_base_resource_alignment,
-    wait,
+    HOST_ALLOCATION_ALIGNMENT, Order, Query, Resource, StreamOrdered, Structure, SyncResource,
+    Synchronous, TrimmableResource, adaptor, align_down, align_up, format_bytes, is_aligned,
+    is_pointer_aligned, is_supported_alignment, is_supported_base_resource_alignment, wait,
 };

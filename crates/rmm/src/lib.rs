@@ -90,18 +90,18 @@
 //! **Devices.** A container is on the device of its stream, and takes that device's current
 //! resource, whichever device is current. Memory of `cudaMalloc` can be copied to any device; the
 //! default pool's to those that its
-//! [memory is accessible from](mr::VirtualMemoryResourceBuilder::accessible_from):
+//! [memory is accessible from](mr::virtual_memory::VirtualMemoryResourceBuilder::accessible_from):
 //!
 //! ```
 //! use rmm::prelude::*;
-//! use rmm::{Device, mr};
+//! use rmm::mr::current::set_per_device_resource;
 //!
 //! # let _machine = rmm_sim::Machine::builder().devices(2).enter();
 //! let mut streams = Vec::new();
 //! for device in Device::all()? {
 //!     let _current = device.make_current()?; // until the guard is dropped
 //!     let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
-//!     mr::set_per_device_resource(device, &pool)?;
+//!     set_per_device_resource(device, &pool)?;
 //!     streams.push(CudaStream::new()?); // on the current device
 //! }
 //! let x = DeviceUVector::filled(1.0f32, 1000, &streams[0])?;
@@ -117,7 +117,7 @@
 //! limit; [`PoolMemoryResource::builder`] makes one over any other resource:
 //!
 //! ```
-//! use rmm::mr::PoolPreset;
+//! use rmm::mr::pool::PoolPreset;
 //! use rmm::prelude::*;
 //!
 //! # let _machine = rmm_sim::enter();
@@ -146,7 +146,7 @@
 //!
 //! ```
 //! use rmm::prelude::*;
-//! use rmm::{LimitingResourceAdaptor, StatisticsResourceAdaptor};
+//! use rmm::{LimitingResourceAdaptor, LoggingResourceAdaptor, StatisticsResourceAdaptor};
 //!
 //! # let _machine = rmm_sim::enter();
 //! let pool = rmm::default_pool()?;
@@ -391,6 +391,7 @@ pub mod introspect;
 pub mod mr;
 pub mod property;
 pub mod proposal;
+pub mod resource;
 pub mod stream;
 
 pub use rmm_containers::bytemuck;
@@ -409,17 +410,21 @@ pub use error::{Error, ErrorKind, Result};
 #[doc(inline)]
 pub use mr::TracingResourceAdaptor;
 #[doc(inline)]
-pub use mr::{
-    AlignedResourceAdaptor, AnyResource, ArenaMemoryResource, BinningMemoryResource,
-    CallbackMemoryResource, CudaAsyncMemoryResource, CudaMemoryResource, CurrentResourceGuard,
-    FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
-    HostMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, ManagedMemoryResource,
-    PinnedHostMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor, Resource, ResourceRef,
-    ResourceSpec, StatisticsResourceAdaptor, SyncResource, TaggedResourceAdaptor,
-    ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource,
-    current_device_resource, default_pool, reset_current_device_resource,
+pub use mr::current::{
+    CurrentResourceGuard, current_device_resource, reset_current_device_resource,
     set_current_device_resource, with_current_device_resource,
 };
+#[doc(inline)]
+pub use mr::{
+    AlignedResourceAdaptor, ArenaMemoryResource, BinningMemoryResource, CallbackMemoryResource,
+    CudaAsyncMemoryResource, CudaMemoryResource, FailureCallbackResourceAdaptor,
+    FallbackMemoryResource, FixedSizeMemoryResource, HostMemoryResource, LimitingResourceAdaptor,
+    LoggingResourceAdaptor, ManagedMemoryResource, PinnedHostMemoryResource, PoolMemoryResource,
+    PrefetchResourceAdaptor, StatisticsResourceAdaptor, TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource, default_pool,
+};
+#[doc(inline)]
+pub use resource::{AnyResource, Resource, ResourceRef, ResourceSpec, SyncResource};
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 
@@ -435,9 +440,8 @@ pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 pub mod prelude {
     pub use crate::introspect::Introspect;
     pub use crate::{
-        AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream,
-        DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector,
-        LoggingResourceAdaptor, ManagedVec, PinnedVec, PoolMemoryResource, Resource, ResourceRef,
-        StreamRef, SyncResource,
+        AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream, Device,
+        DeviceBuffer, DevicePtr, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector,
+        ManagedVec, PinnedVec, PoolMemoryResource, Resource, ResourceRef, StreamRef, SyncResource,
     };
 }

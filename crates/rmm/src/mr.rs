@@ -1,39 +1,33 @@
-//! Memory resources: driver resources, suballocators and adaptors with their builders and
-//! statistics, type-erased resources, and the current resource of each device.
+//! Memory resources: those of the driver, suballocators and adaptors. What belongs to one of them
+//! alone, such as its options, is in a module beside it.
 //!
 //! Named after RMM's namespace `rmm::mr`. The root re-exports the most common ones.
+
+pub mod arena;
+pub mod bins;
+pub mod current;
+pub mod driver_pool;
+pub mod failure_callback;
+pub mod logging;
+pub mod pinned_host;
+pub mod pool;
+pub mod statistics;
+pub mod tagged;
+pub mod tracking;
+pub mod virtual_memory;
 
 #[cfg(feature = "tracing")]
 pub use rmm_adaptors::TracingResourceAdaptor;
 pub use rmm_adaptors::{
-    AlignedResourceAdaptor, AllocationCounters, ArenaMemoryResource, ArenaMemoryResourceBuilder,
-    ArenaReport, BinningMemoryResource, BinningMemoryResourceBuilder, CallSite,
-    CallbackMemoryResource, Contents, CopyProgress, Counter, FailedAllocation,
-    FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
-    FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder, GrowthPolicy, LOG_FILE_VARIABLE,
-    LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
-    ManualClock, OutstandingAllocation, PoolBlock, PoolMemoryResource, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics, PrefetchResourceAdaptor, Pressure, PressureCallback, ReleasePolicy,
-    Reservation, SleepOptions, SpanPolicy, StatisticsResourceAdaptor, StatisticsScope, Tag,
-    TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding,
-    TrackingReport, TrackingResourceAdaptor, TrackingResourceAdaptorBuilder, default_pool,
+    AlignedResourceAdaptor, ArenaMemoryResource, BinningMemoryResource, CallbackMemoryResource,
+    FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
+    LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor,
+    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor, default_pool,
 };
-pub use rmm_core::{
-    AnyResource, AnySyncResource, DeviceAsyncResourceRef, DeviceResource, DeviceResourceRef,
-    HostAsyncResourceRef, HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef,
-    Resource, ResourceRef, StreamBound, SyncResource, SyncResourceRef, Synchronized, per_device,
-};
-#[cfg(unix)]
-pub use rmm_resources::ImportedPool;
 pub use rmm_resources::{
-    Backing, Budget, CudaAsyncManagedMemoryResource, CudaAsyncManagedMemoryResourceBuilder,
-    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, CudaAsyncPinnedMemoryResource,
-    CudaAsyncPinnedMemoryResourceBuilder, CudaAsyncViewMemoryResource, CudaMemoryResource,
-    CurrentResourceGuard, DriverPool, ExportHandleTypes, HostMemoryResource, ManagedMemoryResource,
-    PinnedFlags, PinnedHostMemoryResource, PoolReuse, RegisteredHostMemoryResource,
-    SamHeadroomMemoryResource, SystemMemoryResource, VirtualMemoryResource,
-    VirtualMemoryResourceBuilder, VirtualMemoryStatistics, current_device_resource,
-    per_device_resource, reset_current_device_resource, reset_per_device_resource,
-    set_current_device_resource, set_per_device_resource, with_current_device_resource,
+    CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
-pub use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec};

@@ -1,7 +1,7 @@
 //! Properties: from where memory can be accessed, checked at compile time or, for type-erased
-//! resources, at run time.
+//! resources, at run time; and the kinds of memory.
 
 pub use rmm_core::{
-    DeviceAccessible, HasProperty, HasPropertyValue, HostAccessible, HostDeviceAccessible,
-    Property, PropertyId, PropertyWithValue,
+    DeviceAccessible, HasMemoryKind, HasProperty, HasPropertyValue, HostAccessible,
+    HostDeviceAccessible, MemoryKind, Property, PropertyId, PropertyWithValue,
 };

@@ -2,5 +2,6 @@
 
 pub use rmm_core::{
     CaptureScope, Context, ContextGuard, CudaEvent, CudaStream, CudaStreamPool, RelaxedCapture,
-    StreamFlags, StreamId, StreamKind, StreamRef, TimedEvent, WeakStream, stream_priority_range,
+    StreamFlags, StreamId, StreamKind, StreamLifetime, StreamRef, TimedEvent, WeakStream,
+    stream_priority_range,
 };

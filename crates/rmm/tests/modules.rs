@@ -45,9 +45,11 @@ fn reexports_of(path: &str) -> BTreeSet<String> {
 }
 
 fn modules() -> impl Iterator<Item = PathBuf> {
-    let files = fs::read_dir(file("src")).expect("the sources are there");
+    let folders = ["src", "src/mr"].into_iter();
+    let files =
+        folders.flat_map(|folder| fs::read_dir(file(folder)).expect("the sources are there"));
     let paths = files.map(|entry| entry.expect("the sources are there").path());
-    paths.filter(|path| !path.ends_with("lib.rs"))
+    paths.filter(|path| path.is_file() && !path.ends_with("lib.rs"))
 }
 
 #[test]
@@ -68,6 +70,15 @@ fn every_item_of_the_parts_is_in_a_module() {
         assert!(missing.is_empty(), "{part}: {missing:?}");
     }
     assert!(found.len() > 150, "{} items", found.len());
+}
+
+#[test]
+fn the_module_of_resources_holds_little_beside_them() {
+    let beside = reexports_of("src/mr.rs");
+    let is_other = |name: &&String| !name.ends_with("Resource") && !name.ends_with("Adaptor");
+    let others: Vec<_> = beside.iter().filter(is_other).collect();
+    assert_eq!(others, ["default_pool"]);
+    assert!(beside.len() <= 30, "{} items", beside.len());
 }
 
 #[test]

@@ -1,0 +1,4 @@
+//! Options of [`BinningMemoryResource`](super::BinningMemoryResource) and
+//! [`FixedSizeMemoryResource`](super::FixedSizeMemoryResource).
+
+pub use rmm_adaptors::{BinningMemoryResourceBuilder, FixedSizeMemoryResourceBuilder};

@@ -1,0 +1,3 @@
+//! Flags of [`PinnedHostMemoryResource`](super::PinnedHostMemoryResource).
+
+pub use rmm_resources::PinnedFlags;

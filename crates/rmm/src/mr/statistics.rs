@@ -1,0 +1,3 @@
+//! Counters of [`StatisticsResourceAdaptor`](super::StatisticsResourceAdaptor).
+
+pub use rmm_adaptors::{AllocationCounters, Counter, StatisticsScope};
