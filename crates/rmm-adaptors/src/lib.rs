@@ -51,6 +51,7 @@ mod thread_safe;
 mod trace;
 #[cfg(feature = "tracing")]
 mod tracing;
+mod tracked;
 mod tracking;
 mod with_properties;
 
@@ -80,8 +81,6 @@ pub use thread_safe::ThreadSafeResourceAdaptor;
 #[cfg(feature = "tracing")]
 pub use tracing::TracingResourceAdaptor;
 #[doc(hidden)]
-pub use tracking::name_callers_by;
-pub use tracking::{
-    CallSite, OutstandingAllocation, TrackingFinding, TrackingReport, TrackingResourceAdaptor,
-    TrackingResourceAdaptorBuilder,
-};
+pub use tracked::name_callers_by;
+pub use tracked::{CallSite, OutstandingAllocation, TrackingFinding, TrackingReport};
+pub use tracking::{TrackingResourceAdaptor, TrackingResourceAdaptorBuilder};

@@ -37,7 +37,10 @@ mod resource;
 mod session;
 mod shrink;
 mod sleep;
+mod sleep_options;
+mod sleep_steps;
 mod sleeping_memory;
+mod span_table;
 mod spans;
 mod state;
 mod statistics;
@@ -46,6 +49,7 @@ mod tide;
 mod timeline;
 mod transfer;
 mod trim;
+mod units;
 
 use std::alloc::Layout;
 use std::fmt;
@@ -69,7 +73,7 @@ pub use idle_time::ManualClock;
 pub use policy::{GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy};
 pub use pressure_callbacks::{Pressure, PressureCallback};
 pub use reservation::Reservation;
-pub use sleep::{Contents, CopyProgress, SleepOptions};
+pub use sleep_options::{Contents, CopyProgress, SleepOptions};
 pub use statistics::{PoolBlock, PoolStatistics};
 
 /// A stream-ordered pool: suballocates large upstream blocks without calling the driver.

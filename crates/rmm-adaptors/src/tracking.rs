@@ -1,23 +1,14 @@
 //! A tracker of live allocations, for leaks and invalid frees.
 
 mod builder;
-mod call_site;
-mod caller;
-mod finding;
-mod report;
-mod table;
 
 use rmm_core::{Description, DevicePtr, Error};
 
 use crate::layer::handle;
 use crate::observer::{AllocatedAs, Call, Observer};
+use crate::tracked::{OutstandingAllocation, Tracking, TrackingReport};
 
 pub use builder::TrackingResourceAdaptorBuilder;
-#[doc(hidden)]
-pub use caller::name_callers_by;
-pub use finding::TrackingFinding;
-pub use report::{CallSite, OutstandingAllocation, TrackingReport};
-pub(crate) use table::{OnFinding, Tracking};
 
 const NAME: &str = "tracking";
 

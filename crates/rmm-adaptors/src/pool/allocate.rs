@@ -11,11 +11,12 @@ use rmm_core::{
 
 use super::caches::{Class, Take};
 use super::core::PoolCore;
-use super::heap::{ListId, NodeId};
+use super::heap::NodeId;
 use super::ladder::allocate_slow;
 use super::probe::{asks_captured, is_captured};
 use super::session::{Request, Session};
 use super::state::PoolState;
+use super::units::ListId;
 use crate::trace;
 
 /// Bounds the bytes that wait for an event on the legacy default stream to this fraction of the

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::TrackingFinding;
-use crate::tracking::{OnFinding, Tracking};
+use crate::tracked::{OnFinding, Tracking};
 
 /// What is called with each wrong free.
 #[derive(Clone)]

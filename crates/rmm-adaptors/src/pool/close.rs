@@ -25,8 +25,9 @@ use rmm_core::{AnyResource, Device, Error, RelaxedCapture, ask_again, process_is
 use rmm_sys::CuResult;
 
 use super::core::PoolCore;
-use super::heap::{Block, ListId};
+use super::heap::Block;
 use super::state::{PoolState, UpstreamBlock, give_back_all};
+use super::units::ListId;
 
 impl PoolCore {
     /// Returns all memory that no work uses to upstream: the pool's last call.

@@ -19,14 +19,14 @@ use rmm_sys::epoch::{self, AtomicEpoch, Epoch};
 
 use super::caches::{CachePolicy, Caches, Class};
 use super::growth::Growth;
-use super::heap::GRANULE;
 use super::pressure_callbacks::PressureCallbacks;
 use super::sleeping_memory;
 use super::state::PoolState;
 use super::statistics::PoolStatistics;
+use super::units::GRANULE;
 use crate::sync::cache_padded::CachePadded;
 use crate::sync::fence::Fences;
-use crate::tracking::Tracking;
+use crate::tracked::Tracking;
 
 /// Whose code a call to upstream runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,8 +9,8 @@ use rmm_core::{
 };
 
 use super::core::PoolCore;
-use super::heap::GRANULE;
 use super::state::{Extent, PoolState};
+use super::units::GRANULE;
 use crate::trace;
 
 impl PoolCore {

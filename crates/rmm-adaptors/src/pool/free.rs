@@ -10,9 +10,9 @@ use rmm_sys::CuResult;
 
 use super::caches::{Class, Put};
 use super::core::PoolCore;
-use super::heap::ListId;
 use super::probe::asks_captured;
 use super::state::PoolState;
+use super::units::ListId;
 
 impl PoolCore {
     /// Takes memory back, in a stream's order or (with no stream) with all use of it completed.

@@ -11,8 +11,9 @@ use std::alloc::Layout;
 use rmm_core::{DevicePtr, Error, StreamRef, fork};
 
 use super::core::PoolCore;
-use super::heap::{ListId, NodeId};
+use super::heap::NodeId;
 use super::state::{GraphBlock, PoolState};
+use super::units::ListId;
 
 impl PoolState {
     /// Takes an idle block for a stream under capture.

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::heap::GRANULE;
 use super::policy::{GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy};
+use super::units::GRANULE;
 
 /// The granularity of physical memory.
 const PAGE: u64 = 2 << 20;

@@ -40,15 +40,15 @@ mod zones;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use super::units::{ListId, Point};
 use absorbed::Absorbed;
 #[cfg(test)]
 use absorbed::TAKEN_IN;
-pub(super) use bins::GRANULE;
 pub(super) use cursor::BlockCursor;
 pub(super) use extend::PendingExtent;
 use lists::Lists;
 use nodes::{IdleFrom, Node, NodeState, Nodes};
-pub(super) use nodes::{ListId, NodeId, Point, SegmentId};
+pub(super) use nodes::{NodeId, SegmentId};
 pub(super) use pieces::Piece;
 use runs::Runs;
 use zones::{SlabSizes, Tier, Zone};

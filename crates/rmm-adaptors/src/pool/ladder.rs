@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use rmm_core::siblings::{Asking, Effort as AskEffort, Unasked};
 use rmm_core::{CudaStream, Error, RelaxedCapture, StreamRef};
 
-use super::heap::{ListId, NodeId};
+use super::heap::NodeId;
 use super::outlook;
 use super::pressure::{self, Pressure};
 use super::probe::Effort;
@@ -34,6 +34,7 @@ use super::refusal::refuse;
 use super::relief::Scarce;
 use super::remedies::remedies;
 use super::session::{MAX_RETRIES, Request, Session};
+use super::units::ListId;
 
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;

@@ -133,8 +133,8 @@ impl LiveBlocks {
 #[cfg(test)]
 mod tests {
     use super::super::heap::Heap;
-    use super::super::heap::{GRANULE, ListId};
     use super::*;
+    use crate::pool::units::{GRANULE, ListId};
 
     #[test]
     fn a_table_without_blocks_takes_no_host_memory() {

@@ -5,9 +5,9 @@
 
 use super::core::PoolCore;
 use super::growth::Pace;
-use super::heap::{ListId, Point};
 use super::session::Request;
 use super::state::PoolState;
+use super::units::{ListId, Point};
 
 /// The fewest bytes that have to come from upstream to serve a request, in whole pages. Where
 /// memory can be extended, free parts of upstream blocks in use may be a part of the block; they

@@ -6,9 +6,10 @@
 use rmm_core::{CaptureScope, CudaEvent, CudaStream, Error, StreamRef};
 use rmm_sys::{CuResult, CuStream};
 
-use super::heap::{ListId, NodeId, Point};
+use super::heap::NodeId;
 use super::session::Session;
 use super::state::{PoolState, RECLAIM_BATCH};
+use super::units::{ListId, Point};
 use crate::trace;
 
 /// How many streams are polled before the request is tried again.

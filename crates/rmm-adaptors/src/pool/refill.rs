@@ -7,10 +7,10 @@ use rmm_core::{CaptureScope, DevicePtr, StreamRef};
 
 use super::caches::{Class, Put, Take};
 use super::core::PoolCore;
-use super::heap::ListId;
 use super::session::Session;
 use super::state::PoolState;
 use super::transfer::BATCH_LEN;
+use super::units::ListId;
 
 /// Caches that are flushed before other threads may have the lock: up to 12,288 blocks, one heavy
 /// fence.

@@ -23,7 +23,7 @@ use rmm_core::{
 
 use super::PoolMemoryResource;
 use super::core::{PoolCore, padded_size};
-use super::heap::GRANULE;
+use super::units::GRANULE;
 use crate::with_properties::{self, Exactly, WithProperties, provide_views};
 
 const NAME: &str = "reservation";

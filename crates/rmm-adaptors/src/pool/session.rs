@@ -19,8 +19,8 @@ use rmm_core::siblings::{Awaited, awaited, in_program, is_in_program};
 use rmm_core::{AnyResource, Device, Error, StreamRef, fork, wait};
 
 use super::core::{PoolCore, UpstreamCode};
-use super::heap::ListId;
 use super::state::{Panic, PoolState};
+use super::units::ListId;
 use crate::trace;
 
 /// How often a request tries again because calls of other threads to upstream have ended meanwhile:

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use rmm_core::{AnyResource, RelaxedCapture, fork};
 
 use super::core::PoolCore;
-use super::heap::ListId;
 use super::policy::ReleasePolicy;
 use super::session::{Request, Session};
 use super::state::{PoolState, UpstreamBlock, give_back_all};
+use super::units::ListId;
 
 /// A pool that grows waits for the device if it would otherwise hold this fraction more than it
 /// should.

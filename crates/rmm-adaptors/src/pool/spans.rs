@@ -6,15 +6,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
-
 use rmm_core::{CaptureScope, DevicePtr, StreamId, StreamRef};
 
 use super::caches::{Class, Flushed, Part, Span, Take};
 use super::core::PoolCore;
-use super::heap::{GRANULE, ListId};
 use super::policy::SpanPolicy;
 use super::state::PoolState;
+use super::units::{GRANULE, ListId};
 
 /// The most bytes of a span: some dozens of large blocks.
 const MOST_BYTES: u64 = 256 << 20;
@@ -37,46 +35,6 @@ const FRACTION_OF_FREE: u64 = 2;
 /// Operations on the heap before the next span, once memory was short or another thread has freed a
 /// part: a span is dissolved then, which costs as much as many of them.
 const PAUSE: u64 = 4096;
-
-/// The spans of a pool.
-#[derive(Debug, Default)]
-pub(super) struct SpanTable {
-    /// Their bytes, and the slots of their caches, by their addresses.
-    spans: BTreeMap<u64, (u64, usize)>,
-    /// Bytes of all.
-    bytes: u64,
-    /// The operations on the heap from which on a span may be made.
-    not_before: u64,
-}
-
-impl SpanTable {
-    fn insert(&mut self, start: u64, bytes: u64, slot: usize) {
-        self.bytes += bytes;
-        self.spans.insert(start, (bytes, slot));
-    }
-
-    fn remove(&mut self, start: u64) {
-        let known = self.spans.remove(&start);
-        debug_assert!(known.is_some(), "a span is in the table as long as in a cache");
-        self.bytes -= known.map_or(0, |(bytes, _)| bytes);
-    }
-
-    /// Host bytes.
-    pub(super) fn bookkeeping_bytes(&self) -> u64 {
-        // A tree's nodes are a quarter empty or less, mostly.
-        (self.spans.len() * size_of::<(u64, (u64, usize))>() * 4 / 3) as u64
-    }
-
-    /// The slot of the span that an address lies in.
-    #[inline]
-    fn slot_at(&self, address: u64) -> Option<usize> {
-        if self.spans.is_empty() {
-            return None;
-        }
-        let (start, (size, slot)) = self.spans.range(..=address).next_back()?;
-        (address - start < *size).then_some(*slot)
-    }
-}
 
 impl PoolState {
     /// Makes no span for a while.

@@ -15,16 +15,17 @@ use super::caches::{Caches, LargeDemand};
 use super::contention::Contention;
 use super::exchange::Exchanges;
 use super::growth::Pace;
-use super::heap::{Heap, ListId, NodeId, PendingExtent, Piece, Point, SegmentId};
+use super::heap::{Heap, NodeId, PendingExtent, Piece, SegmentId};
 use super::idle_time::IdleTime;
 use super::live::LiveBlocks;
 use super::policy::ReleasePolicy;
 use super::reclaim_turns::ReclaimTurns;
-use super::spans::SpanTable;
+use super::span_table::SpanTable;
 use super::statistics::PoolStatistics;
 use super::tide::Tide;
 use super::timeline::Timeline;
 use super::transfer::{Batch, TransferCache};
+use super::units::{ListId, Point};
 use crate::hash::BuildIdHasher;
 
 /// Memory from upstream, from one call.

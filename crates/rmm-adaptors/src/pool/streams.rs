@@ -6,9 +6,9 @@ use rmm_core::{
 };
 
 use super::core::PoolCore;
-use super::heap::ListId;
 use super::state::{PoolState, RECLAIM_BATCH};
 use super::timeline::RecordPolicy;
+use super::units::ListId;
 
 /// Slots in use above which a new stream first sweeps slots of streams that are gone.
 const SWEEP_ABOVE: usize = 32;

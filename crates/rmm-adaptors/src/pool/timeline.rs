@@ -30,7 +30,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use rmm_core::{CudaEvent, Error, StreamId};
 use rmm_sys::CuStream;
 
-use super::heap::{ListId, Point};
+use super::units::{ListId, Point};
 use crate::hash::BuildIdHasher;
 use context::ContextEvents;
 use frontier::Frontier;

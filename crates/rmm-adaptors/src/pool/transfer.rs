@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use super::caches::{CLASSES, Class};
-use super::heap::{ListId, Point};
+use super::units::{ListId, Point};
 
 /// Blocks in a batch.
 pub(super) const BATCH_LEN: usize = 64;

@@ -7,9 +7,9 @@ use rmm_core::{AnyResource, PoolUsage, RelaxedCapture, TrimmableResource};
 
 use super::Inner;
 use super::core::PoolCore;
-use super::heap::ListId;
 use super::session::Session;
 use super::state::PoolState;
+use super::units::ListId;
 
 impl PoolCore {
     /// As [`trim`](Self::trim), after a wait for pending frees.

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use super::table::Tracking;
-use super::{TrackingFinding, TrackingResourceAdaptor};
+use super::TrackingResourceAdaptor;
+use crate::tracked::{Tracking, TrackingFinding};
 
 /// Options for a [`TrackingResourceAdaptor`].
 #[derive(Clone, Debug)]

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rmm_core::{StreamId, StreamRef};
 
-use super::super::heap::GRANULE;
 use super::budget::{Budget, Grant};
 use super::classes::{CLASSES, Class};
 use super::large::LargeCache;
 use super::span::Spans;
+use crate::pool::units::GRANULE;
 
 /// Upper bound on the blocks of a cache: those of a burst of 2,000 with random sizes, and what is
 /// left of the bursts before it. With 2,048 one request in five of such bursts missed.

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::super::heap::GRANULE;
+use crate::pool::units::GRANULE;
 
 /// The largest size that is rounded up to a class. Larger blocks have the size of the request.
 const LARGEST: u64 = 1 << 20;

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::super::heap::{GRANULE, ListId};
+use crate::pool::units::{GRANULE, ListId};
 
 /// Misses after which the hits are compared with them.
 const WINDOW: u32 = 1024;

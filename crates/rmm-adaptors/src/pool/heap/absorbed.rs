@@ -20,7 +20,8 @@
 use std::collections::BTreeMap;
 
 use super::Heap;
-use super::nodes::{IdleFrom, ListId, Node, NodeId, NodeState, Point, SegmentId};
+use super::nodes::{IdleFrom, Node, NodeId, NodeState, SegmentId};
+use crate::pool::units::{ListId, Point};
 
 /// Upper bound on the bytes of an idle block that becomes part of a smaller one that was freed.
 pub(super) const TAKEN_IN: u64 = 16 << 20;

@@ -2,8 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// The unit of all sizes, and the alignment of every block.
-pub(crate) const GRANULE: u64 = 256;
+use super::super::units::GRANULE;
 
 /// Bits of the second level: each doubling of the size is divided into 32 bins.
 const SECOND_BITS: u32 = 5;

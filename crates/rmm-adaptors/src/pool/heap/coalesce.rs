@@ -6,10 +6,11 @@
 use std::cmp::Reverse;
 
 use super::lists::StreamLists;
-use super::nodes::{ListId, Node, NodeId, NodeState, Point};
+use super::nodes::{Node, NodeId, NodeState};
 use super::runs::{Run, Start, free_neighbours};
 use super::zones::Zone;
 use super::{Heap, Segment};
+use crate::pool::units::{ListId, Point};
 
 /// Free neighbours, all of which the requesting stream may use.
 #[derive(Clone, Copy, Debug)]

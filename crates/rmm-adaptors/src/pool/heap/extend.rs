@@ -4,10 +4,11 @@
 #![forbid(unsafe_code)]
 
 use super::coalesce::UsableRun;
-use super::nodes::{IdleFrom, ListId, Node, NodeId, NodeState, Point, SegmentId};
+use super::nodes::{IdleFrom, Node, NodeId, NodeState, SegmentId};
 use super::window::{Span, Window, best_window};
 use super::zones::Zone;
 use super::{Extension, Heap, Segment};
+use crate::pool::units::{ListId, Point};
 
 /// A reserved range, parts of which are unmapped. No other request gets any part of it.
 #[derive(Debug)]

@@ -11,8 +11,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::bins::GRANULE;
 use super::nodes::NodeId;
+use crate::pool::units::GRANULE;
 
 /// The most blocks in an array.
 pub(super) const FEW: usize = 16;

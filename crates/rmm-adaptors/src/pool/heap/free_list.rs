@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 
 use super::bins::{Bin, BinMap};
 use super::few::{FEW, FewBlocks};
-use super::nodes::{NodeId, Nodes, Point};
+use super::nodes::{NodeId, Nodes};
+use crate::pool::units::Point;
 
 /// The bins of a free list, each a doubly linked list.
 #[derive(Debug)]

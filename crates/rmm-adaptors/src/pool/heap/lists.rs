@@ -5,8 +5,9 @@
 use std::ops::{Index, IndexMut};
 
 use super::free_list::{Bins, FreeList};
-use super::nodes::{ListId, NodeId, Nodes, Point};
+use super::nodes::{NodeId, Nodes};
 use super::zones::{Tier, Zone};
+use crate::pool::units::{ListId, Point};
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU32;
 
+use super::super::units::{ListId, Point};
 use super::zones::Zone;
 
 /// A block's number in the arena, from 1: so that a record with its four links stays within a cache
@@ -33,23 +34,6 @@ impl SegmentId {
         self.0 as usize
     }
 }
-
-/// A list of free blocks: list 0 is that of clean blocks, the others belong to streams.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct ListId(pub(crate) u32);
-
-impl ListId {
-    /// Free blocks that no work uses any more: everybody may have them.
-    pub(crate) const ANY_STREAM: Self = Self(0);
-
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// When a free block may be used by others: the freeing stream's count at the time. Points of one
-/// stream only grow.
-pub(crate) type Point = u64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NodeState {

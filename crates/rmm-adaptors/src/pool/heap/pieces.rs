@@ -4,10 +4,11 @@
 
 use std::cmp::Reverse;
 
-use super::nodes::{ListId, Node, NodeId, NodeState, SegmentId};
+use super::nodes::{Node, NodeId, NodeState, SegmentId};
 use super::runs::free_neighbours;
 use super::zones::Zone;
 use super::{Block, Extension, Heap};
+use crate::pool::units::ListId;
 
 /// The memory of one upstream block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::Heap;
-use super::nodes::{ListId, NodeId, NodeState};
+use super::nodes::{NodeId, NodeState};
 use super::zones::Tier;
+use crate::pool::units::ListId;
 
 impl Heap {
     /// Whether [`take_own_or_idle`](Self::take_own_or_idle) would split a block that has free

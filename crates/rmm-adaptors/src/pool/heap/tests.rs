@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::zones::SlabSizes;
-use super::{Block, GRANULE, Heap, ListId, NodeId, PendingExtent, Piece, Point};
+use super::{Block, Heap, NodeId, PendingExtent, Piece};
+use crate::pool::units::{GRANULE, ListId, Point};
 
 mod absorbed;
 mod alone;

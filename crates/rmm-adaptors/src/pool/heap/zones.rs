@@ -16,7 +16,8 @@
 #![forbid(unsafe_code)]
 
 use super::Heap;
-use super::nodes::{ListId, Node, NodeId, NodeState};
+use super::nodes::{Node, NodeId, NodeState};
+use crate::pool::units::ListId;
 
 /// What a block is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,10 +20,10 @@ use std::collections::VecDeque;
 
 use rmm_core::{CudaEvent, Error};
 
-use super::super::heap::{ListId, Point};
 use super::frontier::Frontier;
 use super::slot::{RecordPolicy, RecordedEvent};
 use super::{MAX_EVENTS, Timeline};
+use crate::pool::units::{ListId, Point};
 
 /// So few streams are asked whenever an event is wanted.
 const FEW_STREAMS: usize = 32;

@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use super::super::heap::{ListId, Point};
+use crate::pool::units::{ListId, Point};
 
 /// The latest point of each list that a stream is ordered after; 0 for those that are not in it.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::super::heap::{ListId, Point};
 use super::Timeline;
+use crate::pool::units::{ListId, Point};
 
 impl Timeline {
     /// Queues a list: some of its blocks may be complete that were not when it was last looked at.
@@ -45,10 +45,10 @@ mod tests {
     use rmm_core::{CudaStream, DevicePtr};
 
     use super::super::super::caches::Class;
-    use super::super::super::heap::GRANULE;
     use super::super::super::state::{Extent, PoolState};
     use super::super::RecordPolicy;
     use super::*;
+    use crate::pool::units::GRANULE;
 
     /// A pool in which each of so many streams has freed a block.
     fn state(streams: &[CudaStream]) -> (PoolState, Vec<ListId>) {

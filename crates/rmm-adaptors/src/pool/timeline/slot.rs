@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use rmm_core::{CudaEvent, Error, StreamId};
 use rmm_sys::CuStream;
 
-use super::super::heap::Point;
 use super::frontier::Frontier;
+use crate::pool::units::Point;
 
 /// How an event can be recorded behind the work of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{
-    Block, GRANULE, Heap, ListId, NodeId, Outcome, PAGE, Point, check, extendable, reserve, settle,
-};
+use super::{Block, Heap, NodeId, Outcome, PAGE, check, extendable, reserve, settle};
 use crate::pool::heap::TAKEN_IN;
 use crate::pool::heap::zones::SlabSizes;
+use crate::pool::units::{GRANULE, ListId, Point};
 
 const ONLY: ListId = ListId(1);
 

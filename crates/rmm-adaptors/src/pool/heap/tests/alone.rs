@@ -1,7 +1,8 @@
 //! With a single stream, what it frees coalesces with idle memory, too.
 
-use super::{Heap, ListId, NodeId, PAGE, check, extendable};
+use super::{Heap, NodeId, PAGE, check, extendable};
 use crate::pool::heap::TAKEN_IN;
+use crate::pool::units::ListId;
 
 /// Large enough not to be part of a slab.
 const BLOCK: u64 = 4 << 20;

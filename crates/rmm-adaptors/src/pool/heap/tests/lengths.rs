@@ -1,10 +1,11 @@
 //! Lists that grow from a few blocks in an array to many in bins, and shrink again.
 
-use super::super::bins::GRANULE;
 use super::super::few::FEW;
 use super::super::lists::Lists;
-use super::super::nodes::{IdleFrom, ListId, Node, NodeId, NodeState, Nodes, SegmentId};
+use super::super::nodes::{IdleFrom, Node, NodeId, NodeState, Nodes, SegmentId};
 use super::super::zones::{Tier, Zone};
+use crate::pool::units::GRANULE;
+use crate::pool::units::ListId;
 
 /// A list, and the sizes of what is in it.
 struct Model {

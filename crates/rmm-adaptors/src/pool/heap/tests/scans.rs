@@ -1,8 +1,9 @@
 //! What the indices of a heap have to agree with: scans of all blocks.
 
 use super::super::nodes::{Node, NodeState};
-use super::super::{Extension, Heap, ListId, NodeId, Point, Segment, SegmentId};
+use super::super::{Extension, Heap, NodeId, Segment, SegmentId};
 use super::PAGE;
+use crate::pool::units::{ListId, Point};
 
 fn segments(heap: &Heap) -> impl Iterator<Item = (SegmentId, &Segment)> {
     (0..)
@@ -101,7 +102,7 @@ pub(super) fn check(heap: &Heap) {
         heap.runs_at_least(0).map(|(bytes, run)| (bytes, run.first)).collect();
     assert_eq!(indexed, of_several, "runs");
     assert_eq!(heap.longest_free_run(), longest_usable_run(heap, |_, _| true));
-    for size in [1, 8, 40, 100].map(|granules| granules * super::GRANULE) {
+    for size in [1, 8, 40, 100].map(|granules| granules * crate::pool::units::GRANULE) {
         assert_eq!(heap.has_free_run(size), heap.longest_free_run() >= size, "{size}");
     }
     let gaps: Vec<NodeId> = runs(heap, |node| matches!(node.state, NodeState::Gap))

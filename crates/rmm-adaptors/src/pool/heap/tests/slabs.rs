@@ -1,7 +1,8 @@
 //! Free neighbours of one list are one block, where slabs begin and end too.
 
 use super::super::zones::SlabSizes;
-use super::{GRANULE, Heap, ListId, NodeId, check};
+use super::{Heap, NodeId, check};
+use crate::pool::units::{GRANULE, ListId};
 
 /// A heap of 40 granules in one block, with slabs of 8.
 fn heap() -> Heap {

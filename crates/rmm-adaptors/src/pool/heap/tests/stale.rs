@@ -1,8 +1,9 @@
 //! What was known of the heap before it changed: pieces, claims, ends and records that are others
 //! by now.
 
-use super::{GRANULE, Heap, ListId, NodeId, PAGE, check, extend, extendable, grow, remove_all};
+use super::{Heap, NodeId, PAGE, check, extend, extendable, grow, remove_all};
 use crate::pool::heap::nodes::Node;
+use crate::pool::units::{GRANULE, ListId};
 
 fn take(heap: &mut Heap, size: u64) -> NodeId {
     heap.take(ListId::ANY_STREAM, size).expect("there is memory")

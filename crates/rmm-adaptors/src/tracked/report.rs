@@ -29,7 +29,7 @@ pub struct OutstandingAllocation {
 }
 
 impl OutstandingAllocation {
-    pub(super) fn new(pointer: DevicePtr, layout: Layout, caller: Option<&Caller>) -> Self {
+    pub(crate) fn new(pointer: DevicePtr, layout: Layout, caller: Option<&Caller>) -> Self {
         let (stack, place) = match caller {
             Some(Caller::Stack(stack)) => (Some(Arc::clone(stack)), None),
             Some(Caller::Named(place)) => (None, Some(Arc::clone(place))),
@@ -68,7 +68,7 @@ pub struct TrackingReport {
 const SHOWN: usize = 20;
 
 impl TrackingReport {
-    pub(super) fn new(blocks: Vec<OutstandingAllocation>) -> Self {
+    pub(crate) fn new(blocks: Vec<OutstandingAllocation>) -> Self {
         Self { blocks }
     }
 

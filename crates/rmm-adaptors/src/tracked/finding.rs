@@ -5,9 +5,9 @@ use std::fmt;
 
 use rmm_core::DevicePtr;
 
-use super::TrackingReport;
+use super::report::TrackingReport;
 
-/// A finding of a [`TrackingResourceAdaptor`](super::TrackingResourceAdaptor): a bug in the
+/// A finding of a [`TrackingResourceAdaptor`](crate::TrackingResourceAdaptor): a bug in the
 /// program. Displays like the message in RMM's log.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

@@ -13,7 +13,8 @@ use rmm_core::siblings::in_program;
 use rmm_core::{DevicePtr, fork};
 
 use super::caller::Caller;
-use super::{OutstandingAllocation, TrackingFinding, TrackingReport};
+use super::finding::TrackingFinding;
+use super::report::{OutstandingAllocation, TrackingReport};
 use crate::address_table::AddressTable;
 use crate::hash::BuildIdHasher;
 use crate::sync::Counter;
@@ -144,11 +145,11 @@ impl Tracking {
             catch_unwind(AssertUnwindSafe(|| in_program(|| (self.on_finding)(finding))));
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.get()
     }
 
-    pub(super) fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         fork::check_wait();
         self.live.iter().count() as u64
     }
@@ -162,7 +163,7 @@ impl Tracking {
     }
 
     /// Sorted by size, the largest first, then by address.
-    pub(super) fn outstanding(&self) -> Vec<OutstandingAllocation> {
+    pub(crate) fn outstanding(&self) -> Vec<OutstandingAllocation> {
         fork::check_wait();
         let blocks = self.live.iter().filter_map(|(pointer, packed)| {
             let caller = self.callers.as_ref().and_then(|callers| callers.get(&pointer));
