@@ -24,11 +24,13 @@ use crate::readme;
 const ARCHITECTURE: &str = "docs/architecture.md";
 
 /// What its paths are relative to.
-const PARENTS: [&str; 6] = [
+const PARENTS: [&str; 8] = [
     "",
     "crates",
     "crates/rmm-adaptors/src",
-    "crates/rmm-adaptors/src/pool",
+    "crates/rmm-adaptors/src/adaptors",
+    "crates/rmm-adaptors/src/suballocators",
+    "crates/rmm-adaptors/src/suballocators/pool",
     "crates/rmm-adaptors/tests",
     "python/rmm_rs",
 ];

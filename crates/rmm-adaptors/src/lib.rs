@@ -28,59 +28,28 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod address_table;
-mod aligned;
-mod arena;
-mod binning;
-mod callback;
-mod default_pool;
-mod failure_callback;
-mod fallback;
-mod fixed_size;
-mod hash;
-mod layer;
-mod limiting;
-mod logging;
-mod observer;
-mod pool;
-mod prefetch;
-mod statistics;
+mod adaptors;
+mod shared;
+mod suballocators;
 mod sync;
-mod tagged;
-mod thread_safe;
-mod trace;
-#[cfg(feature = "tracing")]
-mod tracing;
-mod tracked;
-mod tracking;
-mod with_properties;
 
-pub use aligned::AlignedResourceAdaptor;
-pub use arena::{ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport};
-pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
-pub use callback::CallbackMemoryResource;
-pub use default_pool::default_pool;
-pub use failure_callback::{
-    FailedAllocation, FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder,
-};
-pub use fallback::FallbackMemoryResource;
-pub use fixed_size::{FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder};
-pub use limiting::LimitingResourceAdaptor;
-pub use logging::{
-    LOG_FILE_VARIABLE, LOG_HEADER, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
-};
-pub use pool::{
-    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource,
-    PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
-    ReleasePolicy, Reservation, SleepOptions, SpanPolicy,
-};
-pub use prefetch::PrefetchResourceAdaptor;
-pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};
-pub use tagged::{Tag, TagScope, TagUsage, TaggedResourceAdaptor};
-pub use thread_safe::ThreadSafeResourceAdaptor;
 #[cfg(feature = "tracing")]
-pub use tracing::TracingResourceAdaptor;
+pub use adaptors::TracingResourceAdaptor;
+pub use adaptors::{
+    AlignedResourceAdaptor, AllocationCounters, CallbackMemoryResource, Counter, FailedAllocation,
+    FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
+    LOG_FILE_VARIABLE, LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor,
+    LoggingResourceAdaptorBuilder, PrefetchResourceAdaptor, StatisticsResourceAdaptor,
+    StatisticsScope, Tag, TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
+};
 #[doc(hidden)]
-pub use tracked::name_callers_by;
-pub use tracked::{CallSite, OutstandingAllocation, TrackingFinding, TrackingReport};
-pub use tracking::{TrackingResourceAdaptor, TrackingResourceAdaptorBuilder};
+pub use shared::tracked::name_callers_by;
+pub use shared::tracked::{CallSite, OutstandingAllocation, TrackingFinding, TrackingReport};
+pub use suballocators::{
+    ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport, BinningMemoryResource,
+    BinningMemoryResourceBuilder, Contents, CopyProgress, FixedSizeMemoryResource,
+    FixedSizeMemoryResourceBuilder, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource,
+    PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
+    ReleasePolicy, Reservation, SleepOptions, SpanPolicy, default_pool,
+};

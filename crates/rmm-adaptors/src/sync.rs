@@ -12,6 +12,7 @@
 //!          primitives                   those of std, or of loom
 //! ```
 
+pub(crate) mod address_table;
 mod backoff;
 pub(crate) mod biased;
 pub(crate) mod biased_mutex;
@@ -20,6 +21,7 @@ pub(crate) mod cache_padded;
 mod counter;
 pub(crate) mod fence;
 pub(crate) mod first_thread;
+pub(crate) mod hash;
 pub(crate) mod primitives;
 mod thread_number;
 pub(crate) mod thread_token;

@@ -11,7 +11,7 @@ const MAX_LINES: usize = 600;
 
 /// The module that holds the policy of a suballocator: arithmetic on offsets, in which the compiler
 /// forbids unsafe code, as in the modules below it.
-const POLICY_MODULE: &str = "crates/rmm-adaptors/src/pool/heap.rs";
+const POLICY_MODULE: &str = "crates/rmm-adaptors/src/suballocators/pool/heap.rs";
 
 const FORBIDS_UNSAFE: &str = "#![forbid(unsafe_code)]";
 

@@ -1,0 +1,6 @@
+//! What suballocators and adaptors both use: sets of properties as types, spans of `tracing`, and
+//! the table of tracked blocks.
+
+pub(crate) mod trace;
+pub(crate) mod tracked;
+pub(crate) mod with_properties;

@@ -1,0 +1,17 @@
+//! Suballocators: resources that divide memory of their upstream.
+
+mod arena;
+mod binning;
+mod default_pool;
+mod fixed_size;
+mod pool;
+
+pub use arena::{ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport};
+pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
+pub use default_pool::default_pool;
+pub use fixed_size::{FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder};
+pub use pool::{
+    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource,
+    PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
+    ReleasePolicy, Reservation, SleepOptions, SpanPolicy,
+};

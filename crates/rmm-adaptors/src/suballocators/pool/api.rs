@@ -1,0 +1,10 @@
+//! What users call: the pool, its builder, reservations, sleep and trims.
+
+pub(super) mod builder;
+mod constructors;
+pub(super) mod map;
+pub(super) mod pool;
+pub(super) mod reservation;
+pub(super) mod resource;
+pub(super) mod sleep;
+pub(super) mod trim;

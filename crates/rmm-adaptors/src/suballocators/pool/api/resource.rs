@@ -1,0 +1,97 @@
+//! The pool as a resource.
+
+use std::alloc::Layout;
+
+use rmm_core::siblings::MayBeWaitedFor;
+use rmm_core::{
+    AnyResource, AnySyncResource, Contains, DevicePtr, Error, HasProperty, Property, PropertySet,
+    Query, Resource, StreamRef, Structure, SyncResource,
+};
+
+use super::pool::PoolMemoryResource;
+use crate::shared::with_properties::{WithProperties, provide_views};
+
+// SAFETY: the heap's blocks tile the memory from upstream, each is allocated to one owner until it
+// is freed, and only idle blocks, which no work uses, are allocated here. The address is rounded up
+// to the alignment inside a block with room for it.
+unsafe impl<S: PropertySet> SyncResource for PoolMemoryResource<S> {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        self.inner.allocate(None, layout)
+    }
+
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        self.inner.core.deallocate(None, pointer, layout);
+        self.inner.core.release_if_due(&self.inner.upstream);
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.core.name
+    }
+
+    fn structure(&self) -> Structure<'_>
+    where
+        Self: 'static,
+    {
+        Structure::over(&self.inner.upstream).with_trimmable(&*self.inner)
+    }
+
+    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnySyncResource::of(self))
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        provide_views(self, query);
+        self.provide_state(query);
+    }
+}
+
+impl<S: PropertySet> PoolMemoryResource<S> {
+    /// What a suballocator that is built on the pool provides as its own.
+    pub(crate) fn provide_state<'a>(&'a self, query: &mut Query<'a>) {
+        query.properties_from(self.upstream());
+        query.describe(|description| {
+            self.statistics().describe(self.maximum_size(), description);
+        });
+        // Whose default streams it serves, and what has refused if the pool is full.
+        query
+            .value(|| self.context())
+            .value(|| self.limit_id())
+            .value(|| MayBeWaitedFor)
+            .value(|| self.statistics())
+            .value(|| self.blocks());
+    }
+}
+
+// SAFETY: the heap's blocks tile the memory from upstream, and each is allocated to one owner until
+// it is freed. A block that was freed on one stream goes to another only as `Timeline::visible_to`
+// allows: when the work before the free is known to be complete, or the other stream is ordered
+// after it.
+unsafe impl<S: PropertySet> Resource for PoolMemoryResource<S> {
+    fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.inner.allocate(Some(stream), layout)
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        self.inner.core.deallocate(Some(stream), pointer, layout);
+        self.inner.core.release_if_due(&self.inner.upstream);
+    }
+
+    fn to_any(&self) -> Option<AnyResource<()>>
+    where
+        Self: 'static,
+    {
+        Some(AnyResource::of(self))
+    }
+}
+
+// SAFETY: the invariant of `inner`.
+unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for PoolMemoryResource<S> {}
+
+// SAFETY: the type is transparent over `inner`, whose type does not depend on the set; the marker
+// of the set is of size zero. Only the invariant of `inner` depends on the set.
+unsafe impl<S: PropertySet> WithProperties for PoolMemoryResource<S> {
+    type With<T: PropertySet> = PoolMemoryResource<T>;
+}

@@ -1,0 +1,13 @@
+//! The settings of a pool, its lock, and what that protects.
+
+pub(super) mod asleep;
+pub(super) mod checks;
+pub(super) mod core;
+pub(super) mod host_copy;
+pub(super) mod live;
+pub(super) mod pool_state;
+pub(super) mod pressure_callbacks;
+pub(super) mod probe;
+pub(super) mod session;
+pub(super) mod sleeping_memory;
+pub(super) mod span_table;

@@ -1,0 +1,509 @@
+//! What every part of a pool stands on: its settings, its lock and its thread caches.
+//!
+//! `PoolCore` does not hold the upstream, which ends with the last handle to the pool, and has no
+//! step of an allocation: those stand in files above this one.
+
+#![forbid(unsafe_code)]
+
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
+use std::{hint, thread};
+
+use rmm_core::siblings::{Awaited, LimitId, Siblings, may_be_waited_for};
+use rmm_core::{
+    Annotator, AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource,
+    Introspect, StreamId, StreamRef, fork,
+};
+use rmm_sys::epoch::{self, AtomicEpoch, Epoch};
+
+use super::pool_state::PoolState;
+use super::pressure_callbacks::PressureCallbacks;
+use super::sleeping_memory;
+use crate::shared::tracked::Tracking;
+use crate::suballocators::pool::caches::{CachePolicy, Caches, Class};
+use crate::suballocators::pool::values::growth::Growth;
+use crate::suballocators::pool::values::statistics::PoolStatistics;
+use crate::suballocators::pool::values::units::GRANULE;
+use crate::sync::cache_padded::CachePadded;
+use crate::sync::fence::Fences;
+
+/// Whose code a call to upstream runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UpstreamCode {
+    /// Code that [may be waited for](rmm_core::siblings::MayBeWaitedFor).
+    Library,
+    /// A resource that the program implements itself is among the upstreams.
+    Program,
+}
+
+impl UpstreamCode {
+    pub(crate) fn of(upstream: &AnyResource<()>) -> Self {
+        if may_be_waited_for(upstream) { Self::Library } else { Self::Program }
+    }
+}
+
+/// How often a thread tries to take a lock that it found taken before it sleeps until it is free.
+const ATTEMPTS: u32 = 24;
+
+/// Upper bound on the turns of a loop between two attempts, some 20 us. Short pauses take the cache
+/// line of the lock from its holder, and sleeping costs it a system call: with sixteen threads that
+/// extend a pool 1.2 million calls a second became 2.0 (H100).
+const LONGEST_SPIN: u32 = 512;
+
+/// How often a thread yields to others that wait for the lock: longer than one takes to wake up.
+const PATIENCE: usize = 256;
+
+/// Threads that find the lock taken.
+#[derive(Debug, Default)]
+struct Waiters {
+    /// How many have, so far.
+    waits: AtomicU64,
+    /// How many wait now.
+    waiting: AtomicU32,
+}
+
+#[derive(Debug)]
+pub(crate) struct PoolCore {
+    /// Lock order: a cache is a leaf. Take no other lock while inside one.
+    pub(crate) caches: Caches,
+    /// On its own cache line: the lock word changes on every call that misses the caches, and the
+    /// fields beside it are read on every call.
+    state: CachePadded<Mutex<PoolState>>,
+    /// On its own cache line, too: hits read the fields beside it.
+    waiters: CachePadded<Waiters>,
+    /// Signalled when a call to upstream has ended, or runs code of the program.
+    pub(crate) settled: Condvar,
+    pub(crate) growth: Growth,
+    /// The pool does not grow beyond this; it may hold more if the limit was lowered since.
+    hard_limit: AtomicU64,
+    /// The resource's name, for messages.
+    pub(crate) name: &'static str,
+    pub(crate) annotator: Annotator,
+    /// The live blocks as callers know them, if frees are checked.
+    pub(crate) checks: Option<Arc<Tracking>>,
+    /// The bits of a stream's id that ask for a question to the driver at each call: which stream
+    /// the handle names. None of a handle of unknown lifetime if all streams outlive the pool; that
+    /// of default streams if the process has several contexts to choose from.
+    unclear_ids: u64,
+    /// Whether the program has promised that all streams outlive the pool.
+    ///
+    /// # Invariant
+    /// It has, if this is set: see
+    /// [`streams_outlive_pool`](crate::PoolMemoryResourceBuilder::streams_outlive_pool).
+    pub(crate) streams_outlive: bool,
+    /// Whether blocks are [cleared](crate::suballocators::pool::steps::clear) before the caller
+    /// gets them.
+    pub(crate) clears: bool,
+    /// Whether blocks are cleared or entered into `checks`.
+    pub(crate) finishes: bool,
+    /// Whether the [release policy](crate::ReleasePolicy) asks for a look at unused memory.
+    pub(crate) release_is_due: AtomicBool,
+    /// The context of the memory, and of all streams and events of this pool.
+    pub(crate) context: Context,
+    /// The contexts of the pools below, whose memory this one divides.
+    contexts_below: Box<[Context]>,
+    /// The process's epoch when the pool's memory was last seen to be there and awake, without
+    /// captures.
+    epoch: AtomicEpoch,
+    /// How many contexts had ended when those of this pool were last seen to work.
+    ends: AtomicU64,
+    /// The callbacks for when a request is about to fail.
+    pub(crate) pressure: Arc<PressureCallbacks>,
+    /// The other suballocators that draw on the same memory.
+    pub(crate) siblings: Siblings,
+    pub(crate) upstream_code: UpstreamCode,
+    /// The pool itself, for the streams that it watches.
+    pub(crate) this: Weak<Self>,
+}
+
+/// The settings of a [`PoolCore`] that do not change.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) name: &'static str,
+    pub(crate) growth: Growth,
+    pub(crate) hard_limit: u64,
+    pub(crate) cached: CachePolicy,
+    pub(crate) fences: Fences,
+    pub(crate) checks: Option<Arc<Tracking>>,
+    pub(crate) streams_outlive: bool,
+    pub(crate) unclear_ids: u64,
+    pub(crate) clears: bool,
+    pub(crate) context: Context,
+    pub(crate) contexts_below: Box<[Context]>,
+    pub(crate) siblings: Siblings,
+    pub(crate) upstream_code: UpstreamCode,
+}
+
+impl PoolCore {
+    pub(crate) fn new(settings: Settings, this: Weak<Self>) -> Self {
+        let Settings {
+            name,
+            growth,
+            hard_limit,
+            cached,
+            fences,
+            checks,
+            streams_outlive,
+            unclear_ids,
+            clears,
+            context,
+            contexts_below,
+            siblings,
+            upstream_code,
+        } = settings;
+        Self {
+            caches: Caches::new(cached, fences),
+            state: CachePadded(Mutex::new(PoolState::new())),
+            waiters: CachePadded::default(),
+            settled: Condvar::new(),
+            growth,
+            hard_limit: AtomicU64::new(hard_limit),
+            name,
+            annotator: Annotator::new(name),
+            unclear_ids,
+            streams_outlive,
+            finishes: clears || checks.is_some(),
+            clears,
+            checks,
+            release_is_due: AtomicBool::new(false),
+            context,
+            contexts_below,
+            epoch: AtomicEpoch::new(Epoch::now().without_captures()),
+            ends: AtomicU64::new(epoch::ends_of_contexts()),
+            pressure: Arc::default(),
+            siblings,
+            upstream_code,
+            this,
+        }
+    }
+
+    /// Takes the lock. A poisoned lock is used all the same: the state is whole between its steps,
+    /// and an allocator has to go on in `Drop`.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PoolState> {
+        self.try_lock().unwrap_or_else(|| self.wait_for_lock())
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, PoolState>> {
+        match self.state.0.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    #[cold]
+    fn wait_for_lock(&self) -> MutexGuard<'_, PoolState> {
+        let Waiters { waits, waiting } = &self.waiters.0;
+        waits.fetch_add(1, Ordering::Relaxed);
+        waiting.fetch_add(1, Ordering::Relaxed);
+        let state = (0..ATTEMPTS).find_map(|attempt| {
+            (0..LONGEST_SPIN.min(4_u32 << attempt)).for_each(|_| hint::spin_loop());
+            self.try_lock()
+        });
+        let state = state.unwrap_or_else(|| fork::lock(&self.state.0));
+        waiting.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// How often a thread has found the lock taken so far.
+    pub(crate) fn waits(&self) -> u64 {
+        self.waiters.0.waits.load(Ordering::Relaxed)
+    }
+
+    /// Whether another thread waits for the lock.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiters.0.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives threads that wait for the lock the time to take it, in the middle of long work. The
+    /// caller has released it: a mutex alone would mostly go to the caller again.
+    pub(crate) fn let_others_in(&self) {
+        for _ in 0..PATIENCE {
+            if !self.is_waited_for() {
+                break;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// The pool grows up to here.
+    pub(crate) fn hard_limit(&self) -> u64 {
+        self.hard_limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_hard_limit(&self, bytes: u64) {
+        self.hard_limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The pool grows up to here rather than make a stream wait.
+    pub(crate) fn soft_limit(&self) -> u64 {
+        self.growth.soft_limit.min(self.hard_limit())
+    }
+
+    /// The size of the block for a layout.
+    ///
+    /// # Errors
+    /// If no block is that large.
+    #[inline]
+    pub(crate) fn block_size(&self, layout: Layout) -> Result<u64, Error> {
+        let refused = || Error::out_of_memory(self.name).with_layout(layout);
+        let size = padded_size(layout).ok_or_else(refused)?;
+        match self.growth.block {
+            None => Ok(size),
+            Some(block) if size <= block => Ok(block),
+            Some(block) => {
+                let message = format!("{size} bytes, as aligned, are more than a block's {block}");
+                let error = Error::invalid_argument(self.name, message);
+                Err(refused().with_limit_id(LimitId::UNSHARED).with_source(error))
+            }
+        }
+    }
+
+    /// The size class of a layout that is not empty, if such blocks are cached.
+    #[inline]
+    pub(crate) fn class(&self, layout: Layout) -> Option<Class> {
+        // A cache knows only the address of a block, not its alignment.
+        let is_plain = layout.align() <= CUDA_ALLOCATION_ALIGNMENT;
+        if is_plain { self.caches.class(layout.size() as u64) } else { None }
+    }
+
+    /// As [`class`](Self::class), if such blocks are cached and not large.
+    #[inline]
+    pub(crate) fn small_class(&self, layout: Layout) -> Option<Class> {
+        let is_plain = layout.align() <= CUDA_ALLOCATION_ALIGNMENT;
+        if is_plain { self.caches.small_class(layout.size()) } else { None }
+    }
+
+    /// Whether a block of so many bytes is smaller than the size class of its layout.
+    pub(crate) fn is_undersized(&self, layout: Layout, bytes: u64) -> bool {
+        self.class(layout).is_some_and(|class| class.block_size() > bytes)
+    }
+
+    /// Whether the process is in the epoch in which this pool was last checked: no context has
+    /// ended since, no memory has fallen asleep, and no capture is announced. Two loads and a
+    /// comparison.
+    #[inline]
+    pub(crate) fn in_checked_epoch(&self) -> bool {
+        Epoch::now() == self.epoch.load()
+    }
+
+    /// Checks that the pool's memory is there and awake, if a context has ended or memory has
+    /// fallen asleep since the last check. Every way to a block begins with it, unless the pool is
+    /// [in the epoch](Self::in_checked_epoch) of that check. The pool's lock must not be held.
+    ///
+    /// # Errors
+    /// If a context has ended or failed: then the pool allocates nothing any more. Not ready while
+    /// the memory sleeps: this pool's, or that of one below.
+    #[cold]
+    pub(crate) fn check_memory(&self) -> Result<(), Error> {
+        if self.is_awake()? {
+            return Ok(());
+        }
+        self.lock().phase.check_awake(self.name)?;
+        let why = "the pool below, whose memory it divides, is asleep: wake that first";
+        Err(Error::not_ready(self.name, why))
+    }
+
+    /// As [`check_memory`](Self::check_memory), for a free, which a pool that sleeps accepts.
+    ///
+    /// # Errors
+    /// If a context has ended or failed.
+    #[cold]
+    pub(crate) fn check_contexts(&self) -> Result<(), Error> {
+        self.is_awake().map(|_is_awake| ())
+    }
+
+    /// Whether the memory is awake, if its contexts work.
+    fn is_awake(&self) -> Result<bool, Error> {
+        let epoch = Epoch::now().without_captures();
+        if epoch == self.epoch.load() {
+            return Ok(true);
+        }
+        let ends_of_contexts = epoch::ends_of_contexts();
+        if ends_of_contexts != self.ends.load(Ordering::Relaxed) {
+            self.context.check_works()?;
+            for context in &self.contexts_below {
+                context.check_works()?;
+            }
+            self.ends.store(ends_of_contexts, Ordering::Relaxed);
+        }
+        let is_awake = !sleeping_memory::sleeps(self.lock().upstream_ranges());
+        if is_awake {
+            self.epoch.store(epoch);
+        }
+        Ok(is_awake)
+    }
+
+    /// Whether the memory sleeps: this pool's, or that of one below. Calls no driver.
+    pub(crate) fn is_asleep(&self, state: &PoolState) -> bool {
+        !state.phase.is_awake()
+            || Epoch::now().without_captures() != self.epoch.load()
+                && sleeping_memory::sleeps(state.upstream_ranges())
+    }
+
+    /// The in-place growth interface of `upstream`, if the pool [uses](Growth::extends) it.
+    pub(crate) fn extendable<'u>(
+        &self,
+        upstream: &'u AnyResource<()>,
+    ) -> Option<&'u dyn ExtendableResource> {
+        if self.growth.extends { upstream.as_extendable() } else { None }
+    }
+
+    /// The stream under the identity by which memory freed on it is kept; `None` for
+    /// [none](Self::in_context) of this context's. A driver call or two if the handle may name
+    /// another stream than at the last call.
+    ///
+    /// # Errors
+    /// If the driver does not know the stream.
+    #[inline]
+    pub(crate) fn identified<'s>(
+        &self,
+        stream: Option<StreamRef<'s>>,
+    ) -> Result<Option<StreamRef<'s>>, Error> {
+        match stream {
+            Some(stream) if !self.is_identified(stream) => {
+                self.in_context(stream).map(StreamRef::identified).transpose()
+            }
+            stream => Ok(stream),
+        }
+    }
+
+    /// Whether the stream's identity is known without a driver call.
+    #[inline]
+    pub(crate) fn is_identified(&self, stream: StreamRef<'_>) -> bool {
+        stream.id().get() & self.unclear_ids == 0
+    }
+
+    /// The stream, unless it is a default stream while another context than the pool's is current:
+    /// then the handle means a stream of that context, in whose order the pool can do nothing.
+    #[inline]
+    pub(crate) fn in_context<'s>(&self, stream: StreamRef<'s>) -> Option<StreamRef<'s>> {
+        let is_unclear = stream.id().get() & self.unclear_ids & StreamId::OF_DEFAULT != 0;
+        let is_own = |current| current == self.context;
+        let is_another = is_unclear && !Context::current().is_ok_and(is_own);
+        if is_another { None } else { Some(stream) }
+    }
+
+    /// The counters so far.
+    pub(crate) fn statistics(&self) -> PoolStatistics {
+        let state = self.lock();
+        let (asked, counted) = (state.timeline.counts, &state.statistics);
+        let (mut cached_bytes, cached) = self.caches.totals();
+        cached_bytes += state.transfer.bytes();
+        let checked = |count: fn(&Tracking) -> u64| self.checks.as_deref().map_or(0, count);
+        PoolStatistics {
+            allocations: counted.allocations + cached.taken,
+            cached_allocations: cached.taken,
+            frees: counted.frees + cached.put,
+            unknown_frees: counted.unknown_frees + checked(Tracking::unknown_frees),
+            wrong_frees: checked(Tracking::wrong_frees),
+            lock_waits: self.waits(),
+            flushes: self.caches.flushes(),
+            spans: self.caches.span_count(),
+            // Threads may have changed their caches since the heap was last updated.
+            live_bytes: state.heap.live().saturating_sub(cached_bytes),
+            cached_bytes,
+            largest_free_bytes: state.heap.largest_free(),
+            whole_free_bytes: state.heap.whole_free_bytes(),
+            asleep_bytes: state.phase.asleep_bytes(),
+            events_recorded: asked.records,
+            event_queries: asked.queries,
+            stream_waits: asked.waits,
+            bookkeeping_bytes: state.bookkeeping_bytes() + self.caches.bookkeeping_bytes(),
+            ..*counted
+        }
+    }
+}
+
+impl Awaited for PoolCore {
+    fn pause(&self) {
+        self.lock().in_program += 1;
+        self.settled.notify_all();
+    }
+
+    fn resume(&self) {
+        self.lock().in_program -= 1;
+    }
+}
+
+/// The bytes of a block for a layout: whole granules, with room to align beyond them. No block is
+/// empty, whatever a hook is called with.
+#[inline]
+pub(crate) fn padded_size(layout: Layout) -> Option<u64> {
+    let slack = (layout.align() as u64).saturating_sub(GRANULE);
+    (layout.size().max(1) as u64).checked_add(slack)?.checked_next_multiple_of(GRANULE)
+}
+
+#[cfg(all(test, not(rmm_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::Duration;
+
+    use rmm_core::{CudaStream, Resource as _, wait};
+    use rmm_resources::CudaMemoryResource;
+
+    use super::*;
+    use crate::PoolMemoryResource;
+
+    /// Longer than any thread is kept from running: only a call that waits takes this long.
+    const LONG: Duration = Duration::from_secs(60);
+
+    thread_local! {
+        static SIGNAL: Cell<Option<Sender<()>>> = const { Cell::new(None) };
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_the_pool_s_lock_runs_the_hook() {
+        let _machine = rmm_sim::enter();
+        let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
+        let pool = builder.initial_size(1 << 20).build().expect("a pool");
+        let stream = CudaStream::non_blocking().expect("a stream");
+        let [cached, cold] = [1000, 5000].map(|size| Layout::from_size_align(size, 256).unwrap());
+        let pair = |layout| {
+            let block = pool.allocate(&stream, layout).expect("memory");
+            pool.inner.core.deallocate(Some(stream.as_stream_ref()), block, layout);
+        };
+        (0..20).for_each(|_| pair(cached));
+        let (arrived, arrival) = channel();
+        let (signal, go_on) = channel();
+        thread::scope(|scope| {
+            let core = &pool.inner.core;
+            let locker = scope.spawn(move || {
+                let locked = core.lock();
+                arrived.send(()).expect("the test waits for it");
+                let is_told = go_on.recv_timeout(LONG).is_ok();
+                drop(locked);
+                is_told
+            });
+            arrival.recv_timeout(LONG).expect("the thread locks the pool");
+            let send = || SIGNAL.take().expect("once").send(()).expect("the thread waits");
+            SIGNAL.set(Some(signal));
+            let ((), has_waited) = wait::before_first_wait(send, || {}, || pair(cached));
+            assert!(!has_waited, "a hit needs no lock");
+            let ((), has_waited) = wait::before_first_wait(send, || {}, || pair(cold));
+            assert!(has_waited);
+            assert!(locker.join().expect("it does not panic"), "the hook ran before the wait");
+        });
+    }
+
+    #[test]
+    fn a_thread_that_finds_the_lock_taken_counts_as_a_wait() {
+        let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
+        let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+        let pool = builder.build().expect("there is memory");
+        let core = &pool.inner.core;
+        drop(core.lock());
+        assert_eq!(pool.statistics().lock_waits, 0, "it was free");
+        let taken = core.lock();
+        thread::scope(|scope| {
+            scope.spawn(|| drop(core.lock()));
+            while !core.is_waited_for() {
+                thread::yield_now();
+            }
+            drop(taken);
+        });
+        assert_eq!(pool.statistics().lock_waits, 1);
+    }
+}

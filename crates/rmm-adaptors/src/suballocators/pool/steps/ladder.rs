@@ -1,0 +1,504 @@
+//! The slow path of an allocation: twelve steps, each of which costs more than the one before.
+//!
+//! 0. [`grow_before_flush`](Ladder::grow_before_flush): over virtual memory, flush large cached
+//!    blocks only, and try steps 1 to 4 while the pool stays within what it retains
+//! 1. [`take_free`](Ladder::take_free): the stream's own free list, idle blocks, blocks of other
+//!    streams whose last use the stream is already ordered after
+//! 2. [`poll`](Ladder::poll): ask the driver which events of a few streams are complete
+//! 3. [`coalesce`](Ladder::coalesce): merge free neighbours of several streams
+//! 4. [`grow_to_soft_limit`](Ladder::grow_to_soft_limit)
+//! 5. [`wait_on_stream`](Ladder::wait_on_stream): `cuStreamWaitEvent`, never the host
+//! 6. [`grow_to_hard_limit`](Ladder::grow_to_hard_limit)
+//! 7. [`return_idle`](Ladder::return_idle): before siblings, the pool itself returns idle memory
+//! 8. [`ask_for_idle`](Ladder::ask_for_idle): siblings return idle memory
+//! 9. [`wait_on_host`](Ladder::wait_on_host): wait for the device
+//! 10. [`return_idle_and_grow`](Ladder::return_idle_and_grow)
+//! 11. [`ask_to_wait`](Ladder::ask_to_wait): siblings wait for the device, and return memory
+//! 12. [`refuse`]: an error that says what ran short
+//!
+//! Growth and waits on the host cost more than to ask about all streams, so they come after that:
+//! [`poll_rest`](Ladder::poll_rest). `docs/architecture.md` has the table. Siblings are the other
+//! suballocators that draw on the same memory ([`relief`](super::relief)).
+
+use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use rmm_core::siblings::{Asking, Effort as AskEffort, Unasked};
+use rmm_core::{CudaStream, Error, RelaxedCapture, StreamRef};
+
+use super::outlook;
+use super::pressure::{self, Pressure};
+use super::refusal::refuse;
+use super::relief::Scarce;
+use super::remedies::remedies;
+use crate::suballocators::pool::heap::NodeId;
+use crate::suballocators::pool::state::probe::Effort;
+use crate::suballocators::pool::state::session::{MAX_RETRIES, Request, Session};
+use crate::suballocators::pool::values::units::ListId;
+
+#[cfg(all(test, not(rmm_loom)))]
+mod tests;
+
+/// Of how many streams a request compares the free memory before it makes its stream wait for one.
+const LOOKED_AT: usize = 32;
+
+/// Serves a request that no free block serves.
+///
+/// # Errors
+/// Out of memory after all steps; or an error of the driver or upstream.
+#[cold]
+pub(crate) fn allocate_slow(
+    session: &mut Session<'_>,
+    request: Request<'_>,
+) -> Result<NodeId, Error> {
+    let core = session.core;
+    // More may be held than the limit, if that was lowered.
+    if request.size > core.hard_limit().max(session.heap.reserved()) {
+        let remedies = remedies(session, request, None, false);
+        return Err(refuse(core, session, request, None).with_remedies(remedies));
+    }
+    let _context = core.context.enter()?;
+    let _relaxed = RelaxedCapture::enter();
+    session.statistics.slow_allocations += 1;
+    session.pause_spans();
+    // The lock is released now and then: the list must stay the stream's until the last call to
+    // upstream has returned or panicked.
+    session.timeline.pin(request.list);
+    let outcome = catch_unwind(AssertUnwindSafe(|| climb_under_pressure(session, request)));
+    session.timeline.unpin(request.list);
+    if session.has_called() {
+        core.caches.note_shortage(session.operations());
+    }
+    if session.heap.is_of_several_streams() && session.has_called() {
+        session.reclaim_turns.begin();
+    }
+    let outcome = outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    outcome.map_err(|error| {
+        let operations = session.operations();
+        session.contention.note_refusal(operations);
+        explained(session, error)
+    })
+}
+
+/// The error, with who holds the memory of a device that is full, if the request is the program's,
+/// or that of an adaptor which asks others itself.
+#[cold]
+fn explained(session: &mut Session<'_>, error: Error) -> Error {
+    if !Asking::begin().is_outermost() && !Unasked::is_wanted() {
+        return error;
+    }
+    let siblings = &session.core.siblings;
+    session.unlocked(|| siblings.explain(error)).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Climbs, and climbs again after each callback of the program that has freed memory.
+fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Result<NodeId, Error> {
+    let asking = Asking::begin();
+    let may_ask = asking.is_outermost();
+    let mut outcome = climb_until_settled(session, request, may_ask);
+    // What a callback allocates itself may ask siblings, too.
+    drop(asking);
+    if !may_ask {
+        if let Err(error) = &outcome
+            && error.is_out_of_memory()
+            && Unasked::is_wanted()
+        {
+            session.leave_unasked(request, error);
+        }
+        return outcome;
+    }
+    for callback in session.core.pressure.callbacks() {
+        let Some(error) = outcome.as_ref().err().filter(|error| error.is_out_of_memory()) else {
+            break;
+        };
+        let pressure = Pressure::on(session, request, error);
+        let freed = session.outside(|| pressure::call(&*callback, &pressure));
+        if freed.unwrap_or_else(|panic| resume_unwind(panic)) {
+            session.phase.check_awake(session.core.name)?;
+            let _asking = Asking::begin();
+            outcome = climb_until_settled(session, request, may_ask);
+        }
+    }
+    outcome
+}
+
+/// Climbs, and climbs again while calls of other threads to upstream may have changed the outcome.
+fn climb_until_settled(
+    session: &mut Session<'_>,
+    request: Request<'_>,
+    may_ask: bool,
+) -> Result<NodeId, Error> {
+    let core = session.core;
+    let mut retries = 0;
+    loop {
+        let settled = session.settled_of_others();
+        let mut ladder = Ladder::new(session, request, may_ask);
+        if let Some(node) = ladder.climb() {
+            return Ok(node);
+        }
+        let error = ladder.upstream_error.take();
+        let limit = core.hard_limit();
+        let needed = outlook::least_needed(core, session, request);
+        let reserved = session.heap.reserved();
+        let fits_but_for_others = reserved.saturating_add(needed) <= limit
+            && (reserved + session.pending).saturating_add(needed) > limit;
+        // After calls of its own a request climbs once more: other threads may have left room that
+        // was of no use to them.
+        let is_first = retries == 0 && session.has_called();
+        let has_changed = session.settled_of_others() != settled || is_first;
+        // If upstream was not even asked, other threads' calls decide, unless they run code of the
+        // program. If it refused, they are no reason to ask for ever.
+        let others_decide = error.is_none()
+            && fits_but_for_others
+            && session.others_call()
+            && session.in_program == 0;
+        retries += u32::from(!others_decide);
+        let may_succeed = retries <= MAX_RETRIES && (session.others_call() || has_changed);
+        if !may_succeed || !session.wait_for_others(settled) {
+            let names_siblings = may_ask || Unasked::is_wanted();
+            let remedies = remedies(session, request, error.as_ref(), names_siblings);
+            return Err(refuse(core, session, request, error).with_remedies(remedies));
+        }
+    }
+}
+
+/// A request on its way through the steps.
+struct Ladder<'l, 'p> {
+    session: &'l mut Session<'p>,
+    request: Request<'l>,
+    /// Upstream's error, if it refused.
+    upstream_error: Option<Error>,
+    /// Whether the block could span memory that is added and memory that other streams freed, for
+    /// which the stream has to wait.
+    extends_by_waiting: bool,
+    /// Whether all streams were polled.
+    has_polled_all: bool,
+    /// Whether siblings may be asked: not within the request of a resource above.
+    may_ask: bool,
+}
+
+impl<'l, 'p> Ladder<'l, 'p> {
+    fn new(session: &'l mut Session<'p>, request: Request<'l>, may_ask: bool) -> Self {
+        Self {
+            session,
+            request,
+            upstream_error: None,
+            extends_by_waiting: false,
+            has_polled_all: false,
+            may_ask,
+        }
+    }
+
+    /// Steps 0 to 11, until one has a block.
+    fn climb(&mut self) -> Option<NodeId> {
+        if let Some(node) = self.grow_before_flush() {
+            return Some(node);
+        }
+        self.session.flush_caches();
+        let peak = self.session.peak_with(self.request.size);
+        let node = self.climb_flushed()?;
+        self.session.note_program_peak(peak);
+        Some(node)
+    }
+
+    /// The numbered steps.
+    fn climb_flushed(&mut self) -> Option<NodeId> {
+        self.take_free()
+            .or_else(|| self.after_pause(Self::poll))
+            .or_else(|| self.after_pause(Self::coalesce))
+            .or_else(|| self.after_pause(Self::grow_to_soft_limit))
+            .or_else(|| self.after_pause(Self::wait_on_stream))
+            .or_else(|| self.after_pause(Self::grow_to_hard_limit))
+            .or_else(|| self.after_pause(Self::return_idle))
+            .or_else(|| self.after_pause(Self::ask_for_idle))
+            .or_else(|| self.after_pause(Self::wait_on_host))
+            .or_else(|| self.after_pause(Self::return_idle_and_grow))
+            .or_else(|| self.after_pause(Self::ask_to_wait))
+    }
+
+    /// Step 0. Small cached blocks cost a lock each to refill, and seldom make room for a large
+    /// request. While growth stays within what the pool retains, it grows instead of flushing them.
+    fn grow_before_flush(&mut self) -> Option<NodeId> {
+        if !self.may_grow_unflushed() {
+            return None;
+        }
+        let core = self.session.core;
+        core.flush_large_blocks_and_spans(self.session);
+        self.take_free()
+            .or_else(|| self.after_pause(Self::poll))
+            .or_else(|| self.after_pause(Self::coalesce))
+            .or_else(|| {
+                // Others may have grown the pool meanwhile.
+                self.session.pause();
+                if self.may_grow_unflushed() { self.grow_to_soft_limit() } else { None }
+            })
+    }
+
+    /// Whether growth leaves the pool with no more than it retains, whatever caches hold.
+    fn may_grow_unflushed(&self) -> bool {
+        let (core, session) = (self.session.core, &*self.session);
+        if !core.caches.follows_demand() {
+            return false;
+        }
+        let cached = core.caches.granted() + session.transfer.bytes();
+        let peak = session.peak_beside(cached, self.request.size);
+        let kept = core.growth.retain_target_extendable(peak, session.pace());
+        let kept = kept.saturating_add(core.caches.room());
+        let more = core.growth.whole_pages(self.request.size);
+        let held = (session.heap.reserved() + session.pending).saturating_add(more);
+        held <= kept.min(core.soft_limit()).min(core.hard_limit())
+    }
+
+    /// Takes a step, before which threads that wait for the lock have it: with many blocks each
+    /// takes long.
+    fn after_pause(&mut self, step: impl FnOnce(&mut Self) -> Option<NodeId>) -> Option<NodeId> {
+        self.session.pause();
+        step(self)
+    }
+
+    /// Step 1. Takes a block of the stream's own free list, else an idle block, else a block of
+    /// another stream that this one is ordered after.
+    fn take_free(&mut self) -> Option<NodeId> {
+        self.session.take_free(self.request.list, self.request.size)
+    }
+
+    /// Step 2. Asks the driver which events of other streams are complete, and looks again. Stops
+    /// after a few streams that lag behind: a pool that is full makes the stream wait for one.
+    fn poll(&mut self) -> Option<NodeId> {
+        self.poll_with(Effort::Bounded)
+    }
+
+    /// Asks about all streams, if step 2 has not, and looks again.
+    fn poll_rest(&mut self) -> Option<NodeId> {
+        if self.has_polled_all {
+            return None;
+        }
+        self.poll_with(Effort::Full).or_else(|| self.coalesce())
+    }
+
+    fn poll_with(&mut self, effort: Effort) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let (node, is_all) = self.session.poll_for(list, size, effort);
+        self.has_polled_all = is_all;
+        node
+    }
+
+    /// Step 3. Merges free neighbours of several lists, all of which the stream may use.
+    fn coalesce(&mut self) -> Option<NodeId> {
+        self.session.take_coalesced(self.request.list, self.request.size)
+    }
+
+    /// Step 4. Asks upstream for memory up to the soft limit. If growth would leave the pool with
+    /// much more than the program has ever used, idle upstream blocks go back first.
+    fn grow_to_soft_limit(&mut self) -> Option<NodeId> {
+        let soft_limit = self.session.core.soft_limit();
+        if let Some(node) = self.poll_before_growth(soft_limit) {
+            return Some(node);
+        }
+        self.session.return_surplus(self.request);
+        match self.session.grow(self.request, soft_limit) {
+            Ok(node) => Some(node),
+            Err(error) => {
+                self.upstream_error = error;
+                None
+            }
+        }
+    }
+
+    /// Asks about all streams if the pool may grow otherwise.
+    fn poll_before_growth(&mut self, limit: u64) -> Option<NodeId> {
+        let may_grow = outlook::may_grow(self.session.core, self.session, self.request, limit);
+        if may_grow { self.poll_rest() } else { None }
+    }
+
+    /// Step 5. Makes the stream wait for another, or for several whose blocks are neighbours. If
+    /// that lets it extend memory it waits for all: the block may span what they freed and what is
+    /// added.
+    fn wait_on_stream(&mut self) -> Option<NodeId> {
+        if self.may_extend_by_waiting()
+            && let Some(node) = self.poll_rest()
+        {
+            return Some(node);
+        }
+        self.extends_by_waiting = self.may_extend_by_waiting();
+        let stream = self.request.stream?;
+        // SAFETY: the stream is borrowed.
+        if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
+            return None;
+        }
+        // If memory is spread over many streams, a few of them are enough.
+        let (few, are_all) = self.some_others();
+        let mut node = self.wait_for_one(stream, few, Effort::Bounded);
+        if !are_all {
+            node = node.or_else(|| self.wait_for_one(stream, self.others(), Effort::Bounded));
+        }
+        node.or_else(|| self.wait_for_one(stream, self.others(), Effort::Full))
+            .or_else(|| self.wait_for_neighbours(stream))
+    }
+
+    /// Whether the stream could extend memory if it waited for others. Then the pool grows.
+    fn may_extend_by_waiting(&self) -> bool {
+        let session = &*self.session;
+        outlook::extends_by_waiting(session.core, session, self.request)
+    }
+
+    /// All other lists that hold blocks.
+    fn others(&self) -> Vec<ListId> {
+        let own = self.request.list;
+        self.session.heap.occupied().filter(|&other| other != own).collect()
+    }
+
+    /// Some other lists that hold blocks, others each time; and whether they are all.
+    fn some_others(&mut self) -> (Vec<ListId>, bool) {
+        let mut some: Vec<ListId> = Vec::with_capacity(LOOKED_AT);
+        let mut next = 0;
+        while let Some(other) = self.session.heap.next_occupied(&mut next) {
+            if other == self.request.list {
+                continue;
+            }
+            if some.len() == LOOKED_AT {
+                return (some, false);
+            }
+            some.push(other);
+        }
+        (some, true)
+    }
+
+    /// Makes the stream wait for the one of `others` with the most free memory that has a block.
+    fn wait_for_one(
+        &mut self,
+        stream: StreamRef<'_>,
+        mut others: Vec<ListId>,
+        effort: Effort,
+    ) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let session = &mut *self.session;
+        others.sort_by_key(|&other| (Reverse(session.heap.free_bytes(other)), other.index()));
+        for other in others {
+            let Some((node, point)) = session.heap.fit(other, size) else { continue };
+            if !self.has_polled_all {
+                // It may be complete by now.
+                session.poll(other);
+            }
+            if session.order_after(list, stream, other, point, effort) {
+                return Some(session.heap.make_live(node, size));
+            }
+        }
+        None
+    }
+
+    /// Makes the stream wait for all owners of a run of free neighbours that is long enough.
+    fn wait_for_neighbours(&mut self, stream: StreamRef<'_>) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let session = &mut *self.session;
+        if !self.extends_by_waiting {
+            let owners = session.heap.owners_of_run(size)?;
+            for (other, point) in owners.into_iter().filter(|&(other, _)| other != list) {
+                session.order_after(list, stream, other, point, Effort::Full);
+            }
+            if let Some(node) = session.take_coalesced(list, size) {
+                return Some(node);
+            }
+        }
+        // Where one cannot be waited for, another run may do; and a block that is extended may span
+        // the memory of any of them.
+        for other in self.others() {
+            let newest = self.session.timeline.newest(other);
+            self.session.order_after(list, stream, other, newest, Effort::Full);
+        }
+        self.session.take_coalesced(list, size)
+    }
+
+    /// Step 6. Asks upstream for memory up to the hard limit.
+    fn grow_to_hard_limit(&mut self) -> Option<NodeId> {
+        let core = self.session.core;
+        let hard_limit = core.hard_limit();
+        if !self.extends_by_waiting && core.soft_limit() >= hard_limit {
+            return None;
+        }
+        if let Some(node) = self.poll_before_growth(hard_limit) {
+            return Some(node);
+        }
+        let grown = self.session.grow(self.request, hard_limit);
+        self.served(grown)
+    }
+
+    /// The block, or notes upstream's error.
+    fn served(&mut self, outcome: Result<NodeId, Option<Error>>) -> Option<NodeId> {
+        match outcome {
+            Ok(node) => Some(node),
+            Err(error) => {
+                self.upstream_error = error.or(self.upstream_error.take());
+                None
+            }
+        }
+    }
+
+    /// Step 7. If siblings would be asked for idle memory next, returns the pool's own first. A
+    /// pool without siblings does so after the wait of the host.
+    fn return_idle(&mut self) -> Option<NodeId> {
+        let has_siblings = |scarce: Scarce| self.session.core.siblings.has_others(scarce.limit());
+        let is_refused = self.upstream_error.is_some();
+        if is_refused && self.scarce().is_some_and(has_siblings) {
+            self.return_idle_and_grow()
+        } else {
+            None
+        }
+    }
+
+    /// Step 8. Asks siblings for idle memory, until the request is served.
+    fn ask_for_idle(&mut self) -> Option<NodeId> {
+        self.ask_siblings(AskEffort::Idle)
+    }
+
+    /// Step 11. Asks siblings to wait for the device and for all memory that is idle then. Does
+    /// nothing if a stream may be under capture.
+    fn ask_to_wait(&mut self) -> Option<NodeId> {
+        self.ask_siblings(AskEffort::Wait)
+    }
+
+    fn ask_siblings(&mut self, effort: AskEffort) -> Option<NodeId> {
+        let scarce = self.scarce()?;
+        let outcome = self.session.ask_siblings(self.request, scarce, effort);
+        self.served(outcome)
+    }
+
+    /// What has refused the request, if siblings may be asked.
+    fn scarce(&self) -> Option<Scarce> {
+        if !self.may_ask {
+            return None;
+        }
+        match &self.upstream_error {
+            Some(error) if !error.is_out_of_memory() => None,
+            Some(error) => Some(error.limit_id().map_or(Scarce::Memory, Scarce::Within)),
+            // The pool's own limit: pools over this one can help.
+            None => Some(Scarce::Within(self.session.core.siblings.id())),
+        }
+    }
+
+    /// Step 9. Waits on this thread until the device has completed all work, after which all free
+    /// memory is idle and coalesced. Does nothing if that cannot help, or if a stream may be under
+    /// capture: the wait would invalidate the capture.
+    fn wait_on_host(&mut self) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        let core = self.session.core;
+        if let Some(node) = self.poll_rest() {
+            return Some(node);
+        }
+        let can_merge = self.session.heap.has_free_run(size)
+            || outlook::could_extend(core, self.session, self.request, |_, _| true);
+        let can_return = self.session.heap.idle_bytes() > 0
+            && outlook::could_grow_without_idle(core, self.session, self.request);
+        if !can_merge && !can_return || self.session.may_capture() {
+            return None;
+        }
+        self.session.wait_for_device();
+        self.session.take_free_or_coalesced(list, size)
+    }
+
+    /// Step 10. Returns every idle upstream block and asks for one that is large enough.
+    fn return_idle_and_grow(&mut self) -> Option<NodeId> {
+        let outcome = self.session.return_idle_and_grow(self.request);
+        self.served(outcome)
+    }
+}

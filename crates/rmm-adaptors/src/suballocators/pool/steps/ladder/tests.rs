@@ -1,0 +1,185 @@
+//! Two requests of which one always asks a full upstream while the other decides whether to ask
+//! again.
+
+use std::alloc::Layout;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread::{self, ThreadId};
+
+use rmm_core::siblings::MayBeWaitedFor;
+use rmm_core::sys::{CuCaptureMode, CuResult};
+use rmm_core::{
+    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
+    SyncResource, current_driver,
+};
+use rmm_resources::CudaMemoryResource;
+use rmm_sim::Machine;
+
+use crate::suballocators::pool::api::pool::PoolMemoryResource;
+use crate::suballocators::pool::state::core::PoolCore;
+use crate::suballocators::pool::values::policy::GrowthPolicy;
+
+const SMALL: usize = 256;
+const LARGE: usize = 4 << 20;
+/// So much is live that idle memory is not returned as surplus.
+const USED: usize = 4 * LARGE;
+/// Small blocks that are there at first. Each call for a large one frees one.
+const HELD: usize = 64;
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("a power of two")
+}
+
+#[derive(Debug, Default)]
+struct Turns {
+    /// Calls for large blocks that have begun, and who began the last.
+    asked: usize,
+    last: Option<ThreadId>,
+    /// Calls that give memory back that have begun.
+    returned: usize,
+    /// Whether one of the two requests is over.
+    is_over: bool,
+    held: Vec<DevicePtr>,
+}
+
+/// Has small blocks and no large ones. A request that is refused a large one and then returns
+/// memory is held there until the other request asks, and one that asks until the other has
+/// decided.
+#[derive(Debug, Default)]
+struct InTurns {
+    turns: Mutex<Turns>,
+    changed: Condvar,
+    pool: OnceLock<Arc<PoolCore>>,
+}
+
+impl InTurns {
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().expect("no thread panics with the lock held")
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Turns)) {
+        change(&mut self.turns());
+        self.changed.notify_all();
+    }
+
+    fn wait_while(&self, condition: impl FnMut(&mut Turns) -> bool) {
+        let turns = self.changed.wait_while(self.turns(), condition);
+        drop(turns.expect("no thread panics with the lock held"));
+    }
+
+    /// Frees a small block, so that there is something to return. Then it waits for the call of
+    /// the other request to end, which mostly keeps the pool's lock until it has decided, and waits
+    /// for this call.
+    fn ask(&self) {
+        let pool = self.pool.get().expect("large blocks come last");
+        let settled = pool.lock().settled;
+        let held = self.turns().held.pop();
+        if let Some(block) = held {
+            pool.deallocate(None, block, layout(SMALL));
+        }
+        let mut is_alone = false;
+        self.change(|turns| {
+            is_alone = turns.asked == 0 || turns.is_over;
+            turns.asked += 1;
+            turns.last = Some(thread::current().id());
+        });
+        if !is_alone {
+            let state = pool.settled.wait_while(pool.lock(), |state| state.settled == settled);
+            drop(state.expect("no thread panics with the lock held"));
+        }
+    }
+
+    fn wait_for_the_other_to_ask(&self) {
+        self.change(|turns| turns.returned += 1);
+        let this = Some(thread::current().id());
+        self.wait_while(|turns| turns.last == this && !turns.is_over);
+    }
+}
+
+// SAFETY: what it gives comes from `CudaMemoryResource`, which keeps the contract.
+unsafe impl SyncResource for InTurns {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        // So many calls come from requests that never end.
+        if layout.size() == LARGE && self.turns().asked < HELD {
+            self.ask();
+            return Err(Error::out_of_memory("full").with_layout(layout));
+        }
+        CudaMemoryResource::new().allocate_sync(layout)
+    }
+
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        self.wait_for_the_other_to_ask();
+        // SAFETY: the caller's contract is the same.
+        unsafe { CudaMemoryResource::new().deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        "in turns"
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
+    }
+}
+
+// SAFETY: as above; memory that every stream may use may be used by one.
+unsafe impl Resource for InTurns {
+    fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.do_allocate_sync(layout)
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if stream.synchronize().is_ok() {
+            // SAFETY: the caller's contract; all uses have completed.
+            unsafe { self.do_deallocate_sync(pointer, layout) };
+        }
+    }
+}
+
+// SAFETY: its memory is that of the device.
+unsafe impl HasProperty<DeviceAccessible> for InTurns {}
+
+impl PartialEq for InTurns {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+#[test]
+fn two_that_ask_a_full_upstream_in_turns_give_up() {
+    let machine = Machine::builder().memory(64 << 20).enter();
+    // While a stream is under capture no request waits for the device instead.
+    let stream = CudaStream::new().expect("a stream");
+    let driver = current_driver().expect("a driver");
+    // SAFETY: the stream lives.
+    let begun = unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), CuCaptureMode::RELAXED) };
+    assert_eq!(begun, CuResult::SUCCESS);
+    let upstream = Arc::new(InTurns::default());
+    let pool = PoolMemoryResource::builder(Arc::clone(&upstream))
+        .growth(GrowthPolicy::Exact)
+        .maximum_size((USED + HELD * SMALL + LARGE) as u64) // room for one of the two
+        .build()
+        .expect("a pool");
+    let _used = pool.allocate_sync(layout(USED)).expect("there is memory");
+    upstream.pool.set(Arc::clone(&pool.inner.core)).expect("it is the only one");
+    let held = (0..HELD).map(|_| pool.allocate_sync(layout(SMALL)).expect("there is memory"));
+    let held = held.collect();
+    upstream.change(|turns| turns.held = held);
+    thread::scope(|scope| {
+        for is_second in [false, true] {
+            let (pool, upstream, machine) = (&pool, &upstream, &machine);
+            scope.spawn(move || {
+                let _entered = machine.enter();
+                upstream.wait_while(|turns| is_second && turns.returned == 0);
+                let outcome = pool.allocate_sync(layout(LARGE));
+                upstream.change(|turns| turns.is_over = true);
+                assert!(outcome.expect_err("there is no memory").is_out_of_memory());
+            });
+        }
+    });
+    // A thread that waits for the lock gets it between two steps of the other, which may then find
+    // that nothing has changed, and give up sooner.
+    let asked = upstream.turns().asked;
+    assert!(asked > 3, "each asks, and again once the other has asked: {asked} calls");
+    let most = 2 * 5 + 1;
+    assert!(asked <= most, "each asks four times again, and once more who is left alone: {asked}");
+}

@@ -1,0 +1,195 @@
+//! Shrinking: idle upstream blocks go back, for a request that needs the room, by
+//! [`trim`](crate::PoolMemoryResource::trim), or as the [release policy](crate::ReleasePolicy)
+//! says.
+
+#![forbid(unsafe_code)]
+
+use std::panic::resume_unwind;
+use std::sync::atomic::Ordering;
+
+use rmm_core::{AnyResource, RelaxedCapture, fork};
+
+use crate::suballocators::pool::state::core::PoolCore;
+use crate::suballocators::pool::state::pool_state::{PoolState, UpstreamBlock, give_back_all};
+use crate::suballocators::pool::state::session::{Request, Session};
+use crate::suballocators::pool::values::policy::ReleasePolicy;
+use crate::suballocators::pool::values::units::ListId;
+
+/// A pool that grows waits for the device if it would otherwise hold this fraction more than it
+/// should.
+const WAITED_FOR_FRACTION: u64 = 64;
+
+/// What such a wait costs: about a millisecond of the device's time, as much as so many exchanges.
+const EXCHANGES_PER_WAIT: u64 = 16;
+
+impl Session<'_> {
+    /// Returns idle upstream blocks if growth would leave the pool with much more than the program
+    /// has ever used: a program whose requests grow would otherwise collect upstream blocks that
+    /// are each too small. Never waits for work; what is still in use stays.
+    pub(crate) fn return_surplus(&mut self, request: Request<'_>) {
+        if self.core.growth.extends {
+            // Growth in place does it later, when it is known how much is missing.
+            return;
+        }
+        let most = self.core.growth.retain_target(self.peak_with(request.size));
+        self.make_room(request, request.size, most, most);
+    }
+
+    /// Returns idle upstream blocks, until `missing` bytes more would leave the pool with no more
+    /// than `most`, or with no more than `limit` and all pieces are exchanged that may be. Where
+    /// that keeps much memory from being mapped, waits for the device once.
+    pub(crate) fn make_room(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
+        if self.held_with(missing) <= most {
+            return;
+        }
+        // The other lists were polled just now.
+        if request.list != ListId::ANY_STREAM {
+            self.poll(request.list);
+        }
+        self.reclaim_completed();
+        self.return_for(request, missing, most, limit);
+        // What the device still uses cannot be unmapped.
+        let is_worth_a_wait = most < limit
+            && self.held_with(missing) > most + most / WAITED_FOR_FRACTION
+            && self.exchanges.allowed(self.operations()) >= EXCHANGES_PER_WAIT
+            && self.timeline.polls
+            && self.heap.idle_bytes() > 0;
+        if is_worth_a_wait && !self.may_capture() {
+            self.exchanges.note(EXCHANGES_PER_WAIT);
+            self.wait_for_device();
+            self.return_for(request, missing, most, limit);
+        }
+    }
+
+    /// Bytes that are held, or asked for, once `missing` are mapped. Requests may be as large as
+    /// half of what the numbers hold, and several may be pending.
+    fn held_with(&self, missing: u64) -> u64 {
+        (self.heap.reserved() + self.pending).saturating_add(missing)
+    }
+
+    /// Returns pieces that are known to be idle, as [`make_room`](Self::make_room) says.
+    fn return_for(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
+        let allowed =
+            if most < limit { self.exchanges.allowed(self.operations()) } else { u64::MAX };
+        let mut held = self.held_with(missing);
+        let (mut pieces, mut count) = (self.heap.unused_pieces(), 0);
+        pieces.retain(|piece| {
+            let goes = held > limit || held > most && count < allowed;
+            (held, count) = if goes { (held - piece.size, count + 1) } else { (held, count) };
+            goes
+        });
+        self.exchanges.note(pieces.len() as u64);
+        let blocks = self.remove_pieces(pieces);
+        self.return_blocks(request.upstream, &blocks);
+    }
+
+    /// Returns idle upstream blocks, the largest first, while at least `keep` bytes stay reserved.
+    /// Returns the bytes.
+    fn return_beyond(&mut self, upstream: &AnyResource<()>, keep: u64) -> u64 {
+        let mut reserved = self.heap.reserved();
+        let mut pieces = self.heap.unused_pieces();
+        pieces.retain(|piece| {
+            let goes = reserved - piece.size >= keep;
+            reserved -= if goes { piece.size } else { 0 };
+            goes
+        });
+        let blocks = self.remove_pieces(pieces);
+        let bytes = blocks.iter().map(|block| block.layout.size() as u64).sum();
+        self.return_blocks(upstream, &blocks);
+        bytes
+    }
+
+    /// Returns blocks to upstream that are in the heap no more.
+    pub(crate) fn return_blocks(&mut self, upstream: &AnyResource<()>, blocks: &[UpstreamBlock]) {
+        if blocks.is_empty() {
+            return;
+        }
+        let returned = self.return_to_upstream(|| give_back_all(blocks.iter().copied(), upstream));
+        if let Err(panic) = returned.and_then(|outcome| outcome) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl PoolCore {
+    /// Returns idle upstream blocks until no more than `keep` bytes are reserved. Returns the
+    /// bytes.
+    pub(crate) fn trim(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
+        if self.lock().is_trimmed(&self.caches) {
+            return 0;
+        }
+        let Ok(_context) = self.context.enter() else { return 0 };
+        let _relaxed = RelaxedCapture::enter();
+        let mut session = Session::new(self);
+        if !session.phase.is_awake() {
+            drop(session);
+            return self.return_left(upstream, keep);
+        }
+        session.flush_caches();
+        self.caches.shrink();
+        session.transfer.shrink();
+        // The wait would invalidate a capture.
+        if !session.timeline.polls && !session.may_capture() {
+            session.wait_for_device();
+        }
+        session.poll_others(ListId::ANY_STREAM);
+        session.reclaim_completed();
+        session.sweep_all();
+        let bytes = session.return_beyond(upstream, keep);
+        session.shrink();
+        session.note_trimmed();
+        bytes
+    }
+
+    /// Notes that so many bytes were freed into the heap.
+    #[inline]
+    pub(crate) fn note_freed(&self, state: &mut PoolState, bytes: u64) {
+        if state.release_is_due(self.growth.release, bytes) {
+            self.release_is_due.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns memory if the release policy says that it is time.
+    #[inline]
+    pub(crate) fn release_if_due(&self, upstream: &AnyResource<()>) {
+        if self.release_is_due.load(Ordering::Relaxed) {
+            self.release(upstream);
+        }
+    }
+
+    /// Flushes all caches and returns what the policy does not keep. Returns the bytes.
+    pub(crate) fn release_all(&self, upstream: &AnyResource<()>) -> u64 {
+        if fork::is_child() {
+            return 0;
+        }
+        if self.growth.release == ReleasePolicy::Off && self.lock().idle_time.is_none() {
+            return 0;
+        }
+        self.flush_caches(&mut self.lock());
+        self.release(upstream)
+    }
+
+    /// Returns what the policy does not keep, as far as it is known to be unused. Returns the
+    /// bytes.
+    #[cold]
+    fn release(&self, upstream: &AnyResource<()>) -> u64 {
+        self.release_is_due.store(false, Ordering::Relaxed);
+        let Ok(_context) = self.context.enter() else { return 0 };
+        let _relaxed = RelaxedCapture::enter();
+        let mut session = Session::new(self);
+        if !session.phase.is_awake() {
+            return 0;
+        }
+        if session.may_capture() {
+            return 0;
+        }
+        let keep = session.restart_release(self.growth.release);
+        if session.heap.reserved() <= keep {
+            return 0;
+        }
+        self.dissolve_all_spans(&mut session);
+        session.poll_others(ListId::ANY_STREAM);
+        session.reclaim_completed();
+        session.return_beyond(upstream, keep)
+    }
+}
