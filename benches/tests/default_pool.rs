@@ -95,7 +95,7 @@ fn twentieth_run(program: &Program) -> Outcome<Run> {
 }
 
 fn default_pool(start: u64) -> Outcome<PoolMemoryResource> {
-    Ok(PoolMemoryResource::on_device()?.check_frees(false).initial_size(start).build()?)
+    Ok(PoolMemoryResource::default_builder()?.check_frees(false).initial_size(start).build()?)
 }
 
 fn pool_over_cuda_malloc(start: u64) -> Outcome<PoolMemoryResource> {

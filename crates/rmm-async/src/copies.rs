@@ -88,7 +88,7 @@ pub fn upload<'s, T: Pod + Send + Sync>(
 ) -> Result<Upload<T>, Error> {
     let stream = stream.into();
     refuse_captured(stream)?;
-    let vector = source.device_slice().to_vector(stream)?;
+    let vector = source.device_slice().to_device(stream)?;
     let completion = completed(stream)?;
     Ok(completion.keep((vector, source)))
 }

@@ -166,7 +166,7 @@ pub(crate) fn discard(waker: Waker) {
 /// # let _machine = rmm_sim::enter();
 /// let stream = CudaStream::new()?;
 /// let staging = PinnedVec::from_slice(&[1, 2, 3])?;
-/// let vector = staging.device_slice().to_vector(&stream)?;
+/// let vector = staging.device_slice().to_device(&stream)?;
 /// drop(completed(&stream)?.keep(staging)); // does not wait for the copy
 /// wait_for_abandoned();
 /// assert_eq!(vector.to_vec()?, [1, 2, 3]);

@@ -174,9 +174,6 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
             if options.initial_size > 0 {
                 builder = builder.initial_size(options.initial_size);
             }
-            if options.maximum_size > 0 {
-                builder = builder.maximum_size(options.maximum_size);
-            }
             if options.soft_maximum_size > 0 {
                 builder = builder.soft_maximum_size(options.soft_maximum_size);
             }
@@ -187,8 +184,8 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
                 let unused = Duration::from_millis(options.release_after_ms);
                 builder = builder.release_after(unused);
             }
-            if let Some(budget) = budget(&options)? {
-                builder = builder.budget(budget);
+            if let Some(limit) = limit(&options)? {
+                builder = builder.maximum_size(limit);
             }
             if options.flags & !POOL_FLAGS != 0 {
                 let text = format!("{:#x} are no flags of a pool", options.flags);
@@ -228,14 +225,20 @@ fn preset(number: u32) -> Result<PoolPreset, Failure> {
     }
 }
 
-fn budget(options: &PoolOptions) -> Result<Option<Budget>, Failure> {
-    match options.budget {
-        RMM_RS_BUDGET_NONE => Ok(None),
-        RMM_RS_BUDGET_FREE_FRACTION => Ok(Some(Budget::free_fraction(options.budget_fraction))),
-        RMM_RS_BUDGET_FREE_EXCEPT => Ok(Some(Budget::free_except(options.budget_bytes))),
-        RMM_RS_BUDGET_HOST_FRACTION => Ok(Some(Budget::host_fraction(options.budget_fraction))),
-        other => Err(Failure::invalid(format!("{other} is no budget of a pool"))),
-    }
+/// The smaller one of the maximum size and the budget, as far as they are set.
+fn limit(options: &PoolOptions) -> Result<Option<Budget>, Failure> {
+    let budget = match options.budget {
+        RMM_RS_BUDGET_NONE => None,
+        RMM_RS_BUDGET_FREE_FRACTION => Some(Budget::free_fraction(options.budget_fraction)),
+        RMM_RS_BUDGET_FREE_EXCEPT => Some(Budget::free_except(options.budget_bytes)),
+        RMM_RS_BUDGET_HOST_FRACTION => Some(Budget::host_fraction(options.budget_fraction)),
+        other => return Err(Failure::invalid(format!("{other} is no budget of a pool"))),
+    };
+    Ok(match (budget, options.maximum_size) {
+        (budget, 0) => budget,
+        (Some(budget), bytes) => Some(budget.at_most(bytes)),
+        (None, bytes) => Some(bytes.into()),
+    })
 }
 
 fn known_policy(number: u32) -> Result<u32, Failure> {

@@ -182,26 +182,27 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let staging = PinnedVec::from_slice(&[1, 2, 3, 4])?;
-    /// let vector = staging.device_slice().slice(1..)?.to_vector(&stream)?; // only enqueues
+    /// let vector = staging.device_slice().slice(1..)?.to_device(&stream)?; // only enqueues
     /// assert_eq!(vector.to_vec()?, [2, 3, 4]);
     /// # Ok::<(), rmm_core::Error>(())
     /// ```
     ///
     /// # Errors
     /// The resource's error; whatever the driver reports.
-    pub fn to_vector<'s>(
+    #[doc(alias = "to_vector")]
+    pub fn to_device<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<DeviceUVector<T>, Error> {
         let stream = stream.into();
-        self.to_vector_in(stream, &resource_for(stream)?)
+        self.to_device_in(stream, &resource_for(stream)?)
     }
 
-    /// As [`to_vector`](Self::to_vector), from `resource`.
+    /// As [`to_device`](Self::to_device), from `resource`.
     ///
     /// # Errors
-    /// As [`to_vector`](Self::to_vector).
-    pub fn to_vector_in<'s>(
+    /// As [`to_device`](Self::to_device).
+    pub fn to_device_in<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
         resource: &impl DeviceResource,

@@ -56,7 +56,7 @@ fn constructors_without_suffix_use_the_streams_device() -> Result<(), Error> {
         assert_eq!((buffer.device()?, buffer.len()), (second, 8));
     }
     let staging = PinnedVec::from_slice(&[1u8, 2])?;
-    let uploaded = staging.device_slice().to_vector(&stream)?;
+    let uploaded = staging.device_slice().to_device(&stream)?;
     assert!(uploaded.resource().is_equal(&current));
     assert_eq!(uploaded.to_vec()?, [1, 2]);
     // SAFETY: the source has 2 bytes that are not written.
@@ -82,7 +82,7 @@ fn constructors_that_end_in_in_use_the_named_resource() -> Result<(), Error> {
     assert_eq!(vector.to_vec()?, [[0, 0], [1, 1], [2, 4]]);
     assert_eq!(DeviceScalar::<u16>::zeroed_in(&stream, &pool)?.value()?, 0);
     assert_eq!(DeviceScalar::<u8>::uninit_in(&stream, &pool)?.resource(), &AnyResource::of(&pool));
-    let again = vector.as_slice().to_vector_in(&stream, &pool)?;
+    let again = vector.as_slice().to_device_in(&stream, &pool)?;
     assert_eq!(again.to_vec()?, vector.to_vec()?);
     assert_eq!(pool.statistics().allocations, 9);
     Ok(())

@@ -43,7 +43,7 @@ impl<T: Element> DlpackTensor<T> {
     ///
     /// # Errors
     /// The tensor, if it is read-only: copy it with
-    /// [`to_vector`](DeviceSlice::to_vector).
+    /// [`to_device`](DeviceSlice::to_device).
     #[expect(clippy::result_large_err, reason = "the error is the tensor, unchanged")]
     pub fn into_vector(self) -> Result<DeviceUVector<T>, Self> {
         if self.is_read_only { Err(self) } else { Ok(self.vector) }

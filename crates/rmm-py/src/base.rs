@@ -8,12 +8,12 @@ use pyo3::types::{PyDict, PyTuple};
 use rmm_core::AnyResource;
 use rmm_core::sys::CuMemPool;
 use rmm_resources::{
-    Backing, CudaAsyncManagedMemoryResource as AsyncManaged, CudaAsyncMemoryResource as Async,
+    CudaAsyncManagedMemoryResource as AsyncManaged, CudaAsyncMemoryResource as Async,
     CudaAsyncPinnedMemoryResource as AsyncPinned, CudaAsyncViewMemoryResource as AsyncView,
-    CudaMemoryResource as Cuda, ExportHandleTypes, ManagedMemoryResource as Managed,
-    PinnedHostMemoryResource as Pinned, RegisteredHostMemoryResource as Registered,
-    SamHeadroomMemoryResource as SamHeadroom, SystemMemoryResource as System,
-    VirtualMemoryResource as Virtual,
+    CudaMemoryResource as Cuda, DefaultDeviceMemory, ExportHandleTypes,
+    ManagedMemoryResource as Managed, PinnedHostMemoryResource as Pinned,
+    RegisteredHostMemoryResource as Registered, SamHeadroomMemoryResource as SamHeadroom,
+    SystemMemoryResource as System, VirtualMemoryResource as Virtual,
 };
 
 use crate::kept::Kept;
@@ -67,7 +67,7 @@ plain! {
     VirtualMemoryResource: Virtual::new();
     /// What the default pool stands on: virtual memory where the current device has it, and
     /// `cudaMalloc` elsewhere. Not in RMM.
-    BackingMemoryResource: Backing::of_device();
+    BackingMemoryResource: DefaultDeviceMemory::of_device();
     /// The driver's pool of pinned host memory. Not in RMM's Python package.
     CudaAsyncPinnedMemoryResource: AsyncPinned::new();
 }

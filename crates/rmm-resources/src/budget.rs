@@ -39,12 +39,24 @@ const ONE: u32 = 1_000_000;
 /// assert_eq!(Budget::free_fraction(0.5).resolve()?, 512 << 20);
 /// assert_eq!(Budget::free_except(1 << 20).resolve()?, 1023 << 20);
 /// assert_eq!(Budget::bytes(1024).resolve()?, 1024);
+/// assert_eq!(Budget::free_fraction(0.5).at_most(1 << 20).resolve()?, 1 << 20);
 /// assert!(Budget::free_fraction(1.5).resolve().unwrap_err().is_invalid_argument());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Budget(Share);
+pub struct Budget {
+    share: Share,
+    /// Bytes that it never exceeds.
+    most: u64,
+}
+
+/// This many bytes.
+impl From<u64> for Budget {
+    fn from(bytes: u64) -> Self {
+        Self::bytes(bytes)
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Share {
@@ -69,25 +81,35 @@ fn millionths(fraction: f64) -> u32 {
 }
 
 impl Budget {
-    /// So many bytes.
+    fn of(share: Share) -> Self {
+        Self { share, most: u64::MAX }
+    }
+
+    /// This many bytes, whatever there is.
     pub fn bytes(bytes: u64) -> Self {
-        Self(Share::Bytes(bytes))
+        Self::of(Share::Bytes(bytes))
+    }
+
+    /// The same, but at most this many bytes.
+    #[must_use]
+    pub fn at_most(self, bytes: u64) -> Self {
+        Self { most: self.most.min(bytes), ..self }
     }
 
     /// A fraction, from 0 to 1, of the current device's free memory.
     #[doc(alias = "rmm::percent_of_free_device_memory")]
     pub fn free_fraction(fraction: f64) -> Self {
-        Self(Share::OfDevice(millionths(fraction)))
+        Self::of(Share::OfDevice(millionths(fraction)))
     }
 
     /// The current device's free memory but for so many bytes, which stay for others.
     pub fn free_except(bytes: u64) -> Self {
-        Self(Share::OfDeviceExcept(bytes))
+        Self::of(Share::OfDeviceExcept(bytes))
     }
 
     /// A fraction, from 0 to 1, of the host's free memory: for pools of pinned memory.
     pub fn host_fraction(fraction: f64) -> Self {
-        Self(Share::OfHost(millionths(fraction)))
+        Self::of(Share::OfHost(millionths(fraction)))
     }
 
     /// The bytes now.
@@ -102,13 +124,13 @@ impl Budget {
 
     /// As [`resolve`](Self::resolve), with the files of the system below `root`.
     fn resolve_in(self, root: &Path) -> Result<u64, Error> {
-        let bytes = match self.0 {
-            Share::Bytes(bytes) => return Ok(bytes),
+        let bytes = match self.share {
+            Share::Bytes(bytes) => return Ok(bytes.min(self.most)),
             Share::OfDevice(part) => part_of(part, || free_of_device(root))?,
             Share::OfDeviceExcept(bytes) => free_of_device(root)?.saturating_sub(bytes),
             Share::OfHost(part) => part_of(part, || free_of_host(root))?,
         };
-        Ok(bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64)
+        Ok((bytes - bytes % CUDA_ALLOCATION_ALIGNMENT as u64).min(self.most))
     }
 }
 

@@ -23,7 +23,6 @@
 //! by [`current_device_resource`] and [`set_current_device_resource`]. Suballocators and adaptors
 //! are in `rmm-adaptors`.
 
-mod backing;
 mod budget;
 mod capability;
 mod cuda;
@@ -32,6 +31,7 @@ mod cuda_async_managed;
 mod cuda_async_pinned;
 mod cuda_async_view;
 mod current;
+mod default_device_memory;
 mod driver_pool;
 mod host;
 mod host_block;
@@ -45,7 +45,6 @@ mod system;
 mod traits;
 mod virtual_memory;
 
-pub use backing::Backing;
 pub use budget::Budget;
 pub use cuda::CudaMemoryResource;
 pub use cuda_async::{CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, ExportHandleTypes};
@@ -59,6 +58,7 @@ pub use current::{
     reset_current_device_resource, reset_per_device_resource, set_current_device_resource,
     set_per_device_resource, with_current_device_resource,
 };
+pub use default_device_memory::DefaultDeviceMemory;
 #[cfg(unix)]
 pub use driver_pool::ImportedPool;
 pub use driver_pool::{DriverPool, PoolReuse};

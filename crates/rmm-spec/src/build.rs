@@ -101,11 +101,11 @@ impl PoolOptions {
     fn build(self, upstream: Option<&Plan>) -> Result<AnyResource, Error> {
         let Self { initial, max, soft_max, preset } = self;
         let builder = match upstream {
-            None => PoolMemoryResource::on_device()?,
+            None => PoolMemoryResource::default_builder()?,
             Some(upstream) => PoolMemoryResource::builder(upstream.build()?),
         };
         let builder = set(builder, initial, PoolMemoryResourceBuilder::initial_size);
-        let builder = set(builder, max, PoolMemoryResourceBuilder::budget);
+        let builder = set(builder, max, PoolMemoryResourceBuilder::maximum_size);
         let builder = set(builder, soft_max, PoolMemoryResourceBuilder::soft_maximum_size);
         let builder = set(builder, preset, PoolMemoryResourceBuilder::preset);
         Ok(AnyResource::new(builder.build()?))

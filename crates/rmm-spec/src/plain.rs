@@ -39,7 +39,7 @@ macro_rules! without_options {
 without_options! {
     /// A resource over nothing.
     Base() -> Result<AnyResource, Error>;
-    "backing" Backing => rmm_resources::Backing::of_device();
+    "backing" DefaultDeviceMemory => rmm_resources::DefaultDeviceMemory::of_device();
     "cuda" Cuda => Ok(AnyResource::new(CudaMemoryResource::new()));
     "cuda-async-view" CudaAsyncView => {
         let view = CudaAsyncViewMemoryResource::of_default_pool(Device::current()?);

@@ -10,8 +10,10 @@ use rmm::prelude::*;
 fn main() -> Result<(), rmm::Error> {
     let _device = device::open();
     // Over virtual memory, or over `cudaMalloc` where the device has none.
-    let pool =
-        PoolMemoryResource::on_device()?.initial_size(64 << 20).maximum_size(256 << 20).build()?;
+    let pool = PoolMemoryResource::default_builder()?
+        .initial_size(64 << 20)
+        .maximum_size(256 << 20)
+        .build()?;
     let former = rmm::set_current_device_resource(&pool)?;
     println!("the current resource is\n{}\nand was\n{}", pool.describe(), former.describe());
 

@@ -39,7 +39,7 @@ fn main() -> rmm::Result<()> {
             output.extend_from_slice(download.as_slice()?); // waits for this stream's last download
         }
         upload.as_mut_slice()?.copy_from_slice(chunk); // waits for this stream's last upload
-        let mut x = upload.device_slice().to_vector_in(stream, &pool)?; // enqueues the upload
+        let mut x = upload.device_slice().to_device_in(stream, &pool)?; // enqueues the upload
         work(&mut x)?;
         download.copy_from_device(x.as_slice(), stream)?; // enqueues the download
     } // `x` is freed in the order of its stream: no wait

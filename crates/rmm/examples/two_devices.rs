@@ -43,7 +43,7 @@ fn main() -> rmm::Result<()> {
 
     // A copy from one device to the other waits for the work of both streams.
     let x = DeviceUVector::from_slice(&[1, 2, 3], &streams[0])?;
-    let y = x.as_slice().to_vector(&streams[1])?;
+    let y = x.as_slice().to_device(&streams[1])?;
     assert_eq!((y.device()?.ordinal(), y.to_vec()?), (1, vec![1, 2, 3]));
     drop((x, y));
 

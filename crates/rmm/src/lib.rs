@@ -72,7 +72,7 @@
 //! # let _machine = rmm_sim::enter();
 //! let streams = CudaStreamPool::new(4, StreamFlags::NON_BLOCKING)?;
 //! let mut staging = PinnedVec::filled(1.0f32, 1 << 16)?;
-//! let x = staging.device_slice().to_vector(streams.get())?; // enqueues an upload
+//! let x = staging.device_slice().to_device(streams.get())?; // enqueues an upload
 //! staging.as_mut_slice()?.fill(2.0); // waits for the upload
 //! staging.copy_from_device(x.as_slice(), streams.get())?; // enqueues a download
 //! assert_eq!(staging.as_slice()?[0], 1.0); // waits for the download
@@ -105,7 +105,7 @@
 //!     streams.push(CudaStream::new()?); // on the current device
 //! }
 //! let x = DeviceUVector::filled(1.0f32, 1000, &streams[0])?;
-//! let y = x.as_slice().to_vector(&streams[1])?; // a copy on the other device
+//! let y = x.as_slice().to_device(&streams[1])?; // a copy on the other device
 //! assert_eq!(y.device()?.ordinal(), 1);
 //! # Ok::<(), rmm::Error>(())
 //! ```
@@ -121,11 +121,11 @@
 //! use rmm::prelude::*;
 //!
 //! # let _machine = rmm_sim::enter();
-//! let pool = PoolMemoryResource::on_device()?.maximum_size(8 << 30).build()?;
+//! let pool = PoolMemoryResource::default_builder()?.maximum_size(8 << 30).build()?;
 //! // For a program that exports memory by `cudaIpcGetMemHandle`:
 //! let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
 //! let exported = builder.preset(PoolPreset::LowLatency).build()?;
-//! # assert_ne!(pool.backing(), exported.backing());
+//! # assert_ne!(pool.default_memory(), exported.default_memory());
 //! # Ok::<(), rmm::Error>(())
 //! ```
 //!

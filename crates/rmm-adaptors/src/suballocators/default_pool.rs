@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use rmm_core::Error;
-use rmm_resources::Backing;
+use rmm_resources::DefaultDeviceMemory;
 
 use crate::{PoolMemoryResource, PoolMemoryResourceBuilder};
 
@@ -30,7 +30,7 @@ use crate::{PoolMemoryResource, PoolMemoryResourceBuilder};
 /// let block = pool.allocate(&stream, layout)?;
 /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
 /// unsafe { pool.deallocate(&stream, block, layout) };
-/// assert_eq!(pool.backing(), Some(rmm_resources::Backing::VirtualMemory));
+/// assert_eq!(pool.default_memory(), Some(rmm_resources::DefaultDeviceMemory::VirtualMemory));
 /// # Ok(())
 /// # }
 /// ```
@@ -38,7 +38,7 @@ use crate::{PoolMemoryResource, PoolMemoryResourceBuilder};
 /// # Errors
 /// If there is no driver or no device.
 pub fn default_pool() -> Result<PoolMemoryResource, Error> {
-    PoolMemoryResource::on_device()?.build()
+    PoolMemoryResource::default_builder()?.build()
 }
 
 impl PoolMemoryResource {
@@ -50,7 +50,7 @@ impl PoolMemoryResource {
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # let _machine = rmm_sim::enter();
-    /// let mut pool = PoolMemoryResource::on_device()?.maximum_size(8 << 30).build()?;
+    /// let mut pool = PoolMemoryResource::default_builder()?.maximum_size(8 << 30).build()?;
     /// assert_eq!(pool.maximum_size(), Some(8 << 30));
     ///
     /// // Memory of `cudaMalloc`, in a pool of the same type:
@@ -62,7 +62,8 @@ impl PoolMemoryResource {
     ///
     /// # Errors
     /// If there is no driver or no device.
-    pub fn on_device() -> Result<PoolMemoryResourceBuilder, Error> {
-        Ok(Self::builder(Backing::of_device()?))
+    #[doc(alias = "on_device")]
+    pub fn default_builder() -> Result<PoolMemoryResourceBuilder, Error> {
+        Ok(Self::builder(DefaultDeviceMemory::of_device()?))
     }
 }

@@ -7,7 +7,7 @@ use rmm_adaptors::{PoolMemoryResource, PoolPreset};
 use rmm_core::{
     CaptureScope, CudaEvent, CudaStream, Resource, StreamFlags, StreamRef, SyncResource,
 };
-use rmm_resources::{Backing, CudaMemoryResource};
+use rmm_resources::{CudaMemoryResource, DefaultDeviceMemory};
 use rmm_sim::{Fault, LeakKind, Machine, MachineGuard, Schedule};
 use rmm_sys::CuResult;
 
@@ -136,14 +136,18 @@ fn a_graph_gets_only_memory_that_no_work_uses() {
 
 /// Whether a capture gets so many MiB of a pool of 12 MiB. All of that was allocated in blocks of
 /// these MiB, each used by work that is not complete, or not used at all, and freed.
-fn capture_is_served(backing: Backing, blocks: &[(usize, bool)], wanted: usize) -> bool {
+fn capture_is_served(
+    backing: DefaultDeviceMemory,
+    blocks: &[(usize, bool)],
+    wanted: usize,
+) -> bool {
     let (machine, _entered) = adversary();
     let builder = match backing {
-        Backing::CudaMalloc => PoolMemoryResource::builder(CudaMemoryResource::new()),
-        _ => PoolMemoryResource::on_device().expect("virtual memory"),
+        DefaultDeviceMemory::CudaMalloc => PoolMemoryResource::builder(CudaMemoryResource::new()),
+        _ => PoolMemoryResource::default_builder().expect("virtual memory"),
     };
     let pool = builder.initial_size(mib(12)).build().expect("a pool");
-    assert_eq!(pool.backing(), Some(backing));
+    assert_eq!(pool.default_memory(), Some(backing));
     let stream = stream();
     let (used, unused): (Vec<_>, Vec<_>) = blocks
         .iter()
@@ -193,7 +197,7 @@ fn a_capture_gets_over_virtual_memory_what_it_gets_elsewhere() {
         let unused = blocks.iter().filter(|(_, is_used)| !is_used).map(|&(size, _)| size);
         let longest = unused.max().unwrap_or(0);
         for wanted in [1, 2, 3, 4, 6, 7, 8, 10, 11, 12] {
-            for backing in [Backing::CudaMalloc, Backing::VirtualMemory] {
+            for backing in [DefaultDeviceMemory::CudaMalloc, DefaultDeviceMemory::VirtualMemory] {
                 let is_served = capture_is_served(backing, blocks, wanted);
                 assert_eq!(is_served, wanted <= longest, "{wanted} of {blocks:?} over {backing:?}");
             }

@@ -19,9 +19,9 @@ const PRESETS: [PoolPreset; 3] =
 
 /// Memory that a release policy has returned must not be missing later.
 const POLICIES: [ReleasePolicy; 3] = [
-    ReleasePolicy::Off,
+    ReleasePolicy::Never,
     ReleasePolicy::Above { bytes: 2 << 20 },
-    ReleasePolicy::AfterIdle { operations: 10 },
+    ReleasePolicy::Unused { operations: 10 },
 ];
 
 /// Runs a program over the resource of `make`. From there on, `judge` examines each failed

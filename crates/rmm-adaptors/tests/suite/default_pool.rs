@@ -8,7 +8,7 @@ use rmm_core::{
     SyncResource, copy, current_driver,
 };
 use rmm_resources::{
-    Backing, CudaMemoryResource, HostMemoryResource, PinnedHostMemoryResource,
+    CudaMemoryResource, DefaultDeviceMemory, HostMemoryResource, PinnedHostMemoryResource,
     VirtualMemoryResource,
 };
 use rmm_sim::{Checker, Machine, MachineBuilder, create_context, destroy_context};
@@ -52,7 +52,7 @@ fn one_type_serves_devices_with_virtual_memory_and_without() {
 fn it_grows_in_place_and_sleeps_where_there_is_virtual_memory() {
     for has_virtual in [true, false] {
         let _machine = machine(has_virtual).enter();
-        let builder = PoolMemoryResource::on_device().expect("a device");
+        let builder = PoolMemoryResource::default_builder().expect("a device");
         let pool = builder.preset(PoolPreset::Compact).maximum_size(mib(64)).build();
         let (pool, stream) = (pool.expect("a pool"), stream());
         let blocks = [(); 2].map(|()| pool.allocate(&stream, layout(10 * MIB)).expect("memory"));
@@ -80,7 +80,7 @@ fn it_is_found_by_its_type_below_adaptors() {
     ] {
         let any = AnyResource::<()>::new(LimitingResourceAdaptor::new(pool.clone(), mib(1)));
         let found = any.find::<PoolMemoryResource>().expect("it is in the stack");
-        assert_eq!((found, found.backing()), (&pool, pool.backing()));
+        assert_eq!((found, found.default_memory()), (&pool, pool.default_memory()));
         assert_eq!(found.upstream(), pool.upstream());
     }
 }
@@ -97,7 +97,7 @@ fn a_pool_of_other_memory_is_found_by_what_its_memory_can_do() {
     assert!(any.find::<PoolMemoryResource>().is_some());
     assert!(any.find::<PoolMemoryResource<HostAccessible>>().is_some());
     assert!(any.find::<PoolMemoryResource<()>>().is_some());
-    assert_eq!(both.backing(), None);
+    assert_eq!(both.default_memory(), None);
 
     // Any two handles of one pool are equal, in either order; `MemoryKind` is a set of a program.
     let handles = [
@@ -152,16 +152,18 @@ fn over_cuda_malloc_it_takes_memory_in_its_own_context() {
 #[test]
 fn memory_is_copied_by_devices_that_it_is_accessible_from() {
     for (backing, shared, copied) in [
-        (Backing::VirtualMemory, false, false),
-        (Backing::VirtualMemory, true, true),
-        (Backing::CudaMalloc, false, true),
+        (DefaultDeviceMemory::VirtualMemory, false, false),
+        (DefaultDeviceMemory::VirtualMemory, true, true),
+        (DefaultDeviceMemory::CudaMalloc, false, true),
     ] {
         let _machine = machine(true).devices(2).enter();
         let second = Device::new(1).expect("a device");
         let builder = VirtualMemoryResource::builder();
         let pages = if shared { builder.accessible_from(second) } else { builder };
         let builder = match backing {
-            Backing::CudaMalloc => PoolMemoryResource::builder(CudaMemoryResource::new()),
+            DefaultDeviceMemory::CudaMalloc => {
+                PoolMemoryResource::builder(CudaMemoryResource::new())
+            }
             _ => PoolMemoryResource::builder(pages.build().expect("a resource")),
         };
         let pool = builder.build().expect("a pool");

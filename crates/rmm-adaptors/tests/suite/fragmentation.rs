@@ -2,7 +2,9 @@
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{DeviceAccessible, DevicePtr, HasProperty, Resource};
-use rmm_resources::{Backing, CudaMemoryResource, ManagedMemoryResource, VirtualMemoryResource};
+use rmm_resources::{
+    CudaMemoryResource, DefaultDeviceMemory, ManagedMemoryResource, VirtualMemoryResource,
+};
 use rmm_sim::{Machine, Schedule};
 
 use crate::support::{MIB, free, layout, stream};
@@ -60,7 +62,7 @@ fn what_is_no_fragmentation_is_served_in_one_block() {
             let machine = Machine::builder().memory(64 << 20).schedule(schedule).enter();
             let pages = VirtualMemoryResource::new().expect("virtual memory");
             let over_pages = after(pages, size, pattern);
-            let pages = Backing::of_device().expect("virtual memory");
+            let pages = DefaultDeviceMemory::of_device().expect("virtual memory");
             assert!((after(pages, size, pattern) - over_pages).abs() < 1e-9, "{what}");
             after(CudaMemoryResource::new(), size, pattern);
             after(ManagedMemoryResource::new(), size, pattern);

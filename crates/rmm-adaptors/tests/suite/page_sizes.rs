@@ -7,7 +7,7 @@ use rmm_adaptors::{
     StatisticsResourceAdaptor, ThreadSafeResourceAdaptor,
 };
 use rmm_core::{AnyResource, Error, ErrorKind, Resource};
-use rmm_resources::{Backing, VirtualMemoryResource};
+use rmm_resources::{DefaultDeviceMemory, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
 use crate::support::{MIB, free, layout, stream};
@@ -91,7 +91,7 @@ fn pages() -> VirtualMemoryResource {
 /// Resources that allocate whole pages, directly and below adaptors.
 const LOWERS: [(&str, Lower); 6] = [
     ("virtual", || AnyResource::new(pages())),
-    ("backing", || Backing::of_device().expect("virtual memory")),
+    ("backing", || DefaultDeviceMemory::of_device().expect("virtual memory")),
     ("limiting", || AnyResource::new(LimitingResourceAdaptor::new(pages(), 1 << 30))),
     ("statistics", || AnyResource::new(StatisticsResourceAdaptor::new(pages()))),
     ("thread-safe", || AnyResource::new(ThreadSafeResourceAdaptor::new(pages()))),

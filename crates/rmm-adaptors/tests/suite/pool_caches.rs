@@ -345,7 +345,7 @@ fn a_policy_by_use_returns_what_only_caches_hold() {
     const SIZE: usize = 64 << 10;
     let (machine, builder) = pages(4 << 30);
     let _entered = machine.enter();
-    let policy = ReleasePolicy::AfterIdle { operations: 2000 };
+    let policy = ReleasePolicy::Unused { operations: 2000 };
     let pool = builder.release(policy).build().expect("a pool");
     let users: Vec<_> = (0..32).map(|_| stream()).collect();
     for _ in 0..200 {

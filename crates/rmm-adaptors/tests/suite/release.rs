@@ -81,7 +81,7 @@ fn pages_in_the_middle_are_returned() {
 #[test]
 fn memory_that_was_not_needed_recently_is_returned() {
     let _machine = rmm_sim::enter();
-    let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 100 }), stream());
+    let (pool, on) = (pool(ReleasePolicy::Unused { operations: 100 }), stream());
     let blocks = [allocate(&pool, &on, 2), allocate(&pool, &on, 64)];
     free(&pool, &on, blocks[0], 2 * MIB);
     free(&pool, &on, blocks[1], 64 * MIB);
@@ -98,7 +98,7 @@ fn memory_that_was_not_needed_recently_is_returned() {
 #[test]
 fn an_idle_program_returns_memory_by_a_call() {
     let _machine = rmm_sim::enter();
-    let (pool, on) = (pool(ReleasePolicy::AfterIdle { operations: 1 << 20 }), stream());
+    let (pool, on) = (pool(ReleasePolicy::Unused { operations: 1 << 20 }), stream());
     let blocks = [allocate(&pool, &on, 16), pool.allocate(&on, layout(1000)).unwrap()];
     free(&pool, &on, blocks[0], 16 * MIB);
     free(&pool, &on, blocks[1], 1000);
@@ -126,7 +126,7 @@ fn deterministic_release_ignores_the_device_s_progress() {
     let run = |schedule| {
         let machine = Machine::builder().schedule(schedule).enter();
         let builder = Pool::builder(CudaMemoryResource::new()).preset(PoolPreset::Deterministic);
-        let pool = builder.release(ReleasePolicy::AfterIdle { operations: 20 }).build().unwrap();
+        let pool = builder.release(ReleasePolicy::Unused { operations: 20 }).build().unwrap();
         let streams = [stream(), stream()];
         let mut reserved = Vec::new();
         for step in 0..200 {

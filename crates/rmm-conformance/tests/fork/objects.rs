@@ -223,7 +223,7 @@ fn containers(machine: &Machine, wrong: &mut Vec<String>) {
         let other = CudaStream::non_blocking().expect("a stream");
         let copy = buffer.try_clone_on(&other).expect("memory");
         let _value = scalar.value_on(&other).expect("it has one");
-        let more = pinned.device_slice().to_vector(&other).expect("memory");
+        let more = pinned.device_slice().to_device(&other).expect("memory");
         drop((copy, more));
         churn(&pool);
     };

@@ -93,7 +93,7 @@ impl<T: Pod> DeviceSlice<'_, T> {
     /// // SAFETY: `theirs` has 3 elements, which are neither written nor freed during the call.
     /// let copy = unsafe {
     ///     DeviceSlice::with_foreign(theirs.as_ptr(), 3, &stream, |elements: DeviceSlice<u32>| {
-    ///         elements.to_vector(&other) // on another stream
+    ///         elements.to_device(&other) // on another stream
     ///     })
     /// }??;
     /// assert_eq!(copy.to_vec()?, [1, 2, 3]);

@@ -1,7 +1,9 @@
 //! The choice between virtual memory and `cudaMalloc`.
 
 use rmm_core::{AnyResource, ErrorKind, Introspect, Resource, SyncResource};
-use rmm_resources::{Backing, CudaMemoryResource, ManagedMemoryResource, VirtualMemoryResource};
+use rmm_resources::{
+    CudaMemoryResource, DefaultDeviceMemory, ManagedMemoryResource, VirtualMemoryResource,
+};
 use rmm_sim::{Fault, MachineBuilder};
 use rmm_sys::{CuDeviceAttribute as Attribute, CuResult};
 
@@ -26,15 +28,18 @@ fn use_once(resource: &AnyResource) {
 #[test]
 fn memory_is_virtual_where_the_device_has_it() {
     for (machine, backing, name, function) in [
-        (lazy(), Backing::VirtualMemory, "virtual", "cuMemMap"),
-        (older(), Backing::CudaMalloc, "cuda", "cuMemAlloc_v2"),
+        (lazy(), DefaultDeviceMemory::VirtualMemory, "virtual", "cuMemMap"),
+        (older(), DefaultDeviceMemory::CudaMalloc, "cuda", "cuMemAlloc_v2"),
     ] {
         let machine = machine.enter();
-        let resource = Backing::of_device().expect("memory");
-        assert_eq!((Backing::of(&resource), resource.name()), (Some(backing), name));
+        let resource = DefaultDeviceMemory::of_device().expect("memory");
+        assert_eq!((DefaultDeviceMemory::of(&resource), resource.name()), (Some(backing), name));
         use_once(&resource);
         assert_eq!(calls(&machine, function), 2, "a call for each block");
-        assert_eq!(resource.as_extendable().is_some(), backing == Backing::VirtualMemory);
+        assert_eq!(
+            resource.as_extendable().is_some(),
+            backing == DefaultDeviceMemory::VirtualMemory
+        );
         drop(resource);
         machine.assert_no_violations();
         assert_eq!(machine.leaks().len(), 0);
@@ -45,9 +50,12 @@ fn memory_is_virtual_where_the_device_has_it() {
 fn a_stack_has_the_backing_of_what_is_below() {
     let _machine = lazy().enter();
     let pages = AnyResource::<()>::new(VirtualMemoryResource::new().expect("memory"));
-    assert_eq!(Backing::of(&pages), Some(Backing::VirtualMemory));
-    assert_eq!(Backing::of(&Box::new(CudaMemoryResource::new())), Some(Backing::CudaMalloc));
-    assert_eq!(Backing::of(&ManagedMemoryResource::new()), None);
+    assert_eq!(DefaultDeviceMemory::of(&pages), Some(DefaultDeviceMemory::VirtualMemory));
+    assert_eq!(
+        DefaultDeviceMemory::of(&Box::new(CudaMemoryResource::new())),
+        Some(DefaultDeviceMemory::CudaMalloc)
+    );
+    assert_eq!(DefaultDeviceMemory::of(&ManagedMemoryResource::new()), None);
 }
 
 /// A failure is an error, and no reason for another kind of memory.
@@ -55,14 +63,17 @@ fn a_stack_has_the_backing_of_what_is_below() {
 fn only_a_refusal_as_unsupported_leads_to_cuda_malloc() {
     let granularity = "cuMemGetAllocationGranularity";
     for (code, outcome) in [
-        (CuResult::NOT_SUPPORTED, Ok(Some(Backing::CudaMalloc))),
+        (CuResult::NOT_SUPPORTED, Ok(Some(DefaultDeviceMemory::CudaMalloc))),
         (CuResult::UNKNOWN, Err(ErrorKind::Driver)),
         (CuResult::OUT_OF_MEMORY, Err(ErrorKind::OutOfMemory)),
     ] {
         let machine = lazy().enter();
         machine.fail(Fault::nth(granularity, 1, code));
-        let made = Backing::of_device();
-        assert_eq!(made.map(|made| Backing::of(&made)).map_err(|error| error.kind()), outcome);
+        let made = DefaultDeviceMemory::of_device();
+        assert_eq!(
+            made.map(|made| DefaultDeviceMemory::of(&made)).map_err(|error| error.kind()),
+            outcome
+        );
     }
 }
 
@@ -71,8 +82,8 @@ fn virtual_memory_is_for_rdma_where_the_device_can() {
     let attribute = Attribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
     for has_rdma in [1, 0] {
         let _machine = lazy().attribute(attribute, has_rdma).enter();
-        let resource = Backing::of_device().expect("memory");
-        assert_eq!(Backing::of(&resource), Some(Backing::VirtualMemory));
+        let resource = DefaultDeviceMemory::of_device().expect("memory");
+        assert_eq!(DefaultDeviceMemory::of(&resource), Some(DefaultDeviceMemory::VirtualMemory));
         use_once(&resource);
         let required = VirtualMemoryResource::builder().rdma(true).build();
         assert_eq!(required.is_ok(), has_rdma == 1);

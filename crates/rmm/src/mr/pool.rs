@@ -5,4 +5,4 @@ pub use rmm_adaptors::{
     PoolPreset, PoolStatistics, Pressure, PressureCallback, ReleasePolicy, Reservation,
     SleepOptions, SpanPolicy,
 };
-pub use rmm_resources::{Backing, Budget};
+pub use rmm_resources::{Budget, DefaultDeviceMemory};

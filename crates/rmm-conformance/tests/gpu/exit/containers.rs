@@ -66,7 +66,7 @@ pub(super) fn fill(way: &str) -> Result<Held, Failure> {
     ];
     OF_THREAD.with_borrow_mut(|kept| kept.extend(of_thread));
     let pinned = PinnedVec::from_slice(&[1, 2, 3])?;
-    let vector = pinned.device_slice().to_vector(&stream)?;
+    let vector = pinned.device_slice().to_device(&stream)?;
     let adopt = |owner: Owner| {
         // SAFETY: the memory is never used or freed.
         unsafe { DeviceBuffer::from_foreign(DevicePtr(1 << 20), 1000, &stream, |_| drop(owner)) }

@@ -43,8 +43,7 @@ pub struct PoolMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
     set: Exactly<S>,
     name: &'static str,
     initial_size: u64,
-    maximum_size: Option<u64>,
-    budget: Option<Budget>,
+    maximum_size: Option<Budget>,
     soft_maximum_size: Option<u64>,
     growth: GrowthPolicy,
     /// Whether frees are checked, and whether callers are captured and what is found is reported.
@@ -68,7 +67,6 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             name: "pool",
             initial_size: 0,
             maximum_size: None,
-            budget: None,
             soft_maximum_size: None,
             growth: GrowthPolicy::default(),
             check_frees: cfg!(debug_assertions),
@@ -116,18 +114,10 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         self
     }
 
-    /// Hard limit on the bytes allocated from upstream; none by default. Rounded down to whole
-    /// pages of upstream, as [`PoolMemoryResource::maximum_size`] then says. It can be
+    /// Hard limit on the bytes allocated from upstream; none by default. A number of bytes, or a
+    /// [`Budget`] in relation to the memory that there is when the pool is built. Rounded down to
+    /// whole pages of upstream, as [`PoolMemoryResource::maximum_size`] then says. It can be
     /// [changed](PoolMemoryResource::set_maximum_size) later.
-    #[doc(alias = "maximum_pool_size")]
-    pub fn maximum_size(mut self, bytes: u64) -> Self {
-        self.maximum_size = Some(bytes);
-        self
-    }
-
-    /// Hard limit in relation to the memory that there is when the pool is built; none by default.
-    /// Rounded down to whole pages of upstream. Of this and [`maximum_size`](Self::maximum_size)
-    /// the smaller one counts.
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
@@ -135,14 +125,19 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
-    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-    /// let pool = builder.budget(Budget::free_fraction(0.5)).build()?;
-    /// assert_eq!(pool.maximum_size(), Some(512 << 20));
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = pool.maximum_size(64 << 20).build()?;
+    /// assert_eq!(pool.maximum_size(), Some(64 << 20));
+    /// let half = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let half = half.maximum_size(Budget::free_fraction(0.5)).build()?;
+    /// assert_eq!(half.maximum_size(), Some(512 << 20));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = Some(budget);
+    #[doc(alias = "maximum_pool_size")]
+    #[doc(alias = "budget")]
+    pub fn maximum_size(mut self, limit: impl Into<Budget>) -> Self {
+        self.maximum_size = Some(limit.into());
         self
     }
 
@@ -354,7 +349,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         self
     }
 
-    /// When the pool returns memory by itself; [never](ReleasePolicy::Off) by default.
+    /// When the pool returns memory by itself; [never](ReleasePolicy::Never) by default.
     #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
     pub fn release(mut self, policy: ReleasePolicy) -> Self {
         self.release = policy;
@@ -409,7 +404,6 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             name: _,
             initial_size,
             maximum_size,
-            budget,
             soft_maximum_size,
             growth,
             preset,
@@ -423,11 +417,10 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             streams_outlive,
             clears,
         } = self;
-        let budget = budget.map(Budget::resolve).transpose()?;
-        let limit = budget.into_iter().chain(maximum_size).min();
+        let limit = maximum_size.map(Budget::resolve).transpose()?;
         check_sizes(name, initial_size, limit, soft_maximum_size, growth)?;
         let page = granularity(&upstream);
-        if let Some(maximum) = maximum_size {
+        if let Some(maximum) = limit {
             usable_maximum(name, maximum, block, page)?;
         }
         let hard = limit.map_or(u64::MAX, |maximum| maximum / page * page);
@@ -450,7 +443,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         let pages = growth.whole_pages(initial_size);
         growth.initial_size = if limit.is_some() { pages.min(growth.room(0, hard)) } else { pages };
         let initial_size = growth.initial_size;
-        let returns = release != ReleasePolicy::Off || release_after.is_some();
+        let returns = release != ReleasePolicy::Never || release_after.is_some();
         let cached = cached_with(preset, cached, is_extendable, returns);
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
         let checks = checks(check_frees, on_wrong_free);

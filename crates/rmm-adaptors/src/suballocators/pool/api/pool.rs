@@ -9,7 +9,7 @@ use rmm_core::{
     AnyResource, Context, DeviceAccessible, DevicePtr, Error, LimitId, PendingBytes, PropertySet,
     StreamRef, TrimmableResource,
 };
-use rmm_resources::Backing;
+use rmm_resources::DefaultDeviceMemory;
 
 use crate::shared::with_properties::Exactly;
 use crate::suballocators::pool::state::core::PoolCore;
@@ -177,18 +177,20 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     ///
     /// ```
     /// use rmm_adaptors::PoolMemoryResource;
-    /// use rmm_resources::{Backing, CudaMemoryResource};
+    /// use rmm_resources::{CudaMemoryResource, DefaultDeviceMemory};
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # let _machine = rmm_sim::enter();
-    /// assert_eq!(rmm_adaptors::default_pool()?.backing(), Some(Backing::VirtualMemory));
+    /// let pool = rmm_adaptors::default_pool()?;
+    /// assert_eq!(pool.default_memory(), Some(DefaultDeviceMemory::VirtualMemory));
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
-    /// assert_eq!(pool.backing(), Some(Backing::CudaMalloc));
+    /// assert_eq!(pool.default_memory(), Some(DefaultDeviceMemory::CudaMalloc));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn backing(&self) -> Option<Backing> {
-        Backing::of(&self.inner.upstream)
+    #[doc(alias = "backing")]
+    pub fn default_memory(&self) -> Option<DefaultDeviceMemory> {
+        DefaultDeviceMemory::of(&self.inner.upstream)
     }
 
     /// The context of the memory, and of the default streams that the pool serves.

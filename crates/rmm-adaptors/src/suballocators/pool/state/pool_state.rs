@@ -499,13 +499,13 @@ impl PoolState {
     #[inline]
     fn policy_asks(&mut self, policy: ReleasePolicy, bytes: u64) -> bool {
         match policy {
-            ReleasePolicy::Off => false,
+            ReleasePolicy::Never => false,
             ReleasePolicy::Above { bytes: kept } => {
                 self.release_trigger.freed += bytes;
                 let reserved = self.heap.reserved();
                 reserved > kept && self.release_trigger.freed >= RELEASE_STEP.max(reserved / 64)
             }
-            ReleasePolicy::AfterIdle { operations } => {
+            ReleasePolicy::Unused { operations } => {
                 self.operations() - self.release_trigger.since >= operations
             }
         }
@@ -515,9 +515,9 @@ impl PoolState {
     /// that stay reserved.
     pub(crate) fn restart_release(&mut self, policy: ReleasePolicy) -> u64 {
         let keep = match policy {
-            ReleasePolicy::Off => u64::MAX,
+            ReleasePolicy::Never => u64::MAX,
             ReleasePolicy::Above { bytes } => bytes,
-            ReleasePolicy::AfterIdle { .. } => self.release_trigger.peak,
+            ReleasePolicy::Unused { .. } => self.release_trigger.peak,
         };
         self.release_trigger =
             ReleaseTrigger { freed: 0, since: self.operations(), peak: self.heap.live() };

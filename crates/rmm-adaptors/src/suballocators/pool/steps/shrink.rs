@@ -162,7 +162,7 @@ impl PoolCore {
         if fork::is_child() {
             return 0;
         }
-        if self.growth.release == ReleasePolicy::Off && self.lock().idle_time.is_none() {
+        if self.growth.release == ReleasePolicy::Never && self.lock().idle_time.is_none() {
             return 0;
         }
         self.flush_caches(&mut self.lock());

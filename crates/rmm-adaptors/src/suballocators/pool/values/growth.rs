@@ -140,7 +140,7 @@ impl Growth {
     /// As [`piece_size`](Self::piece_size), while a program loads what it needs: that stays.
     pub(crate) fn coarse_piece_size(&self, held: u64, missing: u64) -> u64 {
         // What does not stay goes back in whole pieces.
-        if self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Off {
+        if self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Never {
             return self.piece_size(held, missing);
         }
         // A step may be a little more than the surplus of what is held before it.
@@ -206,7 +206,7 @@ mod tests {
             policy,
             preset: PoolPreset::Throughput,
             spans: SpanPolicy::Off,
-            release: ReleasePolicy::Off,
+            release: ReleasePolicy::Never,
             block,
             page: GRANULE,
             extends: false,

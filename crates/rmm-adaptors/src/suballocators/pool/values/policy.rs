@@ -99,7 +99,8 @@ pub enum SpanPolicy {
 pub enum ReleasePolicy {
     /// Never: the pool keeps its memory until it is trimmed, or growth needs the room.
     #[default]
-    Off,
+    #[doc(alias = "Off")]
+    Never,
     /// Memory beyond this many reserved bytes: the pool looks for it each time that a sixty-fourth
     /// of its bytes, at least 2 MiB, was freed.
     Above {
@@ -109,7 +110,8 @@ pub enum ReleasePolicy {
     /// Memory that the program has not needed lately: after so many operations the pool keeps as
     /// much as was in use at once during them. Operations are allocations and frees that missed the
     /// thread caches.
-    AfterIdle {
+    #[doc(alias = "AfterIdle")]
+    Unused {
         /// Operations between two looks.
         operations: u64,
     },

@@ -7,9 +7,10 @@ use rmm_core::{AnyResource, Device, Error, Introspect, SyncResource};
 use crate::{CudaMemoryResource, VirtualMemoryResource};
 
 /// What the memory of a default pool is.
+#[doc(alias = "Backing")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum Backing {
+pub enum DefaultDeviceMemory {
     /// [`VirtualMemoryResource`]: a pool grows and shrinks in place, holds less, and can
     /// sleep. The driver makes no legacy IPC handle (`cudaIpcGetMemHandle`) of it;
     /// `docs/default-pool.md` lists what else differs.
@@ -20,25 +21,27 @@ pub enum Backing {
     CudaMalloc,
 }
 
-impl Backing {
+impl DefaultDeviceMemory {
     /// A resource to put a pool over: [virtual memory](VirtualMemoryResource) where the current
     /// device has it, for RDMA if the device can, and [`cudaMalloc`](CudaMemoryResource) elsewhere.
     ///
     /// ```
-    /// use rmm_resources::Backing;
+    /// use rmm_resources::DefaultDeviceMemory;
     /// use rmm_sys::CuDeviceAttribute;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # {
     /// # let machine = rmm_sim::enter();
-    /// assert_eq!(Backing::of(&Backing::of_device()?), Some(Backing::VirtualMemory));
+    /// let memory = DefaultDeviceMemory::of_device()?;
+    /// assert_eq!(DefaultDeviceMemory::of(&memory), Some(DefaultDeviceMemory::VirtualMemory));
     /// # }
     ///
     /// // An older device:
     /// let attribute = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     /// let machine = rmm_sim::Machine::builder().attribute(attribute, 0).build();
     /// # let _entered = machine.enter();
-    /// assert_eq!(Backing::of(&Backing::of_device()?), Some(Backing::CudaMalloc));
+    /// let memory = DefaultDeviceMemory::of_device()?;
+    /// assert_eq!(DefaultDeviceMemory::of(&memory), Some(DefaultDeviceMemory::CudaMalloc));
     /// # Ok(())
     /// # }
     /// ```
@@ -70,7 +73,7 @@ impl Backing {
     }
 }
 
-impl fmt::Display for Backing {
+impl fmt::Display for DefaultDeviceMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::VirtualMemory => "virtual memory",
@@ -81,10 +84,10 @@ impl fmt::Display for Backing {
 
 /// Emits an event that says what was chosen.
 #[cfg(feature = "tracing")]
-fn emit_choice(device: Device, backing: Backing) {
+fn emit_choice(device: Device, backing: DefaultDeviceMemory) {
     let device = device.ordinal();
     tracing::debug!(name: "backing chosen", target: "rmm::backing", device, %backing, "backing chosen");
 }
 
 #[cfg(not(feature = "tracing"))]
-fn emit_choice(_: Device, _: Backing) {}
+fn emit_choice(_: Device, _: DefaultDeviceMemory) {}
