@@ -9,8 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use super::tag::MOST_TAGS;
-use super::{Tag, TagUsage};
+use super::tag::{MOST_TAGS, Tag, TagUsage};
 
 /// Bytes that a thread counts locally before it adds them to the shared sums.
 pub(super) const BATCH: i64 = 1 << 20;

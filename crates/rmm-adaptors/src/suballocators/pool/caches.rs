@@ -57,18 +57,9 @@ pub(crate) use classes::{CLASSES, Class};
 use crowd::Crowd;
 pub(crate) use large_demand::LargeDemand;
 use slot::{SlotHeader, Wanted};
-use slot_set::SlotSet;
+use slot_set::{FIRST_SLOTS, SLOTS, SLOTS_PER_ROW, SlotSet, THREAD_ROWS};
 pub(crate) use span::{Part, Span};
 use span_filter::SpanFilter;
-
-/// First slots, of the thread that comes first on a stream: mostly more than there are streams at
-/// work, so that few streams share one.
-const FIRST_SLOTS: usize = if cfg!(rmm_loom) { 1 } else { 256 };
-/// Bounds the rows of further slots: threads whose numbers differ by a multiple share a row.
-const THREAD_ROWS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
-/// Further slots in a row: streams whose ids differ by a multiple share one.
-const SLOTS_PER_ROW: usize = if cfg!(rmm_loom) { 1 } else { 8 };
-const SLOTS: usize = FIRST_SLOTS + THREAD_ROWS * SLOTS_PER_ROW;
 
 /// Which blocks are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absorb;
 mod absorbed;
 mod bins;
 mod coalesce;
@@ -31,6 +32,7 @@ mod nodes;
 mod pieces;
 mod place;
 mod runs;
+mod slabs;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -41,9 +43,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::values::units::{ListId, Point};
-use absorbed::Absorbed;
 #[cfg(test)]
-use absorbed::TAKEN_IN;
+use absorb::TAKEN_IN;
+use absorbed::Absorbed;
 pub(crate) use cursor::BlockCursor;
 pub(crate) use extend::PendingExtent;
 use lists::Lists;

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod context;
+mod context_events;
 mod frontier;
 mod news;
 mod slot;
@@ -32,20 +33,16 @@ use rmm_sys::CuStream;
 
 use super::values::units::{ListId, Point};
 use crate::sync::hash::BuildIdHasher;
-use context::ContextEvents;
+use context_events::ContextEvents;
 use frontier::Frontier;
 pub(crate) use slot::RecordPolicy;
-use slot::{RecordedEvent, Slot};
+use slot::{MAX_EVENTS, RecordedEvent, Slot};
 
 /// Frees without an event after which one is recorded, so that polling finds something complete and
 /// waits are not too coarse.
 const SEAL_FREES: u32 = 64;
 /// Freed bytes without an event after which one is recorded.
 const SEAL_BYTES: u64 = 64 << 20;
-/// Upper bound on a stream's events in flight. When the device lags behind, the newest is recorded
-/// anew.
-const MAX_EVENTS: usize = 32;
-
 /// A stream in the table of streams.
 #[derive(Clone, Copy, Debug)]
 struct Known {

@@ -12,7 +12,8 @@ use rmm_core::StreamId;
 
 use super::cache::{Cache, Counters, FlushGoal};
 use super::slot::SlotHeader;
-use super::{Caches, Flushed, SLOTS};
+use super::slot_set::SLOTS;
+use super::{Caches, Flushed};
 use crate::sync::biased::NextOwner;
 use crate::sync::thread_token::ThreadToken;
 

@@ -4,7 +4,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::SLOTS;
+/// First slots, of the thread that comes first on a stream: mostly more than there are streams at
+/// work, so that few streams share one.
+pub(super) const FIRST_SLOTS: usize = if cfg!(rmm_loom) { 1 } else { 256 };
+/// Bounds the rows of further slots: threads whose numbers differ by a multiple share a row.
+pub(super) const THREAD_ROWS: usize = if cfg!(rmm_loom) { 1 } else { 32 };
+/// Further slots in a row: streams whose ids differ by a multiple share one.
+pub(super) const SLOTS_PER_ROW: usize = if cfg!(rmm_loom) { 1 } else { 8 };
+pub(super) const SLOTS: usize = FIRST_SLOTS + THREAD_ROWS * SLOTS_PER_ROW;
 
 /// Changed by one thread at a time, with the pool's lock held; any thread may read it.
 #[derive(Debug)]

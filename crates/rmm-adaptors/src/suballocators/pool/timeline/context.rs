@@ -16,65 +16,15 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
-
 use rmm_core::{CudaEvent, Error};
 
+use super::Timeline;
 use super::frontier::Frontier;
-use super::slot::{RecordPolicy, RecordedEvent};
-use super::{MAX_EVENTS, Timeline};
-use crate::suballocators::pool::values::units::{ListId, Point};
+use super::slot::{MAX_EVENTS, RecordPolicy, RecordedEvent};
+use crate::suballocators::pool::values::units::ListId;
 
 /// So few streams are asked whenever an event is wanted.
 const FEW_STREAMS: usize = 32;
-
-/// The events of a context that may not be complete, and the lists that await the next.
-#[derive(Debug, Default)]
-pub(super) struct ContextEvents {
-    /// Oldest first. What they cover is in their frontiers.
-    events: VecDeque<RecordedEvent>,
-    /// Lists that have held blocks which no event of their own stream could cover.
-    ///
-    /// # Invariant
-    /// A list is in here, once, if and only if its slot `awaits_context`.
-    awaiting: Vec<ListId>,
-    /// Frees into the heap, on any list, since the last event, or the last attempt to record one.
-    pub(super) frees: usize,
-    /// Whether the driver is known not to record such events.
-    is_unsupported: bool,
-}
-
-impl ContextEvents {
-    pub(super) fn await_next(&mut self, list: ListId) {
-        self.awaiting.push(list);
-    }
-
-    /// The oldest event that covers the list's frees up to `point`.
-    pub(super) fn first_that_covers(&self, list: ListId, point: Point) -> Option<&RecordedEvent> {
-        self.events.iter().find(|event| event.frontier.point(list) >= point)
-    }
-
-    /// The newest event that covers some of the list's frees.
-    pub(super) fn last_that_covers(&self, list: ListId) -> Option<&RecordedEvent> {
-        self.events.iter().rfind(|event| event.frontier.point(list) > 0)
-    }
-
-    /// Forgets all lists from number `lists` on, which are gone, and frees host memory.
-    pub(super) fn shrink(&mut self, lists: usize) {
-        self.awaiting.retain(|list| list.index() < lists);
-        self.awaiting.shrink_to_fit();
-        self.events.shrink_to_fit();
-    }
-
-    /// Host bytes of the tables.
-    pub(super) fn bookkeeping_bytes(&self) -> usize {
-        let frontiers: usize =
-            self.events.iter().map(|event| event.frontier.bookkeeping_bytes()).sum();
-        self.events.capacity() * size_of::<RecordedEvent>()
-            + self.awaiting.capacity() * size_of::<ListId>()
-            + frontiers
-    }
-}
 
 impl Timeline {
     /// Whether blocks of another list than `list` wait for an event of the context. Amortised O(1):

@@ -10,6 +10,10 @@ use rmm_sys::CuStream;
 use super::frontier::Frontier;
 use crate::suballocators::pool::values::units::Point;
 
+/// Upper bound on a stream's events in flight. When the device lags behind, the newest is recorded
+/// anew.
+pub(super) const MAX_EVENTS: usize = 32;
+
 /// How an event can be recorded behind the work of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordPolicy {
