@@ -16,7 +16,7 @@ mod reference;
 
 pub use aliases::{
     AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
-    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, SyncResourceRef,
+    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef,
 };
 pub use order::ErasableAs;
-pub use reference::ResourceRef;
+pub use reference::{ResourceRef, SyncResourceRef};

@@ -4,7 +4,6 @@ mod concept;
 mod delegate;
 mod describe;
 mod device_resource;
-mod extendable;
 mod has_resource;
 mod introspect;
 mod lookup;
@@ -16,13 +15,13 @@ mod trim;
 mod trim_stack;
 
 pub use concept::{
-    AnyResource, AsDyn, Order, Resource, StreamOrdered, Structure, SyncResource, Synchronous,
+    AnyResource, AsDyn, ExtendableResource, Order, Resource, StreamOrdered, Structure,
+    SyncResource, Synchronous,
 };
 pub(crate) use concept::{ComparableResource, ComparableSyncResource, SealedOrder, Shared};
 pub(crate) use delegate::{delegate_resource, delegate_sync};
 pub use describe::{Description, Metric};
 pub use device_resource::DeviceResource;
-pub use extendable::ExtendableResource;
 pub use has_resource::HasResource;
 pub use introspect::{Introspect, Stack};
 pub(crate) use lookup::downcast_or_view;

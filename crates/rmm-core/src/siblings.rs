@@ -28,6 +28,7 @@ mod holders;
 mod request;
 mod thread_state;
 mod turn;
+mod turns;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -38,8 +39,8 @@ pub use self::awaited::{
     Awaited, MayBeWaitedFor, awaited, in_library, in_program, is_in_program, not_waited_for,
 };
 pub use self::request::{Asking, OnFailure, Unasked, allocate_in_program, allocate_with};
-use self::turn::Turns;
 pub use self::turn::{Effort, Turn};
+use self::turns::Turns;
 use crate::driver_pools::DriverPools;
 pub use crate::limit_id::LimitId;
 use crate::{

@@ -3,7 +3,7 @@
 //! `Async` in a name means stream-ordered, as in RMM; without it, only the synchronous calls are
 //! available.
 
-use super::reference::ResourceRef;
+use super::reference::{ResourceRef, SyncResourceRef};
 use crate::{AnyResource, DeviceAccessible, HostAccessible, HostDeviceAccessible, Synchronous};
 
 /// An owned resource of any type, as [`AnyResource`], with the synchronous calls only.
@@ -20,21 +20,6 @@ use crate::{AnyResource, DeviceAccessible, HostAccessible, HostDeviceAccessible,
 #[doc(alias = "cuda::mr::any_synchronous_resource")]
 #[doc(alias = "make_any_synchronous_resource")]
 pub type AnySyncResource<S = DeviceAccessible> = AnyResource<S, Synchronous>;
-
-/// A borrowed resource of any type, as [`ResourceRef`](crate::ResourceRef), with the synchronous
-/// calls only.
-///
-/// ```
-/// use rmm_core::{DeviceAsyncResourceRef, DeviceResourceRef};
-/// use rmm_resources::CudaMemoryResource;
-///
-/// let resource = CudaMemoryResource::new();
-/// let ordered = DeviceAsyncResourceRef::new(&resource);
-/// let synchronous: DeviceResourceRef<'_> = ordered.into();
-/// assert!(synchronous.is_equal(&resource));
-/// ```
-#[doc(alias = "cuda::mr::synchronous_resource_ref")]
-pub type SyncResourceRef<'a, S = DeviceAccessible> = ResourceRef<'a, S, Synchronous>;
 
 /// A borrowed resource whose memory work on the device may use; synchronous.
 ///

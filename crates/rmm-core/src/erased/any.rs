@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::aliases::{AnySyncResource, SyncResourceRef};
+use super::aliases::AnySyncResource;
 use super::compare::{downcast, is_same};
 use super::order::ErasableAs;
 use super::reference::ResourceRef;
+use super::reference::SyncResourceRef;
 use crate::resource::{Order, Shared, delegate_resource, delegate_sync};
 use crate::{
     AnyResource, AsDyn, Contains, DeviceAccessible, HasProperty, HostAccessible,

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::aliases::SyncResourceRef;
 use super::compare::{downcast, is_same, not_a_handle};
 use super::order::ErasableAs;
 use crate::property::Exactly;
@@ -11,7 +10,7 @@ use crate::resource::{Order, delegate_resource, delegate_sync};
 use crate::{
     AnyResource, AsDyn, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, StreamOrdered,
-    SyncResource,
+    SyncResource, Synchronous,
 };
 
 /// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it
@@ -48,6 +47,21 @@ pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible, O: Order = StreamO
     resource: &'a O::Dyn,
     set: Exactly<S>,
 }
+
+/// A borrowed resource of any type, as [`ResourceRef`](crate::ResourceRef), with the synchronous
+/// calls only.
+///
+/// ```
+/// use rmm_core::{DeviceAsyncResourceRef, DeviceResourceRef};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// let resource = CudaMemoryResource::new();
+/// let ordered = DeviceAsyncResourceRef::new(&resource);
+/// let synchronous: DeviceResourceRef<'_> = ordered.into();
+/// assert!(synchronous.is_equal(&resource));
+/// ```
+#[doc(alias = "cuda::mr::synchronous_resource_ref")]
+pub type SyncResourceRef<'a, S = DeviceAccessible> = ResourceRef<'a, S, Synchronous>;
 
 impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// Borrows the resource; if it is an [`AnyResource`], the one that it holds.

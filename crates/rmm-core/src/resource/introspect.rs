@@ -1,8 +1,7 @@
 //! Introspection of resources, through type erasure and stacks of adaptors.
 
-use super::concept::{Structure, SyncResource};
+use super::concept::{ExtendableResource, Structure, SyncResource};
 use super::describe::Description;
-use super::extendable::ExtendableResource;
 use super::structure::resolve;
 use super::trim::TrimmableResource;
 use super::trim_stack::{TrimEffort, trim_stack};

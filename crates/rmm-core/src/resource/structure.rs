@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::concept::{Structure, SyncResource};
-use super::extendable::ExtendableResource;
+use super::concept::{ExtendableResource, Structure, SyncResource};
 use super::trim::TrimmableResource;
 
 impl<'a> Structure<'a> {

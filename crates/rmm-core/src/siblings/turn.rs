@@ -1,12 +1,13 @@
-//! Turns: one thread of a group asks at a time.
+//! What a thread that has the turn of a group asks for.
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::awaited::{Awaited, Awaiting, in_program};
+use super::turns::State;
 use super::{Group, Other, Others};
-use crate::{PoolUsage, TrimmableResource, fork};
+use crate::{PoolUsage, TrimmableResource};
 
 /// What a request may ask others for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,40 +16,6 @@ pub enum Effort {
     Idle,
     /// Memory that is unused once the device has completed its work.
     Wait,
-}
-
-/// Whose turn it is.
-#[derive(Debug, Default)]
-struct State {
-    is_taken: bool,
-    /// The thread that has it runs code of the program.
-    is_paused: bool,
-}
-
-/// The turns of a group. Lock order: a leaf.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl Turns {
-    /// Waits until no other thread has the turn, and takes it. `false` if the thread that has it
-    /// runs code of the program, which may wait for this thread.
-    fn take(&self) -> bool {
-        fork::check_wait();
-        let is_waited_for = |state: &mut State| state.is_taken && !state.is_paused;
-        let state = self.changed.wait_while(fork::lock(&self.state), is_waited_for);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        let is_free = !state.is_taken;
-        state.is_taken = true;
-        is_free
-    }
-
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut fork::lock(&self.state));
-        self.changed.notify_all();
-    }
 }
 
 impl Awaited for Group {

@@ -1,6 +1,7 @@
 //! Owned streams.
 
 mod foreign;
+mod identify;
 mod identity;
 mod methods;
 mod retiring;
