@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use rmm_core::{Error, StreamRef, fork};
 
 use crate::host_function;
-use crate::keep::Keep;
 use crate::watcher::{Place, Watched};
 
 /// A future that is ready when the work that was enqueued on a stream before [`completed`] is
@@ -70,27 +69,6 @@ pub(crate) fn refuse_captured(stream: StreamRef<'_>) -> Result<(), Error> {
 }
 
 impl Completion {
-    /// Keeps `value` until the work is complete, and yields it then: the buffers of the work, for
-    /// example. If the future is dropped before, the value lives until the work is complete.
-    ///
-    /// ```
-    /// use rmm_async::completed;
-    /// use rmm_containers::PinnedVec;
-    /// use rmm_core::CudaStream;
-    ///
-    /// # let _machine = rmm_sim::enter();
-    /// let stream = CudaStream::new()?;
-    /// let staging = PinnedVec::from_slice(&[1.0f32, 2.0])?;
-    /// let vector = staging.device_slice().to_device(&stream)?;
-    /// // Without `keep`, dropping `staging` here would block the thread until the copy is made.
-    /// let staging = smol::block_on(completed(&stream)?.keep(staging))?;
-    /// assert_eq!((staging.len(), vector.len()), (2, 2));
-    /// # Ok::<(), rmm_core::Error>(())
-    /// ```
-    pub fn keep<B: Send + 'static>(self, value: B) -> Keep<B> {
-        Keep::new(self, value)
-    }
-
     /// The place in the stream, for buffers that outlive the future.
     pub(crate) fn place(&self) -> &Arc<Place> {
         &self.place

@@ -21,9 +21,26 @@ pub struct Keep<B: Send + 'static> {
     value: Option<B>,
 }
 
-impl<B: Send + 'static> Keep<B> {
-    pub(crate) fn new(completion: Completion, value: B) -> Self {
-        Self { completion, value: Some(value) }
+impl Completion {
+    /// Keeps `value` until the work is complete, and yields it then: the buffers of the work, for
+    /// example. If the future is dropped before, the value lives until the work is complete.
+    ///
+    /// ```
+    /// use rmm_async::completed;
+    /// use rmm_containers::PinnedVec;
+    /// use rmm_core::CudaStream;
+    ///
+    /// # let _machine = rmm_sim::enter();
+    /// let stream = CudaStream::new()?;
+    /// let staging = PinnedVec::from_slice(&[1.0f32, 2.0])?;
+    /// let vector = staging.device_slice().to_vector(&stream)?;
+    /// // Without `keep`, dropping `staging` here would block the thread until the copy is made.
+    /// let staging = smol::block_on(completed(&stream)?.keep(staging))?;
+    /// assert_eq!((staging.len(), vector.len()), (2, 2));
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    pub fn keep<B: Send + 'static>(self, value: B) -> Keep<B> {
+        Keep { completion: self, value: Some(value) }
     }
 }
 

@@ -8,7 +8,7 @@ use rmm_core::sys::{CuContext, CuDevice, CuResult, Driver};
 use rmm_core::{AnyResource, Introspect as _, fork, process_is_exiting};
 use rmm_spec::ResourceSpec;
 
-use crate::{allocations, report};
+use crate::report;
 
 /// What a program gets that says nothing: memory that legacy IPC can pass on, as the program may
 /// want to.
@@ -83,7 +83,8 @@ pub(crate) fn with_number(number: Number) -> Option<Arc<Device>> {
 }
 
 /// Drops the resource of a device that is about to be reset.
-pub(crate) fn reset(handle: CuDevice) {
+/// Calls `forget` with its number before.
+pub(crate) fn reset(handle: CuDevice, forget: impl FnOnce(Number)) {
     not_served().clear();
     let gone = {
         let mut devices = devices();
@@ -92,12 +93,12 @@ pub(crate) fn reset(handle: CuDevice) {
         index.map(|index| devices.swap_remove(index))
     };
     if let Some(device) = gone {
-        allocations::forget(device.number);
+        forget(device.number);
     }
 }
 
 /// What each resource is made of, for the report.
-pub(crate) fn descriptions() -> Vec<String> {
+fn descriptions() -> Vec<String> {
     devices().iter().map(|device| device.resource.describe().to_string()).collect()
 }
 
@@ -134,7 +135,7 @@ fn find_or_make(driver: &Driver, context: CuContext) -> Option<Arc<Device>> {
         let _kept_longer = unsafe { driver.cuDevicePrimaryCtxRelease_v2(handle) };
         return None;
     };
-    report::register();
+    report::register(descriptions);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let divides = resource.stack().any(|part| part.as_trimmable().is_some());
     let device = Arc::new(Device { number, resource, divides, handle, context });

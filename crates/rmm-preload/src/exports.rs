@@ -231,7 +231,7 @@ exports! {
             Ok(driver) => driver,
             Err(code) => return code,
         };
-        note(|| devices::reset(device));
+        note(|| devices::reset(device, allocations::forget));
         // SAFETY: the caller's contract is the driver's.
         unsafe { driver.cuDevicePrimaryCtxReset_v2(device) }
     }

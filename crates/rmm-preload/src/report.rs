@@ -2,16 +2,17 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use crate::devices;
 
 /// Set and not empty: the library prints a report at exit.
 const VARIABLE: &str = "RMM_PRELOAD_REPORT";
 
 static SERVED: AtomicU64 = AtomicU64::new(0);
 static PASSED_ON: AtomicU64 = AtomicU64::new(0);
+
+/// What each resource is made of; set once the report is asked for.
+static DESCRIPTIONS: OnceLock<fn() -> Vec<String>> = OnceLock::new();
 
 /// Counts an allocation that the resource served.
 pub(crate) fn count_served() {
@@ -28,18 +29,19 @@ pub(crate) fn complain(error: &dyn Display) {
     let _unheard = writeln!(std::io::stderr(), "rmm-preload: the driver allocates: {error}");
 }
 
-/// Has the report printed at exit, if the environment asks for it.
-pub(crate) fn register() {
-    static ONCE: Once = Once::new();
+/// Has the report printed at exit, with what each resource is made of by then, if the environment
+/// asks for it. The first call counts.
+pub(crate) fn register(descriptions: fn() -> Vec<String>) {
     extern "C" fn print() {
         // A panic must not leave the handler.
         let _none = std::panic::catch_unwind(print_report);
     }
-    ONCE.call_once(|| {
+    DESCRIPTIONS.get_or_init(|| {
         if std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty()) {
             // SAFETY: the handler is a function without arguments that does not unwind.
             let _unheard = unsafe { libc::atexit(print) };
         }
+        descriptions
     });
 }
 
@@ -50,7 +52,7 @@ fn print_report() {
         to,
         "rmm-preload: {served} allocations served, {passed_on} passed on to the driver"
     );
-    for description in devices::descriptions() {
+    for description in DESCRIPTIONS.get().map_or_else(Vec::new, |descriptions| descriptions()) {
         let _unheard = writeln!(to, "{description}");
     }
 }

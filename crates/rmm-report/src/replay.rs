@@ -3,6 +3,7 @@
 
 mod device;
 mod observe;
+mod options;
 mod player;
 mod run;
 mod subject;
@@ -14,9 +15,9 @@ use crate::resource::ReplayResource;
 use crate::results::{ResourceResult, TraceResult};
 use crate::trace::Trace;
 pub use device::{ReplayDevice, Work};
+pub use options::{ReplayOptions, ThreadMode};
 use player::Player;
 use run::run;
-pub use run::{ReplayOptions, ThreadMode};
 pub use subject::ReplaySubject;
 pub use worked::{Worked, replay_with_work};
 

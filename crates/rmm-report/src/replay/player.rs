@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
 
 use super::device::{ReplayDevice, Work};
-use super::run::ReplayOptions;
+use super::options::ReplayOptions;
 use crate::trace::{ALIGNMENT, Action, Event, Trace};
 
 /// Events between two reports of progress, which are not part of the time.

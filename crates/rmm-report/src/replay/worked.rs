@@ -3,8 +3,9 @@
 use rmm_core::{AnyResource, Device, Error};
 
 use super::device::{ReplayDevice, Work};
+use super::options::ReplayOptions;
 use super::player::Player;
-use super::run::{ReplayOptions, run};
+use super::run::run;
 use super::subject::ReplaySubject;
 use crate::trace::Trace;
 

@@ -1,5 +1,6 @@
 //! Reserved address ranges, and the physical memory that is mapped there.
 
+mod suspend;
 mod suspended;
 
 use std::alloc::Layout;

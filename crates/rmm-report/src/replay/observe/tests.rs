@@ -13,7 +13,7 @@ use rmm_spec::ResourceSpec;
 use rmm_spec::stacks::STACKS;
 
 use super::super::device::Work;
-use super::super::run::ReplayOptions;
+use super::super::options::ReplayOptions;
 use super::*;
 use crate::trace::read_from;
 
