@@ -122,16 +122,6 @@
 #define RMM_RS_BUDGET_HOST_FRACTION 3
 
 /**
- * The end of streams is unknown: the driver is asked for a stream's id at each use.
- */
-#define RMM_RS_STREAM_POLICY_CHECKED 0
-
-/**
- * Streams live until the program says `rmm_rs_stream_forget`: nothing is asked.
- */
-#define RMM_RS_STREAM_POLICY_KEPT 1
-
-/**
  * Synchronize the stream of this name, or the device if the name is empty, and repeat the request.
  */
 #define RMM_RS_REMEDY_WAIT 1
@@ -156,6 +146,16 @@
  * The host may use the memory (`cuda::mr::host_accessible`).
  */
 #define RMM_RS_HOST_ACCESSIBLE 2
+
+/**
+ * The end of streams is unknown: the driver is asked for a stream's id at each use.
+ */
+#define RMM_RS_STREAM_POLICY_CHECKED 0
+
+/**
+ * Streams live until the program says `rmm_rs_stream_forget`: nothing is asked.
+ */
+#define RMM_RS_STREAM_POLICY_KEPT 1
 
 /**
  * The contents of the pool's blocks are lost.
@@ -1093,18 +1093,18 @@ const char *rmm_rs_resource_name(const struct rmm_rs_resource *resource);
 uint32_t rmm_rs_resource_properties(const struct rmm_rs_resource *resource);
 
 /**
- * Stores a new reference to the upstream of the resource, or null if it has none.
- */
-rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
-                                       const struct rmm_rs_resource **out);
-
-/**
  * Copies a description of the resource and those under it, with their sizes and counters, into the
  * buffer, as `rmm_rs_last_error_message` does with its text.
  */
 size_t rmm_rs_resource_describe(const struct rmm_rs_resource *resource,
                                 char *buffer,
                                 size_t capacity);
+
+/**
+ * Stores a new reference to the upstream of the resource, or null if it has none.
+ */
+rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
+                                       const struct rmm_rs_resource **out);
 
 /**
  * Returns all physical memory of the pool, or of the first one below the resource, to the device,

@@ -13,6 +13,7 @@ use crate::find::pool_in;
 use crate::guard;
 use crate::library::{RMM_RS_UNKNOWN, clear_number};
 use crate::resource::{self, ResourceHandle, borrow};
+pub use crate::resource::{RMM_RS_STREAM_POLICY_CHECKED, RMM_RS_STREAM_POLICY_KEPT};
 use crate::sized::{self, Sized};
 use crate::status::Status;
 
@@ -49,11 +50,6 @@ pub const RMM_RS_BUDGET_FREE_FRACTION: u32 = 1;
 pub const RMM_RS_BUDGET_FREE_EXCEPT: u32 = 2;
 /// It is `budget_fraction` of the host's free memory: for pools of pinned memory.
 pub const RMM_RS_BUDGET_HOST_FRACTION: u32 = 3;
-
-/// The end of streams is unknown: the driver is asked for a stream's id at each use.
-pub const RMM_RS_STREAM_POLICY_CHECKED: u32 = 0;
-/// Streams live until the program says `rmm_rs_stream_forget`: nothing is asked.
-pub const RMM_RS_STREAM_POLICY_KEPT: u32 = 1;
 
 /// The options of a pool. All zeros, but for the size, are the defaults.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,7 @@
 //! Handles to resources.
 
+mod upstream;
+
 use std::alloc::Layout;
 use std::ffi::{CString, c_char};
 use std::ptr;
@@ -12,16 +14,21 @@ use rmm_core::{
     SyncResource as _,
 };
 
-use crate::callbacks::Foreign;
 use crate::failure::Failure;
-use crate::pool::RMM_RS_STREAM_POLICY_CHECKED;
 use crate::status::{RMM_RS_OK, Status};
 use crate::{guard, library, text};
+
+pub use upstream::rmm_rs_resource_upstream;
 
 /// The device may use the memory (`cuda::mr::device_accessible`).
 pub const RMM_RS_DEVICE_ACCESSIBLE: u32 = 1;
 /// The host may use the memory (`cuda::mr::host_accessible`).
 pub const RMM_RS_HOST_ACCESSIBLE: u32 = 2;
+
+/// The end of streams is unknown: the driver is asked for a stream's id at each use.
+pub const RMM_RS_STREAM_POLICY_CHECKED: u32 = 0;
+/// Streams live until the program says `rmm_rs_stream_forget`: nothing is asked.
+pub const RMM_RS_STREAM_POLICY_KEPT: u32 = 1;
 
 /// A resource. What C has is a counted reference to one.
 #[derive(Debug)]
@@ -115,7 +122,7 @@ impl ResourceHandle {
 
     pub(crate) fn keeps_streams(&self) -> bool {
         // It protects no other memory.
-        self.policy.load(Ordering::Relaxed) == crate::pool::RMM_RS_STREAM_POLICY_KEPT
+        self.policy.load(Ordering::Relaxed) == RMM_RS_STREAM_POLICY_KEPT
     }
 
     /// The resource as an upstream of one that needs memory of the device.
@@ -124,20 +131,6 @@ impl ResourceHandle {
             let name = self.any.name();
             Failure::invalid(format!("the device cannot use the memory of the upstream `{name}`"))
         })
-    }
-
-    /// The resource that this one takes its memory from.
-    fn upstream(&self) -> Option<AnyResource<()>> {
-        let upstream = self.any.upstream_resource()?.as_any();
-        // What this crate and the specifications stack is of one of these types.
-        let any = upstream.downcast_ref::<AnyResource<()>>().cloned();
-        let device = || upstream.downcast_ref::<AnyResource>().cloned().map(AnyResource::narrow);
-        // One without stream order is used through `Synchronized` alone.
-        let foreign = upstream.downcast_ref::<Foreign>().filter(|foreign| foreign.is_ordered());
-        let of_other = || foreign.map(AnyResource::of);
-        // That of a reservation.
-        let pool = || upstream.downcast_ref::<PoolMemoryResource<()>>().map(AnyResource::of);
-        any.or_else(device).or_else(of_other).or_else(pool)
     }
 }
 
@@ -265,28 +258,6 @@ pub(crate) fn properties_of(any: &AnyResource<()>) -> u32 {
     let device = caps.contains(MemoryCaps::DEVICE_ACCESSIBLE);
     let host = caps.contains(MemoryCaps::HOST_ACCESSIBLE);
     u32::from(device) * RMM_RS_DEVICE_ACCESSIBLE + u32::from(host) * RMM_RS_HOST_ACCESSIBLE
-}
-
-/// Stores a new reference to the upstream of the resource, or null if it has none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_resource_upstream(
-    resource: *const ResourceHandle,
-    out: *mut *const ResourceHandle,
-) -> Status {
-    // SAFETY: the crate's contract.
-    unsafe { library::clear(out) };
-    guard::status(|| {
-        // SAFETY: the crate's contract.
-        let resource = unsafe { borrow(resource) }?;
-        if out.is_null() {
-            return Err(Failure::invalid("the place for the upstream is null"));
-        }
-        match resource.upstream() {
-            // SAFETY: the crate's contract.
-            Some(upstream) => unsafe { give(Arc::new(resource.below(upstream)), out) },
-            None => Ok(()),
-        }
-    })
 }
 
 /// Copies a description of the resource and those under it, with their sizes and counters, into the
