@@ -28,6 +28,7 @@ use rmm_core::sys::CuResult;
 use rmm_core::{AnyResource, DevicePtr, Error, StreamRef};
 
 use crate::errors::note_raised;
+use crate::functions::Functions;
 use crate::interpreter;
 use crate::kept::Kept;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor};
@@ -68,32 +69,6 @@ impl Drop for Aside<'_> {
         // SAFETY: the thread is attached, by the field; the references are those that
         // `PyErr_Fetch` gave, and go back. Without an exception they are null.
         unsafe { ffi::PyErr_Restore(kind, value, traceback) };
-    }
-}
-
-/// Python objects that are released at once where the interpreter still runs.
-#[derive(Debug)]
-pub(crate) struct Functions<const N: usize>(Option<[Py<PyAny>; N]>);
-
-impl<const N: usize> Functions<N> {
-    pub(crate) fn new(functions: [Py<PyAny>; N]) -> Self {
-        Self(Some(functions))
-    }
-
-    pub(crate) fn get(&self, place: usize) -> Option<&Py<PyAny>> {
-        self.0.as_ref()?.get(place)
-    }
-
-    pub(crate) fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.0.iter().flatten().try_for_each(|function| visit.call(function))
-    }
-}
-
-impl<const N: usize> Drop for Functions<N> {
-    fn drop(&mut self) {
-        // The engine drops them on any thread.
-        let functions = self.0.take();
-        let _ended = interpreter::attached(move |_| drop(functions));
     }
 }
 

@@ -12,10 +12,13 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyIndexError, PyMemoryError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use rmm_core::{Error, ErrorKind};
 
+use crate::fork;
 use crate::remedy::with_remedies;
 
 /// Whether a callback of any thread has raised one.
@@ -107,4 +110,21 @@ pub(crate) fn of_call(py: Python<'_>, error: &Error) -> PyErr {
 #[cold]
 pub(crate) fn wrong_type(text: impl Into<String>) -> PyErr {
     PyTypeError::new_err(text.into())
+}
+
+/// The exception for another version of the stream protocol.
+pub(crate) fn unknown_version(version: &Bound<'_, PyAny>) -> PyErr {
+    PyNotImplementedError::new_err(format!(
+        "rmm_rs does not support the CUDA Stream Protocol version: '{version}'"
+    ))
+}
+
+/// Makes an object of the engine without the interpreter's lock.
+pub(crate) fn make<T: Send>(
+    py: Python<'_>,
+    build: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    fork::check()?;
+    forget_raised();
+    py.detach(build).map_err(|error| of_call(py, &error))
 }

@@ -14,9 +14,8 @@ use pyo3::types::PyType;
 use rmm_core::sys::{CuContext, CuStream};
 use rmm_core::{Context, CudaStream, check, current_driver};
 
-use crate::callbacks::Functions;
-use crate::errors::wrong_type;
-use crate::stream::unknown_version;
+use crate::errors::{unknown_version, wrong_type};
+use crate::functions::Functions;
 
 /// What an object says about the end of its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,7 +17,7 @@ use rmm_core::{Device, DeviceGuard, DevicePtr, Error, StreamId, StreamRef, check
 
 use crate::errors::of_call;
 use crate::stream::{self, Stream};
-use crate::{fork, registry};
+use crate::{current_device, fork};
 
 /// Where the memory of a buffer is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ impl Place {
     #[inline]
     pub(crate) fn with_memory(self, py: Python<'_>, memory: u64, was_cached: bool) -> Self {
         let is_asked = self.is_default && !was_cached && self.device.is_none();
-        let device = if is_asked { registry::current_of_several(py) } else { self.device };
+        let device = if is_asked { current_device::current_of_several(py) } else { self.device };
         Self { memory, device, ..self }
     }
 
@@ -78,7 +78,7 @@ impl Place {
 
     /// The device's number, if there are several and it is known. May call the driver.
     pub(crate) fn device(self) -> Option<i32> {
-        if !registry::has_several() {
+        if !current_device::has_several() {
             return None;
         }
         // The driver does not know pageable memory: then the device is the current one.
@@ -93,13 +93,13 @@ impl Place {
     /// Makes the device current, if another is.
     #[inline]
     fn enter(self) -> Result<Option<DeviceGuard>, Error> {
-        if registry::has_several() { self.enter_one_of_several() } else { Ok(None) }
+        if current_device::has_several() { self.enter_one_of_several() } else { Ok(None) }
     }
 
     #[cold]
     fn enter_one_of_several(self) -> Result<Option<DeviceGuard>, Error> {
         match self.device() {
-            Some(device) if registry::of_context() != Some(device) => {
+            Some(device) if current_device::of_context() != Some(device) => {
                 let ordinal = usize::try_from(device);
                 let ordinal = ordinal.map_err(|_| Error::invalid_argument("device", "negative"))?;
                 Device::new(ordinal)?.make_current().map(Some)

@@ -8,8 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyWeakrefReference};
 use rmm_adaptors::{PoolMemoryResource, Pressure as Engine, PressureCallback as Guard};
 
-use crate::callbacks::{Functions, attached};
+use crate::callbacks::attached;
 use crate::errors::note_raised;
+use crate::functions::Functions;
 use crate::kept::Kept;
 use crate::resource::make;
 

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as _};
 
 use crate::collector::distinct;
+pub(crate) use crate::errors::make;
 use crate::errors::{self, of_allocation, of_call, wrong_type};
 use crate::interpreter::kept_until_wait;
 use crate::kept::Kept;
@@ -174,7 +175,7 @@ impl DeviceMemoryResource {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
-        Ok(match shown::first_line(slf.py(), slf.get()) {
+        Ok(match shown::first_line(slf.get().description(slf.py())) {
             Some(line) => format!("<{name}: {line}>"),
             None => format!("<{name}>"),
         })
@@ -183,7 +184,7 @@ impl DeviceMemoryResource {
     /// What a notebook shows.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?.to_string();
-        Ok(shown::html(slf.py(), slf.get(), &name))
+        Ok(shown::html(slf.get().description(slf.py()), &name))
     }
 
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the signature is PyO3's")]
@@ -267,14 +268,4 @@ impl<'py> FromPyObject<'_, 'py> for Upstream<'py> {
         let kind = object.get_type().name()?;
         Err(wrong_type(format!("a resource must be a DeviceMemoryResource, not {kind}")))
     }
-}
-
-/// Makes an object of the engine without the interpreter's lock.
-pub(crate) fn make<T: Send>(
-    py: Python<'_>,
-    build: impl FnOnce() -> Result<T, rmm_core::Error> + Send,
-) -> PyResult<T> {
-    fork::check()?;
-    errors::forget_raised();
-    py.detach(build).map_err(|error| of_call(py, &error))
 }

@@ -2,21 +2,18 @@
 
 use std::fmt::Write as _;
 
-use pyo3::prelude::*;
 use rmm_core::Description;
 
-use crate::resource::DeviceMemoryResource;
-
 /// A resource in one line, without those below it. `None` for a bare instance of a base class.
-pub(crate) fn first_line(py: Python<'_>, resource: &DeviceMemoryResource) -> Option<String> {
-    let text = resource.description(py)?.to_string();
+pub(crate) fn first_line(description: Option<Description>) -> Option<String> {
+    let text = description?.to_string();
     text.lines().next().map(str::to_owned)
 }
 
 /// A resource and those below it as a table.
-pub(crate) fn html(py: Python<'_>, resource: &DeviceMemoryResource, class: &str) -> String {
+pub(crate) fn html(description: Option<Description>, class: &str) -> String {
     let mut rows = String::new();
-    if let Some(description) = resource.description(py) {
+    if let Some(description) = description {
         write_rows(&mut rows, &description, 0);
     }
     let class = escaped(class);

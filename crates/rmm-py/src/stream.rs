@@ -1,7 +1,7 @@
 //! Streams, and what is taken as one.
 
 use pyo3::PyTraverseError;
-use pyo3::exceptions::{PyNotImplementedError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -12,7 +12,6 @@ use crate::errors::{of_call, wrong_type};
 use crate::foreign::{self, Lifetime};
 use crate::fork;
 use crate::kept::Kept;
-use crate::place::At;
 
 /// A CUDA stream: a new one, or one of another library.
 ///
@@ -179,7 +178,9 @@ impl Stream {
 
     /// Waits until all work of the stream is complete.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
-        At::from(self).wait(py)
+        fork::check()?;
+        let waited = py.detach(|| self.with(synchronize));
+        waited.and_then(|waited| waited).map_err(|error| of_call(py, &error))
     }
 
     /// Whether this is the legacy default stream.
@@ -284,13 +285,6 @@ pub(crate) fn as_stream<'py>(stream: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     }
     let kind = stream.get_type().name()?;
     Err(wrong_type(format!("a stream argument must be a Stream, not {kind}")))
-}
-
-/// The exception for another version of the stream protocol.
-pub(crate) fn unknown_version(version: &Bound<'_, PyAny>) -> PyErr {
-    PyNotImplementedError::new_err(format!(
-        "rmm_rs does not support the CUDA Stream Protocol version: '{version}'"
-    ))
 }
 
 /// The default streams.
