@@ -1,6 +1,7 @@
 //! `cargo xtask rmm-tests`: RMM's own tests on the software driver, those in C++ over RMM's
 //! resources and over ours, and those in Python over our package.
 
+mod args;
 mod case;
 mod cpp;
 mod expected;
@@ -10,15 +11,14 @@ mod report;
 mod runner;
 
 use std::fs;
-use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::thread;
 
+pub(crate) use self::args::Args;
 use self::cpp::{Build, RUNTIME};
-use self::expected::{Expected, matches};
+use self::expected::Expected;
 use self::report::Row;
-use crate::command::{self, stdout_of, workspace_root};
+use crate::command::{stdout_of, workspace_root};
 use crate::error::{Context as _, Result};
 
 /// The results of `xtask/rmm-tests/sample`, in which a test fails in each way.
@@ -27,67 +27,6 @@ const SAMPLE_PYTHON: &str = include_str!("../rmm-tests/sample/python.txt");
 
 /// How long a test of the sample may take that does not end, in seconds.
 const SAMPLE_LIMIT: u64 = 20;
-/// How long a process of tests may take.
-const LIMIT: u64 = 600;
-
-/// Options of `cargo xtask rmm-tests`.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Args {
-    /// A checkout of RMM 26.10, or its folder `cpp`; a small one of this repository if left out,
-    /// which tests this command
-    #[arg(long, value_name = "DIR")]
-    cpp: Option<PathBuf>,
-    /// A checkout of RMM 26.10, whose Python tests run over the wheel of rmm-rs; that of --cpp if
-    /// none is named, and else a small one of this repository
-    #[arg(long, value_name = "DIR", num_args = 0..=1)]
-    python: Option<Vec<PathBuf>>,
-    /// Build the stand-in for the CUDA runtime into this folder and test nothing: `rmm check
-    /// --runtime` serves programs with it
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["cpp", "python"])]
-    runtime: Option<PathBuf>,
-    /// Run the Python tests on the GPU, not on the software driver
-    #[arg(long, requires = "python", conflicts_with = "cpp")]
-    gpu: bool,
-    /// A Python that has rmm-rs and what the Python tests need; made below `target/rmm-tests` if
-    /// left out
-    #[arg(long, value_name = "PROGRAM", requires = "python")]
-    interpreter: Option<PathBuf>,
-    /// Only the rows with such names, in which `*` stands for any text: `rmm/POOL_MR_TEST`,
-    /// `ours/alone/*`, `*pool*`
-    #[arg(long, value_name = "PATTERN")]
-    program: Option<String>,
-    /// How many compilers and tests run at a time; one for each core if left out
-    #[arg(long, value_name = "NUMBER")]
-    jobs: Option<NonZero<usize>>,
-    /// The programs with a default stream for each thread, in the place of those with one for all
-    #[arg(long)]
-    per_thread_default_stream: bool,
-    /// How long a process of tests may take; ten minutes if left out
-    #[arg(long, value_name = "SECONDS")]
-    limit: Option<u64>,
-    /// Further arguments of pytest, such as `-k pool`
-    #[arg(last = true, requires = "python")]
-    pytest: Vec<String>,
-}
-
-impl Args {
-    /// Whether a row is one of those that the user wants.
-    fn wants(&self, name: &str) -> bool {
-        self.program.as_ref().is_none_or(|pattern| matches(pattern, name))
-    }
-
-    /// How many processes work at a time.
-    fn jobs(&self) -> usize {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        self.jobs.map_or(cores, NonZero::get)
-    }
-
-    /// The checkout of the Python tests, if they are asked for and it is named.
-    fn python_checkout(&self) -> Option<&PathBuf> {
-        self.python.as_ref().and_then(|named| named.first().or(self.cpp.as_ref()))
-    }
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -183,18 +122,6 @@ pub(crate) fn missing(root: &Path) -> Option<String> {
         return Some(cpp::NEEDS.to_owned());
     }
     libraries::wheels(root).err().map(|error| error.to_string())
-}
-
-/// Has pip install a list into a folder, unless it did.
-fn pip_install(pip: &mut Command, list: &str, folder: &Path) -> Result<()> {
-    let (wanted, installed) = (folder.join("wanted.txt"), folder.join("installed.txt"));
-    if fs::read_to_string(&installed).is_ok_and(|installed| installed == list) {
-        return Ok(());
-    }
-    fs::create_dir_all(folder).context(folder.display())?;
-    fs::write(&wanted, list).context(wanted.display())?;
-    command::run(pip.arg("-r").arg(&wanted)).context("pip")?;
-    fs::rename(&wanted, &installed).context(installed.display())
 }
 
 #[cfg(test)]

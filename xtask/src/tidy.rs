@@ -2,6 +2,7 @@
 //!
 //! Each check is a function from plain data to findings, so that its tests can show it failing.
 
+mod circles;
 mod figures;
 mod files;
 mod finding;
@@ -72,6 +73,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     findings.extend(prose::check(&sources)?);
     findings.extend(sources::check_policy_module(&sources));
     findings.extend(sources::check_type_names(&sources));
+    findings.extend(circles::check(&sources));
 
     let metadata = metadata::read()?;
     findings.extend(layers::check(root, &metadata));

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::path::{self, Path, PathBuf};
-use std::process::Command;
 
+use super::git::git;
 use super::patch::Patch;
-use crate::command::stdout_of;
 use crate::error::{Context as _, Result};
 
 /// The tree, and where cargo builds it.
@@ -57,9 +56,4 @@ pub(super) fn changed_since(root: &Path, base: &str) -> Result<BTreeSet<String>>
     let fork = git(root, &["merge-base", base, "HEAD"])?;
     let changed = git(root, &["diff", "--name-only", &fork])?;
     Ok(changed.lines().map(str::to_owned).collect())
-}
-
-/// Runs git in a folder, and returns what it printed, without the last line's end.
-pub(super) fn git(folder: &Path, args: &[&str]) -> Result<String> {
-    Ok(stdout_of(Command::new("git").current_dir(folder).args(args))?.trim_end().to_owned())
 }

@@ -5,7 +5,13 @@ use std::path::Path;
 
 use roxmltree::{Document, Node};
 
-use super::runner::Framework;
+/// What runs the tests of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framework {
+    /// Or none: a program that is one test.
+    GoogleTest,
+    Pytest,
+}
 
 /// How a test went.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use std::process::Command;
 use std::{env, fs};
 
 use self::stacks::STACKS;
+use super::args::{Args, LIMIT};
 use super::case::Case;
+use super::case::Framework;
 use super::libraries::{self, CMAKE, NINJA};
 use super::report::Row;
-use super::runner::{Framework, Job, run as run_jobs};
-use super::{Args, LIMIT};
+use super::runner::{Job, run as run_jobs};
 use crate::command::{self, WithCommand as _};
 use crate::error::{Context as _, Result};
 

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use super::pip_install;
-use crate::command::{artifacts, cargo};
+use crate::command::{self, artifacts, cargo};
 use crate::error::{Context as _, Result};
 
 /// The attributes of the software device, unless the variable is set: access to pageable memory for
@@ -94,4 +93,16 @@ fn install(package: &str, file: &str, folder: &Path, name: &str) -> Result<()> {
     let beside = folder.join(format!("{name}.new"));
     fs::copy(&built, &beside).context(&built)?;
     fs::rename(&beside, &output).context(output.display())
+}
+
+/// Has pip install a list into a folder, unless it did.
+pub(super) fn pip_install(pip: &mut Command, list: &str, folder: &Path) -> Result<()> {
+    let (wanted, installed) = (folder.join("wanted.txt"), folder.join("installed.txt"));
+    if fs::read_to_string(&installed).is_ok_and(|installed| installed == list) {
+        return Ok(());
+    }
+    fs::create_dir_all(folder).context(folder.display())?;
+    fs::write(&wanted, list).context(wanted.display())?;
+    command::run(pip.arg("-r").arg(&wanted)).context("pip")?;
+    fs::rename(&wanted, &installed).context(installed.display())
 }

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::args::{Args, LIMIT};
+use super::case::Framework;
+use super::libraries::{self, pip_install};
 use super::report::Row;
-use super::runner::{self, Framework, Job};
-use super::{Args, LIMIT, libraries, pip_install};
+use super::runner::{self, Job};
 use crate::command;
 use crate::error::{Context as _, Result};
 use crate::python;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io, thread};
 
-use super::case::{self, Case};
+use super::case::{self, Case, Framework};
 use super::report::Row;
 use crate::driver_report;
 
@@ -30,14 +30,6 @@ const FORGOTTEN: [&str; 13] = [
 
 /// The status of pytest where there are no tests, as in a file that skips itself.
 const NO_TESTS: i32 = 5;
-
-/// What runs the tests of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framework {
-    /// Or none: a program that is one test.
-    GoogleTest,
-    Pytest,
-}
 
 /// A program of tests.
 #[derive(Debug)]
