@@ -33,7 +33,7 @@ impl Completion {
     /// # let _machine = rmm_sim::enter();
     /// let stream = CudaStream::new()?;
     /// let staging = PinnedVec::from_slice(&[1.0f32, 2.0])?;
-    /// let vector = staging.device_slice().to_vector(&stream)?;
+    /// let vector = staging.device_slice().to_device(&stream)?;
     /// // Without `keep`, dropping `staging` here would block the thread until the copy is made.
     /// let staging = smol::block_on(completed(&stream)?.keep(staging))?;
     /// assert_eq!((staging.len(), vector.len()), (2, 2));
