@@ -15,6 +15,11 @@
  * a result is returned may be written to; on failure the function stores null or 0. Texts end with a zero byte. A
  * null pointer, where the function does not allow it, is RMM_RS_INVALID_ARGUMENT.
  *
+ * Contract. What is not checked, and undefined if it does not hold: a stream exists until the function returns, and one
+ * that was adopted, or is kept, until it is released or forgotten; memory is freed once, to an equal resource, with its
+ * size and alignment, after its uses in the order of the stream; a handle is not released before a call with it has
+ * returned; functions of the caller may be called with their context on any thread.
+ *
  * Threads. Every function may be called from any thread at any time. A child of fork cannot use the library if its
  * parent did: the driver does not support it.
  *
@@ -774,7 +779,8 @@ rmm_rs_status rmm_rs_async_resource_new(uint64_t initial_size,
 
 /**
  * Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the
- * pool exists until the resource and all its memory are gone. Null is the current device's default
+ * pool exists until the resource and all its memory are gone, was not imported from another
+ * process, and the current device has access to its memory. Null is the current device's default
  * pool.
  *
  * Source: `rmm::mr::cuda_async_view_memory_resource`.

@@ -19,8 +19,10 @@ use crate::resource::{self, ResourceHandle, borrow};
 use crate::status::Status;
 use crate::text;
 
+/// Makes a resource over another one.
+///
 /// # Safety
-/// As for the crate's functions.
+/// `upstream` is null or live during the call; `out` is null or valid for a write.
 unsafe fn over(
     upstream: *const ResourceHandle,
     out: *mut *const ResourceHandle,
@@ -45,7 +47,7 @@ pub unsafe extern "C" fn rmm_rs_limiting_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(LimitingResourceAdaptor::new(upstream, limit)));
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
 }
 
@@ -57,7 +59,7 @@ pub unsafe extern "C" fn rmm_rs_limiting_set_limit(
     limit: u64,
 ) -> Status {
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
             adaptor.set_allocation_limit(limit);
@@ -80,7 +82,7 @@ pub unsafe extern "C" fn rmm_rs_aligned_new(
         let aligned = AlignedResourceAdaptor::with_threshold(upstream, alignment, threshold)?;
         Ok(AnyResource::new(aligned))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
 }
 
@@ -102,7 +104,7 @@ pub unsafe extern "C" fn rmm_rs_logging_new(
                 Failure::invalid(format!("the file is null, and {variable} is not set"))
             })?
         } else {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on texts, `file` ends with a zero byte and stays unchanged.
             unsafe { text::read("the file", file) }?.into()
         };
         let builder = LoggingResourceAdaptor::builder(upstream).file(&file).auto_flush(auto_flush);
@@ -111,7 +113,7 @@ pub unsafe extern "C" fn rmm_rs_logging_new(
         let built = built.map_err(|error| Failure::invalid(format!("{named}: {error}")))?;
         Ok(AnyResource::new(built))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
 }
 
@@ -124,7 +126,7 @@ pub unsafe extern "C" fn rmm_rs_statistics_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(StatisticsResourceAdaptor::new(upstream)));
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
 }
 
@@ -139,13 +141,13 @@ pub unsafe extern "C" fn rmm_rs_tracking_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `upstream` is null or live during the call.
         let upstream = unsafe { borrow(upstream) }?;
         let builder = TrackingResourceAdaptor::builder(upstream.any.clone());
         let tracked = builder.capture_stacks(capture_stacks).on_finding(write_finding);
         Ok(upstream.below(AnyResource::new(tracked)).that_reports())
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }
 
@@ -173,14 +175,14 @@ struct OnFailure {
     release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
 }
 
-// SAFETY: the crate's contract: the callbacks may be called on any thread, with this context.
+// SAFETY: by the clause on callbacks, both may be called with this context on any thread.
 unsafe impl Send for OnFailure {}
-// SAFETY: as above, and on several at once.
+// SAFETY: by the clause on callbacks, the callback may be called on several threads at once.
 unsafe impl Sync for OnFailure {}
 
 impl OnFailure {
     fn retries(&self, layout: Layout) -> bool {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on callbacks, it may be called with this context until its release.
         let call = || unsafe { (self.callback)(self.context, layout.size()) };
         crate::guard::call_back(call).0
     }
@@ -191,8 +193,8 @@ impl Drop for OnFailure {
         if let Some(release) = self.release
             && !rmm_core::process_is_exiting()
         {
-            // SAFETY: the crate's contract; nothing calls the callback any more. A drop must not
-            // unwind.
+            // SAFETY: by the clause on callbacks, it may be called once with this context, which no
+            // call of the callback uses any more. A drop must not unwind.
             crate::guard::value((), || unsafe { release(self.context) });
         }
     }
@@ -217,7 +219,7 @@ pub unsafe extern "C" fn rmm_rs_failure_callback_new(
         let built = builder.build(move |failed| on_failure.retries(failed.layout));
         Ok(AnyResource::new(built))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
 }
 
@@ -230,7 +232,7 @@ pub unsafe extern "C" fn rmm_rs_prefetch_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(PrefetchResourceAdaptor::new(upstream)));
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
 }
 
@@ -244,7 +246,7 @@ pub unsafe extern "C" fn rmm_rs_thread_safe_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| Ok(AnyResource::new(ThreadSafeResourceAdaptor::new(upstream)));
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
 }
 
@@ -256,11 +258,11 @@ pub unsafe extern "C" fn rmm_rs_fallback_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |first| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `second` is null or live during the call.
         let second = unsafe { borrow(second) }?;
         let both = FallbackMemoryResource::<()>::with_properties(first, second.any.clone());
         Ok(AnyResource::new(both))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `first` and `out`.
     unsafe { over(first, out, build) }
 }

@@ -57,20 +57,20 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate(
     alignment: usize,
     out: *mut *mut c_void,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_mut(out) };
     guard::code(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let known = unsafe { resource.as_ref() };
         let layout = Layout::from_size_align(bytes, alignment);
         let (Some(resource), Ok(layout), false) = (known, layout, out.is_null()) else {
             return refused(known, bytes, alignment, "the place for the address is null");
         };
         let allocate = |stream: StreamRef<'_>| resource.allocate(stream, layout);
-        // SAFETY: the crate's contract.
+        // SAFETY: the clauses on streams and on their ends are the contract of `with`.
         match unsafe { streams::with(stream_of(stream), || resource.keeps_streams(), allocate) } {
             Ok(Ok(pointer)) => {
-                // SAFETY: the crate's contract.
+                // SAFETY: by the clause on pointers, `out` is valid for a write; it is not null.
                 unsafe { out.write(to_c(pointer)) };
                 RMM_RS_OK
             }
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
     alignment: usize,
 ) -> Status {
     guard::free(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let known = unsafe { resource.as_ref() };
         let layout = Layout::from_size_align(bytes, alignment);
         let (Some(resource), Ok(layout)) = (known, layout) else {
@@ -125,10 +125,10 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate(
             return RMM_RS_OK;
         }
         let free = |stream: StreamRef<'_>| {
-            // SAFETY: the crate's contract.
+            // SAFETY: the clause on frees is the contract of `Resource::deallocate`.
             resource.status_of(|| unsafe { resource.deallocate(stream, of_c(pointer), layout) })
         };
-        // SAFETY: the crate's contract.
+        // SAFETY: the clauses on streams and on their ends are the contract of `with`.
         match unsafe { streams::with(stream_of(stream), || resource.keeps_streams(), free) } {
             Ok(status) => status,
             Err(error) => guard::note(Failure::from(&error)),
@@ -146,10 +146,10 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate_sync(
     alignment: usize,
     out: *mut *mut c_void,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_mut(out) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         let layout = layout(bytes, alignment)?;
         if out.is_null() {
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn rmm_rs_resource_allocate_sync(
         }
         let pointer = resource.any.allocate_sync(layout);
         let pointer = pointer.map_err(|error| Failure::of_allocation(&error))?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is valid for a write; it is not null.
         unsafe { out.write(to_c(pointer)) };
         Ok(())
     })
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
     alignment: usize,
 ) -> Status {
     guard::free(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let known = unsafe { resource.as_ref() };
         let layout = Layout::from_size_align(bytes, alignment);
         let (Some(resource), Ok(layout)) = (known, layout) else {
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
         if pointer.is_null() {
             return RMM_RS_OK;
         }
-        // SAFETY: the crate's contract.
+        // SAFETY: the clause on frees is the contract of `SyncResource::deallocate_sync`.
         resource.status_of(|| unsafe { resource.any.deallocate_sync(of_c(pointer), layout) })
     })
 }

@@ -32,7 +32,7 @@ where
 /// Source: `rmm::mr::cuda_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_cuda_resource_new(out: *mut *const ResourceHandle) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, || Ok(CudaMemoryResource::new())) }
 }
 
@@ -51,12 +51,13 @@ pub unsafe extern "C" fn rmm_rs_async_resource_new(
         let builder = CudaAsyncMemoryResource::builder().release_threshold(release_threshold);
         if initial_size > 0 { builder.initial_size(initial_size) } else { builder }.build()
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, build) }
 }
 
 /// Makes a resource over a pool of the driver (`cudaMemPool_t`) that belongs to the caller: the
-/// pool exists until the resource and all its memory are gone. Null is the current device's default
+/// pool exists until the resource and all its memory are gone, was not imported from another
+/// process, and the current device has access to its memory. Null is the current device's default
 /// pool.
 ///
 /// Source: `rmm::mr::cuda_async_view_memory_resource`.
@@ -69,10 +70,10 @@ pub unsafe extern "C" fn rmm_rs_async_view_resource_new(
         if cuda_pool.is_null() {
             return CudaAsyncViewMemoryResource::of_default_pool(rmm_core::Device::current()?);
         }
-        // SAFETY: the crate's contract.
+        // SAFETY: the clause on pools of the driver is the contract of `from_raw`.
         unsafe { CudaAsyncViewMemoryResource::from_raw(CuMemPool::from_raw(cuda_pool)) }
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, build) }
 }
 
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn rmm_rs_async_view_resource_new(
 pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, CudaAsyncManagedMemoryResource::new) }
 }
 
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn rmm_rs_async_managed_resource_new(
 pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, CudaAsyncPinnedMemoryResource::new) }
 }
 
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn rmm_rs_async_pinned_resource_new(
 /// Source: `rmm::mr::managed_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const ResourceHandle) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, || Ok(ManagedMemoryResource::new())) }
 }
 
@@ -112,7 +113,7 @@ pub unsafe extern "C" fn rmm_rs_managed_resource_new(out: *mut *const ResourceHa
 /// Source: `rmm::mr::pinned_host_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pinned_resource_new(out: *mut *const ResourceHandle) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, || Ok(PinnedHostMemoryResource::new())) }
 }
 
@@ -147,7 +148,7 @@ pub unsafe extern "C" fn rmm_rs_registered_resource_new(
             }
         }
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, build) }
 }
 
@@ -156,7 +157,7 @@ pub unsafe extern "C" fn rmm_rs_registered_resource_new(
 /// Source: `rmm::mr::system_memory_resource`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_system_resource_new(out: *mut *const ResourceHandle) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, SystemMemoryResource::new) }
 }
 
@@ -168,14 +169,14 @@ pub unsafe extern "C" fn rmm_rs_sam_headroom_resource_new(
     headroom: u64,
     out: *mut *const ResourceHandle,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, || SamHeadroomMemoryResource::new(headroom)) }
 }
 
 /// Makes a resource of pageable host memory, which the device cannot use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const ResourceHandle) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, || Ok(HostMemoryResource::new())) }
 }
 
@@ -183,6 +184,6 @@ pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const ResourceHandl
 /// stand on: its blocks grow in place, and pages are returned one by one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const ResourceHandle) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, VirtualMemoryResource::new) }
 }

@@ -103,8 +103,8 @@ pub struct Callbacks {
     pub release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
 }
 
-// SAFETY: it is `repr(C)`, begins with its size, and has numbers and pointers, which are only
-// called if the crate's contract holds.
+// SAFETY: it is `repr(C)`, begins with its size, and has numbers and pointers. Any bytes are valid
+// for these; the clause on callbacks says which may be called.
 unsafe impl Sized for Callbacks {}
 
 impl Callbacks {
@@ -141,9 +141,9 @@ struct Table {
     callbacks: Callbacks,
 }
 
-// SAFETY: the crate's contract: the functions may be called on any thread, with this context.
+// SAFETY: by the clause on callbacks, they may be called with this context on any thread.
 unsafe impl Send for Table {}
-// SAFETY: as above, and on several at once.
+// SAFETY: by the clause on callbacks, they may be called on several threads at once.
 unsafe impl Sync for Table {}
 
 impl Drop for Table {
@@ -151,7 +151,8 @@ impl Drop for Table {
         if let Some(release) = self.callbacks.release
             && !process_is_exiting()
         {
-            // SAFETY: the reference that the resource has ends here. A drop must not unwind.
+            // SAFETY: by the clause on callbacks, it may be called once for the resource's
+            // reference, which ends here. A drop must not unwind.
             guard::value((), || unsafe { release(self.callbacks.context) });
         }
     }
@@ -164,7 +165,8 @@ impl PartialEq for Foreign {
         let equal = one.equal.filter(|_| same_functions);
         std::ptr::eq(one, two)
             || same_functions && one.context == two.context
-            // SAFETY: both contexts are of these functions, and live while their resources do.
+            // SAFETY: by the clause on callbacks: both contexts are of these functions, and live
+            // while their resources do.
             || equal.is_some_and(|equal| unsafe { equal(one.context, two.context) })
     }
 }
@@ -173,7 +175,7 @@ impl Foreign {
     /// Takes the table in.
     ///
     /// # Safety
-    /// The crate's contract for callbacks.
+    /// The table keeps the crate's clause on callbacks.
     unsafe fn new(mut callbacks: Callbacks) -> Result<Self, Failure> {
         let Callbacks { flags, properties, .. } = callbacks;
         if flags & !RMM_RS_CALLBACKS_STREAM_ORDERED != 0 {
@@ -191,7 +193,7 @@ impl Foreign {
             return Err(Failure::invalid("the callbacks in stream order are missing"));
         }
         if let Some(retain) = callbacks.retain {
-            // SAFETY: the caller's contract.
+            // SAFETY: by the clause on callbacks, it may be called with this context.
             callbacks.context = unsafe { retain(callbacks.context) };
         }
         Ok(Self(Arc::new(Table { callbacks })))
@@ -263,12 +265,13 @@ fn of_status(status: i32, layout: Layout, noted: Option<Failure>) -> Error {
     error.with_layout(layout).with_remedies(remedies)
 }
 
-// SAFETY: the crate's contract: the callbacks keep the contract of a resource.
+// SAFETY: by the clause on callbacks, the functions and the properties of the table keep the
+// contract of this trait.
 unsafe impl SyncResource for Foreign {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let allocate = |table: &Callbacks, out: *mut *mut c_void| {
             let function = table.allocate_sync?;
-            // SAFETY: as above; `out` may be written to.
+            // SAFETY: by the clause on callbacks; `out` may be written to.
             Some(unsafe { function(table.context, layout.size(), layout.align(), out) })
         };
         // SAFETY: it was just allocated, and no caller has it.
@@ -284,7 +287,8 @@ unsafe impl SyncResource for Foreign {
             let (size, alignment) = (layout.size(), layout.align());
             // A free may be part of a `Drop`, which must not unwind.
             guard::value((), || {
-                // SAFETY: the caller's contract is the same. What could not be freed leaks.
+                // SAFETY: by the clause on callbacks; the caller's contract is that of the
+                // function. What could not be freed leaks.
                 let free = || unsafe { function(table.context, to_c(pointer), size, alignment) };
                 let _status = in_program(|| guard::call_back(free));
             });
@@ -308,14 +312,16 @@ unsafe impl SyncResource for Foreign {
     }
 }
 
-// SAFETY: as for `SyncResource`. Only resources whose functions keep the stream's order are used
-// through this trait, see `rmm_rs_resource_from_callbacks`.
+// SAFETY: by the clause on callbacks, functions that the table flags as stream-ordered keep the
+// contract of this trait. Other tables are not used through it, see
+// `rmm_rs_resource_from_callbacks`.
 unsafe impl Resource for Foreign {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let handle = stream.as_raw().as_raw();
         let allocate = |table: &Callbacks, out: *mut *mut c_void| {
             let function = table.allocate?;
-            // SAFETY: as above; the stream exists during the call, and `out` may be written to.
+            // SAFETY: by the clause on callbacks; the stream exists during the call, and `out` may
+            // be written to.
             Some(unsafe { function(table.context, handle, layout.size(), layout.align(), out) })
         };
         // SAFETY: it was just allocated, and no caller has it.
@@ -332,7 +338,8 @@ unsafe impl Resource for Foreign {
             let (size, alignment) = (layout.size(), layout.align());
             let handle = stream.as_raw().as_raw();
             guard::value((), || {
-                // SAFETY: the caller's contract is the same. What could not be freed leaks.
+                // SAFETY: by the clause on callbacks; the caller's contract is that of the
+                // function. What could not be freed leaks.
                 let free =
                     || unsafe { function(table.context, handle, to_c(pointer), size, alignment) };
                 let _status = in_program(|| guard::call_back(free));
@@ -346,9 +353,11 @@ unsafe impl Resource for Foreign {
 /// Stands for memory whose properties a table states.
 struct Marked;
 
-// SAFETY: it is named only where the table says that the device may use the memory.
+// SAFETY: it is named only where the table says that the device may use the memory, which is true
+// by the clause on callbacks.
 unsafe impl HasProperty<DeviceAccessible> for Marked {}
-// SAFETY: it is named only where the table says that the host may use the memory.
+// SAFETY: it is named only where the table says that the host may use the memory, which is true by
+// the clause on callbacks.
 unsafe impl HasProperty<HostAccessible> for Marked {}
 
 /// Makes a resource of functions. It copies the table and retains the context. The table of a
@@ -361,15 +370,15 @@ pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on structures, `callbacks` is null or as large as it says.
         let callbacks = unsafe { sized::read("rmm_rs_callbacks", callbacks) }?;
         if is_of_this_library(&callbacks) {
-            // SAFETY: the context of such a table is a resource.
+            // SAFETY: by the clause on handles, the context of such a table is live.
             let resource =
                 unsafe { borrow(callbacks.context.cast_const().cast::<ResourceHandle>()) }?;
             return Ok(resource.below(resource.any.clone()));
         }
-        // SAFETY: the crate's contract.
+        // SAFETY: the clause on callbacks holds for the functions of the table.
         let foreign = unsafe { Foreign::new(callbacks) }?;
         Ok(ResourceHandle::base(if foreign.is_ordered() {
             AnyResource::new(foreign)
@@ -377,7 +386,7 @@ pub unsafe extern "C" fn rmm_rs_resource_from_callbacks(
             AnyResource::new(Synchronized::new(foreign))
         }))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }
 
@@ -390,7 +399,7 @@ pub unsafe extern "C" fn rmm_rs_resource_callbacks(
     out: *mut Callbacks,
 ) -> Status {
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let any = &unsafe { borrow(resource) }?.any;
         // What came from a table goes back as that table, so that its library knows its own.
         let foreign = any.downcast_ref::<Foreign>();
@@ -401,7 +410,7 @@ pub unsafe extern "C" fn rmm_rs_resource_callbacks(
             || own_table(resource.cast::<c_void>().cast_mut(), properties_of(any)),
             |foreign| foreign.0.callbacks,
         );
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on structures, `out` is null or as large as it says, and writable.
         unsafe { sized::write("rmm_rs_callbacks", out, &table) }
     })
 }
@@ -439,7 +448,7 @@ unsafe extern "C-unwind" fn allocate(
     alignment: usize,
     out: *mut *mut c_void,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, the context is one. The caller keeps the other clauses.
     unsafe { rmm_rs_resource_allocate(of_context(context), stream, bytes, alignment, out) }
 }
 
@@ -451,7 +460,7 @@ unsafe extern "C-unwind" fn deallocate(
     alignment: usize,
 ) -> Status {
     let resource = of_context(context);
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, the context is one. The caller keeps the other clauses.
     unsafe { rmm_rs_resource_deallocate(resource, stream, pointer, bytes, alignment) }
 }
 
@@ -461,7 +470,7 @@ unsafe extern "C-unwind" fn allocate_sync(
     alignment: usize,
     out: *mut *mut c_void,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, the context is one. The caller keeps the other clauses.
     unsafe { rmm_rs_resource_allocate_sync(of_context(context), bytes, alignment, out) }
 }
 
@@ -471,22 +480,22 @@ unsafe extern "C-unwind" fn deallocate_sync(
     bytes: usize,
     alignment: usize,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, the context is one. The caller keeps the other clauses.
     unsafe { rmm_rs_resource_deallocate_sync(of_context(context), pointer, bytes, alignment) }
 }
 
 unsafe extern "C-unwind" fn equal(context: *mut c_void, other: *mut c_void) -> bool {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, both contexts are live: the functions are equal.
     unsafe { rmm_rs_resource_equal(of_context(context), of_context(other)) }
 }
 
 unsafe extern "C-unwind" fn retain(context: *mut c_void) -> *mut c_void {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, the context is live during the call.
     let resource = unsafe { rmm_rs_resource_retain(of_context(context)) };
     resource.cast::<c_void>().cast_mut()
 }
 
 unsafe extern "C-unwind" fn release(context: *mut c_void) {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, the context is one, whose reference ends here.
     unsafe { rmm_rs_resource_release(of_context(context)) };
 }

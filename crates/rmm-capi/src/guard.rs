@@ -36,7 +36,8 @@ pub(crate) fn code(run: impl FnOnce() -> i32) -> i32 {
     if process_is_exiting() { ended() } else { contained_code(run) }
 }
 
-/// As [`code`], of a free: in the child of a `fork` it does nothing, and that is no failure.
+/// Runs a free that has noted its failure. In the child of a `fork` it does nothing, and that is no
+/// failure.
 #[inline]
 pub(crate) fn free(run: impl FnOnce() -> i32) -> i32 {
     if process_is_exiting() { RMM_RS_OK } else { contained_code(run) }
@@ -67,7 +68,8 @@ pub(crate) fn value<T>(default: T, run: impl FnOnce() -> T) -> T {
     if process_is_exiting() { default } else { contained(default, run) }
 }
 
-/// As [`value`], also while the process exits.
+/// Runs a function that has a value, also while the process exits and in the child of a `fork`. If
+/// it panics, the value is `default`.
 #[inline]
 pub(crate) fn contained<T>(default: T, run: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(run)) {

@@ -71,12 +71,12 @@ pub extern "C" fn rmm_rs_driver_status() -> Status {
 /// no call failed. The buffer may be null if the capacity is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_last_error_message(buffer: *mut c_char, capacity: usize) -> usize {
-    // SAFETY: the caller's contract.
+    // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
     unsafe { text::clear(buffer, capacity) };
     guard::contained(0, || {
         let write = |last: Option<&Failure>| {
             let message = last.map_or("", |failure| failure.text.as_str());
-            // SAFETY: the caller's contract.
+            // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
             unsafe { text::write(message, buffer, capacity) }
         };
         guard::with_last(write).unwrap_or(0)
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn rmm_rs_last_error_detail(out: *mut ErrorDetail) -> Stat
     // It concerns the thread alone, so it also answers while nothing else does.
     guard::contained(RMM_RS_OK, || {
         let Some(detail) = detail else { return RMM_RS_OK };
-        // SAFETY: the caller's contract.
+        // SAFETY: by the clause on structures, `out` is null or as large as it says, and writable.
         let written = unsafe { sized::write("rmm_rs_error", out, &detail) };
         written.map_or_else(guard::note, |()| RMM_RS_OK)
     })
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn rmm_rs_last_error_detail(out: *mut ErrorDetail) -> Stat
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_set_last_error(message: *const c_char) {
     guard::contained((), || {
-        // SAFETY: the caller's contract.
+        // SAFETY: by the clause on texts, `message` is null or ends with a zero byte.
         let message = unsafe { text::read("message", message) }.unwrap_or("").to_owned();
         guard::note(Failure::plain(RMM_RS_REFUSED, message));
     });
@@ -143,7 +143,7 @@ pub(crate) unsafe fn clear_number(out: *mut u64) {
     }
 }
 
-/// As [`clear`], for memory and streams.
+/// Writes a null pointer where a mutable one goes, of memory or a stream, if there is such a place.
 ///
 /// # Safety
 /// `out` is null or may be written to.

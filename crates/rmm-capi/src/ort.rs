@@ -45,7 +45,7 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
             None => resource.allocate_sync(layout),
             Some(stream) => {
                 let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
-                // SAFETY: the crate's contract: the bound stream exists.
+                // SAFETY: by the clause on streams, the bound one counts as passed: it exists.
                 unsafe { streams::with(stream, || false, allocate) }.and_then(|block| block)
             }
         };
@@ -66,15 +66,19 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
         let _current = block.device.enter()?;
         if let Some(stream) = bound() {
             let free = |stream: rmm_core::StreamRef<'_>| {
-                // SAFETY: it was allocated from this resource with this layout, and is freed once.
+                // SAFETY: 1. It was allocated from this resource with this layout, and left the
+                // table of blocks, so it is freed once. 2. By the clause on frees, its uses come
+                // before in the order of the bound stream.
                 unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
             };
-            // SAFETY: the crate's contract: the bound stream exists.
+            // SAFETY: by the clause on streams, the bound one counts as passed: it exists.
             unsafe { streams::with(stream, || false, free) }?;
         } else {
             // If that fails the memory stays allocated: work may use it.
             Device::synchronize_current()?;
-            // SAFETY: as above, and the device has done all work that was there.
+            // SAFETY: 1. It was allocated from this resource with this layout, and left the table
+            // of blocks, so it is freed once. 2. The device has done all work that was enqueued
+            // before, and by the clause on frees no later work uses it.
             unsafe { block.resource.deallocate_sync(of_c(pointer), layout) };
         }
         Ok(())

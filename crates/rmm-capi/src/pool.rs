@@ -146,7 +146,7 @@ unsafe impl Sized for PoolFigures {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_default_pool_new(out: *mut *const ResourceHandle) -> Status {
     let build = || Ok(ResourceHandle::base(AnyResource::new(rmm_adaptors::default_pool()?)));
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }
 
@@ -160,12 +160,12 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `upstream` is null or live during the call.
         let upstream = unsafe { borrow(upstream) }?;
         let mut builder = PoolMemoryResource::builder(upstream.of_device()?);
         let (mut policy, mut reports) = (None, false);
         if !options.is_null() {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on structures, `options` is null or as large as it says.
             let options = unsafe { sized::read("rmm_rs_pool_options", options) }?;
             if options.initial_size > 0 {
                 builder = builder.initial_size(options.initial_size);
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
         };
         Ok(if reports { pool.that_reports() } else { pool })
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }
 
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
     out: *mut PoolFigures,
 ) -> Status {
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let statistics = pool_in(unsafe { borrow(resource) }?)?.statistics();
         let figures = PoolFigures {
             size: 0,
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
             stream_waits: statistics.stream_waits,
             host_waits: statistics.host_waits,
         };
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on structures, `out` is null or as large as it says, and writable.
         unsafe { sized::write("rmm_rs_pool_statistics", out, &figures) }
     })
 }
@@ -300,12 +300,12 @@ pub unsafe extern "C" fn rmm_rs_pool_reserved_bytes(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_number(out) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let bytes = pool_in(unsafe { borrow(resource) }?)?.reserved_bytes();
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
         unsafe { store(out, bytes) }
     })
 }
@@ -316,12 +316,12 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_number(out) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let most = pool_in(unsafe { borrow(resource) }?)?.maximum_size();
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
         unsafe { store(out, most.unwrap_or(RMM_RS_UNKNOWN)) }
     })
 }
@@ -334,7 +334,7 @@ pub unsafe extern "C" fn rmm_rs_pool_set_maximum_size(
     bytes: u64,
 ) -> Status {
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = pool_in(unsafe { borrow(resource) }?)?;
         Ok(pool.set_maximum_size(Some(bytes).filter(|&bytes| bytes != RMM_RS_UNKNOWN))?)
     })
@@ -347,13 +347,13 @@ pub unsafe extern "C" fn rmm_rs_pool_trim(
     keep: u64,
     released: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `released` is null or valid for a write.
     unsafe { clear_number(released) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let bytes = pool_in(unsafe { borrow(resource) }?)?.trim(keep);
         if !released.is_null() {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on pointers, `released` is valid for a write; it is not null.
             unsafe { released.write(bytes) };
         }
         Ok(())
@@ -368,13 +368,13 @@ pub unsafe extern "C" fn rmm_rs_pool_release_unused(
     resource: *const ResourceHandle,
     released: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `released` is null or valid for a write.
     unsafe { clear_number(released) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let bytes = pool_in(unsafe { borrow(resource) }?)?.release_unused();
         if !released.is_null() {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on pointers, `released` is valid for a write; it is not null.
             unsafe { released.write(bytes) };
         }
         Ok(())
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn rmm_rs_pool_stream_policy(
     policy: u32,
 ) -> Status {
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         // It protects no other memory.
         resource.policy.store(known_policy(policy)?, Ordering::Relaxed);

@@ -46,16 +46,16 @@ struct OnPressure {
     release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
 }
 
-// SAFETY: the crate's contract: the callbacks may be called on any thread, with this context.
+// SAFETY: by the clause on callbacks, both may be called with this context on any thread.
 unsafe impl Send for OnPressure {}
-// SAFETY: as above, and on several at once.
+// SAFETY: by the clause on callbacks, the callback may be called on several threads at once.
 unsafe impl Sync for OnPressure {}
 
 impl OnPressure {
     fn has_freed(&self, pressure: &rmm_adaptors::Pressure<'_>) -> bool {
         let rmm_adaptors::Pressure { requested, missing, .. } = *pressure;
         let pressure = PressureInfo { size: size_of::<PressureInfo>(), requested, missing };
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on callbacks, it may be called with this context until its release.
         let call = || unsafe { (self.callback)(self.context, &raw const pressure) };
         guard::call_back(call).0
     }
@@ -66,8 +66,8 @@ impl Drop for OnPressure {
         if let Some(release) = self.release
             && !rmm_core::process_is_exiting()
         {
-            // SAFETY: the crate's contract; nothing calls the callback any more. A drop must not
-            // unwind.
+            // SAFETY: by the clause on callbacks, it may be called once with this context, which no
+            // call of the callback uses any more. A drop must not unwind.
             guard::value((), || unsafe { release(self.context) });
         }
     }
@@ -86,19 +86,19 @@ pub unsafe extern "C" fn rmm_rs_pool_on_pressure(
     release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     out: *mut *mut Registered,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_mut(out) };
     guard::status(|| {
         if out.is_null() {
             return Err(Failure::invalid("the place for the callback is null"));
         }
         let callback = callback.ok_or_else(|| Failure::invalid("the callback is null"))?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = pool_in(unsafe { borrow(resource) }?)?;
         let on_pressure = OnPressure { callback, context, release };
         let guard = pool.on_pressure(move |pressure| on_pressure.has_freed(pressure));
         let registered = Box::into_raw(Box::new(Registered { _guard: guard }));
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is valid for a write; it is not null.
         unsafe { out.write(registered) };
         Ok(())
     })
@@ -109,7 +109,8 @@ pub unsafe extern "C" fn rmm_rs_pool_on_pressure(
 pub unsafe extern "C" fn rmm_rs_pressure_callback_release(callback: *mut Registered) {
     guard::value((), || {
         if !callback.is_null() {
-            // SAFETY: it came from `Box::into_raw`, and is released once.
+            // SAFETY: it came from `Box::into_raw`, and by the clause on handles its only reference
+            // ends here.
             drop(unsafe { Box::from_raw(callback) });
         }
     });

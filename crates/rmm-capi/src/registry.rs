@@ -43,7 +43,7 @@ pub unsafe extern "C" fn rmm_rs_get_per_device_resource(
         let device = self::device(device)?;
         Ok(handle_of(per_device::get_with_handle(device, || Ok(first()))?))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make_shared(out, find) }
 }
 
@@ -57,10 +57,10 @@ pub unsafe extern "C" fn rmm_rs_set_per_device_resource(
     resource: *const ResourceHandle,
     previous: *mut *const ResourceHandle,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `previous` is null or valid for a write.
     unsafe { clear(previous) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         let device = self::device(device)?;
         let handle = Arc::new(resource.below(resource.any.clone()));
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn rmm_rs_set_per_device_resource(
         if previous.is_null() {
             return Ok(());
         }
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `previous` is null or valid for a write.
         unsafe { resource::give(before, previous) }
     })
 }

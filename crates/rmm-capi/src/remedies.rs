@@ -78,14 +78,14 @@ pub unsafe extern "C" fn rmm_rs_resource_limit_id(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_number(out) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         let id = resource.any.stack().find_map(Introspect::try_value::<LimitId>);
         let id = id.ok_or_else(|| find::none(resource, "has a limit"))?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
         unsafe { store(out, id.get()) }
     })
 }
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn rmm_rs_last_error_remedy(index: usize, out: *mut Remedy
         let remedy = guard::with_last(find).flatten();
         let remedy =
             remedy.ok_or_else(|| Failure::invalid(format!("there is no remedy {index}")))?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on structures, `out` is null or as large as it says, and writable.
         unsafe { sized::write("rmm_rs_remedy", out, &remedy) }
     })
 }

@@ -22,12 +22,12 @@ pub unsafe extern "C" fn rmm_rs_pool_reserve(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         let reserved = find::pool_in(resource)?.reserve(bytes).map(AnyResource::new);
         Ok(resource.below(reserved.map_err(|error| Failure::of_allocation(&error))?))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }
 
@@ -37,12 +37,12 @@ pub unsafe extern "C" fn rmm_rs_reservation_remaining(
     reservation: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_number(out) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `reservation` is null or live during the call.
         let bytes = find::reservation(unsafe { borrow(reservation) }?)?.remaining();
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
         unsafe { store(out, bytes) }
     })
 }
@@ -55,13 +55,13 @@ pub unsafe extern "C" fn rmm_rs_reservation_release(
     reservation: *const ResourceHandle,
     released: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `released` is null or valid for a write.
     unsafe { clear_number(released) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `reservation` is null or live during the call.
         let bytes = find::reservation(unsafe { borrow(reservation) }?)?.release();
         if !released.is_null() {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on pointers, `released` is valid for a write; it is not null.
             unsafe { released.write(bytes) };
         }
         Ok(())

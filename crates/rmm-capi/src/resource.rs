@@ -174,7 +174,7 @@ pub(crate) unsafe fn make(
     unsafe { make_shared(out, || Ok(Arc::new(make()?))) }
 }
 
-/// As [`make`], for a resource that others have too.
+/// Makes a resource that others may have too, and gives C a reference to it, as [`make`] does.
 ///
 /// # Safety
 /// `out` is null or may be written to.
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn rmm_rs_resource_retain(
     resource: *const ResourceHandle,
 ) -> *const ResourceHandle {
     if !resource.is_null() {
-        // SAFETY: it came from `Arc::into_raw`, and its reference was not released.
+        // SAFETY: it came from `Arc::into_raw`, and is live by the clause on handles.
         unsafe { Arc::increment_strong_count(resource) };
     }
     resource
@@ -212,7 +212,8 @@ pub unsafe extern "C" fn rmm_rs_resource_retain(
 pub unsafe extern "C" fn rmm_rs_resource_release(resource: *const ResourceHandle) {
     guard::value((), || {
         if !resource.is_null() {
-            // SAFETY: it came from `Arc::into_raw`, and this reference ends here.
+            // SAFETY: it came from `Arc::into_raw`, and by the clause on handles the reference is
+            // the caller's, and ends here.
             drop(unsafe { Arc::from_raw(resource) });
         }
     });
@@ -225,7 +226,7 @@ pub unsafe extern "C" fn rmm_rs_resource_equal(
     other: *const ResourceHandle,
 ) -> bool {
     guard::value(ptr::eq(resource, other), || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, both are null or live during the call.
         let (Some(one), Some(two)) = (unsafe { resource.as_ref() }, unsafe { other.as_ref() })
         else {
             return ptr::eq(resource, other);
@@ -237,7 +238,7 @@ pub unsafe extern "C" fn rmm_rs_resource_equal(
 /// The name of the resource's kind, such as "pool": valid until the resource is released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_resource_name(resource: *const ResourceHandle) -> *const c_char {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, `resource` is null or live during the call.
     unsafe { resource.as_ref() }.map_or(c"".as_ptr(), |resource| resource.name.as_ptr())
 }
 
@@ -246,7 +247,7 @@ pub unsafe extern "C" fn rmm_rs_resource_name(resource: *const ResourceHandle) -
 pub unsafe extern "C" fn rmm_rs_resource_properties(resource: *const ResourceHandle) -> u32 {
     // Nothing is asked of the driver, so this holds while the process ends too.
     guard::contained(0, || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let Some(resource) = (unsafe { resource.as_ref() }) else { return 0 };
         properties_of(&resource.any)
     })
@@ -268,15 +269,15 @@ pub unsafe extern "C" fn rmm_rs_resource_describe(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
     unsafe { text::clear(buffer, capacity) };
     guard::value(0, || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let described = match unsafe { resource.as_ref() } {
             Some(resource) => resource.any.describe().to_string(),
             None => String::new(),
         };
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
         unsafe { text::write(&described, buffer, capacity) }
     })
 }

@@ -34,13 +34,15 @@ pub struct SleepSettings {
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers and a pointer.
 unsafe impl Sized for SleepSettings {}
 
+/// The options of the caller.
+///
 /// # Safety
-/// As for the crate's functions.
+/// `options` is null or a structure as large as it says, and its `host_memory` null or live.
 unsafe fn read(options: *const SleepSettings) -> Result<SleepOptions<'static>, Failure> {
     if options.is_null() {
         return Ok(SleepOptions::new(Contents::Discard));
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: it is as large as it says, by the caller's contract.
     let raw = unsafe { sized::read("rmm_rs_sleep_options", options) }?;
     let contents = match raw.contents {
         RMM_RS_SLEEP_DISCARD => Contents::Discard,
@@ -51,7 +53,7 @@ unsafe fn read(options: *const SleepSettings) -> Result<SleepOptions<'static>, F
     if raw.host_memory.is_null() {
         return Ok(options);
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: it is live, by the caller's contract.
     let host = unsafe { borrow(raw.host_memory) }?;
     let memory = AnySyncResource::<()>::from(host.any.clone()).try_widen::<HostAccessible>();
     let memory = memory.map_err(|_| Failure::invalid("the host cannot use the host memory"))?;
@@ -87,16 +89,16 @@ pub unsafe extern "C" fn rmm_rs_pool_sleep(
     options: *const SleepSettings,
     released: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `released` is null or valid for a write.
     unsafe { clear_number(released) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = pool_in(unsafe { borrow(resource) }?)?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clauses on structures and handles, for `options` and its `host_memory`.
         let options = unsafe { read(options) }?;
-        // SAFETY: the contract of this function.
+        // SAFETY: the clause on sleep is the contract of `sleep_with`.
         let bytes = unsafe { pool.sleep_with(options) }?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `released` is null or valid for a write.
         unsafe { report(released, bytes) };
         Ok(())
     })
@@ -111,12 +113,12 @@ pub unsafe extern "C" fn rmm_rs_pool_wake(
     resource: *const ResourceHandle,
     mapped: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `mapped` is null or valid for a write.
     unsafe { clear_number(mapped) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let bytes = pool_in(unsafe { borrow(resource) }?)?.wake()?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `mapped` is null or valid for a write.
         unsafe { report(mapped, bytes) };
         Ok(())
     })
@@ -127,7 +129,7 @@ pub unsafe extern "C" fn rmm_rs_pool_wake(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_is_asleep(resource: *const ResourceHandle) -> bool {
     guard::value(false, || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = unsafe { borrow(resource) }.and_then(|resource| pool_in(resource));
         pool.is_ok_and(PoolMemoryResource::is_asleep)
     })

@@ -25,11 +25,11 @@ pub unsafe extern "C" fn rmm_rs_resource_from_spec(
                 Failure::invalid(format!("the specification is null, and {variable} is not set"))
             })?
         } else {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on texts, `spec` ends with a zero byte and stays unchanged.
             unsafe { text::read("the specification", spec) }?.parse().map_err(refused)?
         };
         Ok(ResourceHandle::base(spec.build()?.narrow()))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }

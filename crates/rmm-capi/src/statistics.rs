@@ -57,12 +57,12 @@ pub unsafe extern "C" fn rmm_rs_statistics_get(
     out: *mut CountedBlocks,
 ) -> Status {
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         let counters =
             with_adaptor!(resource, StatisticsResourceAdaptor, "counts allocations", |this| this
                 .counters())?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on structures, `out` is null or as large as it says, and writable.
         unsafe { sized::write("rmm_rs_statistics", out, &counters.into()) }
     })
 }
@@ -71,7 +71,8 @@ pub unsafe extern "C" fn rmm_rs_statistics_get(
 /// changes if that cannot be written.
 ///
 /// # Safety
-/// The crate's contract.
+/// `resource` is null or live during the call. `out` is null or a structure as large as it says,
+/// and writable.
 unsafe fn change(
     resource: *const ResourceHandle,
     out: *mut CountedBlocks,
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn rmm_rs_statistics_push(
         let does = "counts allocations";
         with_adaptor!(resource, StatisticsResourceAdaptor, does, |this| this.push_counters())
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and structures, for `resource` and `out`.
     unsafe { change(resource, out, push) }
 }
 
@@ -122,6 +123,6 @@ pub unsafe extern "C" fn rmm_rs_statistics_pop(
             with_adaptor!(resource, StatisticsResourceAdaptor, does, |this| this.pop_counters())?;
         Ok(popped?)
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and structures, for `resource` and `out`.
     unsafe { change(resource, out, pop) }
 }

@@ -51,14 +51,14 @@ unsafe fn give(
 /// destroys the stream, whose work goes on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_new(flags: u32, out: *mut *mut StreamHandle) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { library::clear_mut(out) };
     guard::status(|| {
         let known = StreamFlags::from_bits(flags);
         let flags =
             known.ok_or_else(|| Failure::invalid(format!("{flags} are no stream flags")))?;
         let stream = CudaStream::with_flags(flags, 0)?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
         unsafe { give(stream, true, out) }
     })
 }
@@ -73,23 +73,24 @@ pub unsafe extern "C" fn rmm_rs_stream_adopt(
     lifetime: u32,
     out: *mut *mut StreamHandle,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { library::clear_mut(out) };
     guard::status(|| {
         let handle = CuStream::from_raw(stream);
         let (adopted, is_known) = match lifetime {
             RMM_RS_STREAM_UNTIL_RELEASED => {
-                // SAFETY: the crate's contract: it exists until it is released, and so until the
-                // result is dropped.
+                // SAFETY: by the clause on streams, it exists until it is released, and so until
+                // the result is dropped.
                 (unsafe { CudaStream::adopt_of_any_context(handle) }?, true)
             }
             RMM_RS_STREAM_UNKNOWN => {
-                // SAFETY: the crate's contract.
+                // SAFETY: by the clause on streams, it exists until this returns. It is not used
+                // again, but for its handle.
                 (unsafe { CudaStream::adopt(handle, StreamLifetime::Unknown) }?, false)
             }
             _ => return Err(Failure::invalid(format!("{lifetime} is no stream lifetime"))),
         };
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
         unsafe { give(adopted, is_known, out) }
     })
 }
@@ -97,7 +98,7 @@ pub unsafe extern "C" fn rmm_rs_stream_adopt(
 /// The handle of the stream, as `cudaStream_t` or `CUstream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_stream_handle(stream: *const StreamHandle) -> *mut c_void {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on handles, `stream` is null or live during the call.
     let stream = unsafe { stream.as_ref() };
     stream.map_or(std::ptr::null_mut(), |stream| stream.stream.as_raw().as_raw())
 }
@@ -109,7 +110,8 @@ pub unsafe extern "C" fn rmm_rs_stream_release(stream: *mut StreamHandle) {
         if stream.is_null() {
             return;
         }
-        // SAFETY: it came from `Box::into_raw`, and its only reference ends here.
+        // SAFETY: it came from `Box::into_raw`, and by the clause on handles its only reference
+        // ends here.
         drop(unsafe { Box::from_raw(stream) });
     });
 }

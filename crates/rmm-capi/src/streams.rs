@@ -38,8 +38,11 @@ pub(crate) unsafe fn with<R>(
     }
 }
 
+/// Calls `act` with the stream of a handle that was not announced, which it is first if the
+/// resource keeps streams.
+///
 /// # Safety
-/// As [`with`].
+/// As for [`with`].
 #[inline(never)]
 unsafe fn with_other<R>(
     handle: CuStream,

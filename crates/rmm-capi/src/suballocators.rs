@@ -20,14 +20,14 @@ pub unsafe extern "C" fn rmm_rs_arena_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `upstream` is null or live during the call.
         let upstream = unsafe { borrow(upstream) }?;
         let builder = ArenaMemoryResource::builder(upstream.of_device()?);
         let builder = builder.dump_log_on_failure(dump_log_on_failure);
         let builder = if arena_size > 0 { builder.arena_size(arena_size) } else { builder };
         Ok(upstream.below(AnyResource::new(builder.build()?)))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }
 
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn rmm_rs_fixed_size_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `upstream` is null or live during the call.
         let upstream = unsafe { borrow(upstream) }?;
         let blocks = usize::try_from(blocks_to_preallocate)
             .map_err(|_| Failure::invalid("more blocks than memory can have"))?;
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn rmm_rs_fixed_size_new(
         let builder = if blocks > 0 { builder.blocks(blocks) } else { builder };
         Ok(upstream.below(AnyResource::new(builder.build()?)))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn rmm_rs_binning_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `upstream` is null or live during the call.
         let upstream = unsafe { borrow(upstream) }?;
         let exponent = |number: i32| match u32::try_from(number) {
             Ok(number) if number < u64::BITS => Ok(number),
@@ -78,6 +78,6 @@ pub unsafe extern "C" fn rmm_rs_binning_new(
         let builder = BinningMemoryResource::builder(upstream.of_device()?);
         Ok(upstream.below(AnyResource::new(builder.bins_of_powers(powers)?.build())))
     };
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }
 }

@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn rmm_rs_torch_allocate(
     let mut pointer = std::ptr::null_mut();
     let status = guard::status(|| {
         let device = device::of(device)?;
-        // SAFETY: the crate's contract: the stream is PyTorch's, and never destroyed.
+        // SAFETY: by the clause on streams, one that is passed here is never destroyed.
         pointer = unsafe { allocate(device, bytes, stream) }?;
         Ok(())
     });
@@ -74,7 +74,7 @@ fn throw(text: CString) {
 }
 
 /// # Safety
-/// As for [`rmm_rs_torch_allocate`].
+/// The stream is a default stream or never destroyed.
 unsafe fn allocate(
     device: &'static device::Device,
     bytes: isize,
@@ -115,7 +115,9 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
         }
         let layout = layout(block.bytes, CUDA_ALLOCATION_ALIGNMENT)?;
         let free = |stream: rmm_core::StreamRef<'_>| {
-            // SAFETY: it was allocated from this resource with this layout, and is freed once.
+            // SAFETY: 1. It was allocated from this resource with this layout, and left the table
+            // of blocks, so it is freed once. 2. By the clause on frees, its uses come before on
+            // `stream` and the recorded streams, for which `stream` waits.
             unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
         };
         let last = CuStream::from_raw(stream);
@@ -125,10 +127,11 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
         // PyTorch frees with any device current.
         let _current = block.device.enter()?;
         if others.is_empty() {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on streams, one that is passed here is never destroyed.
             unsafe { streams::with(last, || true, free) }?;
         } else {
-            // SAFETY: the crate's contract: all streams are PyTorch's; the device is current.
+            // SAFETY: 1. By the clause on streams, those that are passed here are never destroyed.
+            // 2. The device is current: `enter` made it so.
             let gathered = unsafe { block.device.gather(last, &others) };
             // If it cannot be ordered the memory stays allocated: work may use it.
             free(gathered?.as_stream_ref());

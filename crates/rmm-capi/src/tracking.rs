@@ -20,15 +20,15 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding_bytes(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_number(out) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         let bytes =
             with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |this| this
                 .allocated_bytes())?;
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
         unsafe { store(out, bytes) }
     })
 }
@@ -43,16 +43,16 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
     unsafe { text::clear(buffer, capacity) };
     guard::value(0, || {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let report = unsafe { borrow(resource) }.and_then(|resource| {
             with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |this| this
                 .report()
                 .to_string())
         });
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
         unsafe { text::write(&report.unwrap_or_default(), buffer, capacity) }
     })
 }

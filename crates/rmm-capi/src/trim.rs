@@ -26,8 +26,10 @@ pub(crate) fn of_stack(any: &AnyResource<()>, keep: u64, waits: bool) -> Result<
     Ok(if waits { any.trim_blocking(keep) } else { any.trim(keep) })
 }
 
+/// Trims the stack of a resource of C.
+///
 /// # Safety
-/// As for the crate's functions.
+/// `resource` is null or live during the call; `released` is null or valid for a write.
 unsafe fn trim(
     resource: *const ResourceHandle,
     keep: u64,
@@ -58,7 +60,7 @@ pub unsafe extern "C" fn rmm_rs_resource_trim(
     keep: u64,
     released: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `released`.
     unsafe { trim(resource, keep, false, released) }
 }
 
@@ -70,6 +72,6 @@ pub unsafe extern "C" fn rmm_rs_resource_trim_blocking(
     keep: u64,
     released: *mut u64,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `released`.
     unsafe { trim(resource, keep, true, released) }
 }

@@ -61,8 +61,8 @@ impl CudaStream {
     /// If there is no driver, or it refuses.
     ///
     /// # Safety
-    /// `handle` names an existing stream of the current context, and stays valid for as long as
-    /// `lifetime` says.
+    /// `handle` names an existing stream, and stays valid for as long as `lifetime` says. It is of
+    /// the current context, unless its lifetime is unknown.
     ///
     /// If it is ever captured, the graph is launched only while the memory that its work uses is
     /// allocated, and in order with all other uses of that memory: containers know nothing of graph
@@ -80,14 +80,14 @@ impl CudaStream {
         }
     }
 
-    /// As [`adopt`](Self::adopt) with [`StreamLifetime::UntilDropped`], whichever context is
-    /// current.
+    /// Wraps a stream of any context, created outside this library, which exists [until the result
+    /// is dropped](StreamLifetime::UntilDropped). Otherwise as [`adopt`](Self::adopt).
     ///
     /// # Errors
-    /// As [`adopt`](Self::adopt).
+    /// The errors of [`adopt`](Self::adopt).
     ///
     /// # Safety
-    /// As [`adopt`](Self::adopt), but that the stream is of any context.
+    /// The contract of [`adopt`](Self::adopt), but that the stream is of any context.
     #[doc(hidden)]
     pub unsafe fn adopt_of_any_context(handle: CuStream) -> Result<Self, Error> {
         match handle {
@@ -104,7 +104,7 @@ impl CudaStream {
     }
 
     /// # Safety
-    /// As [`adopt`](Self::adopt), for a stream of this context.
+    /// The contract of [`adopt`](Self::adopt), for a stream of this context.
     unsafe fn adopt_until_dropped(handle: CuStream, context: Context) -> Result<Self, Error> {
         // SAFETY: the stream exists, by the caller's contract.
         let driver_id = unsafe { driver_id_of(handle) }?;
@@ -117,7 +117,8 @@ impl CudaStream {
         Ok(table::enter_or_get(Self { inner: Arc::new(new) }, is_same))
     }
 
-    /// As [`adopt`](Self::adopt), for any handle but those of the default streams.
+    /// Wraps a stream of any context, created outside this library, of [unknown
+    /// lifetime](StreamLifetime::Unknown). The handle is not that of a default stream.
     ///
     /// # Safety
     /// The handle names a stream that exists now, and during the calls that the result is passed
@@ -179,11 +180,11 @@ impl CudaStream {
     /// ```
     ///
     /// # Errors
-    /// As [`adopt`](Self::adopt); `owner` is dropped.
+    /// The errors of [`adopt`](Self::adopt); `owner` is dropped.
     ///
     /// # Safety
-    /// As [`adopt`](Self::adopt), but for the lifetime: the stream exists for as long as `owner`
-    /// does.
+    /// The contract of [`adopt`](Self::adopt), but for the lifetime: the stream exists for as long
+    /// as `owner` does.
     pub unsafe fn adopt_owned_by(
         handle: CuStream,
         owner: Arc<dyn Any + Send + Sync>,
