@@ -53,7 +53,7 @@ impl<'a> Player<'a> {
     /// last one.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     ///
     /// # Safety
     /// Unless this is the first of the list, the calls before it were made on this resource.
@@ -64,7 +64,7 @@ impl<'a> Player<'a> {
     /// Makes all calls, and has each block filled by its stream once it is allocated.
     ///
     /// # Errors
-    /// As [`run`](Self::run), or if the driver refuses the work.
+    /// The errors of [`run`](Self::run), and one if the driver refuses the work.
     ///
     /// # Safety
     /// The list frees each block on the stream that it was allocated on, as random lists do.
@@ -76,7 +76,7 @@ impl<'a> Player<'a> {
     /// Makes all calls, reads the clock around each allocation, and adds what each took to `times`.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn run_timing_allocations(
         &mut self,
         resource: &impl Resource,
@@ -89,7 +89,7 @@ impl<'a> Player<'a> {
     /// Makes all calls, reads the clock around each, and adds what each took to `times`.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn run_timing_each(
         &mut self,
         resource: &impl Resource,

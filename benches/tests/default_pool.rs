@@ -53,7 +53,7 @@ fn run(
     run_beside(0, program, start, runs, make)
 }
 
-/// As [`run`], while so many bytes stay allocated.
+/// Runs the program as [`run`] does, beside a block of `bytes` bytes that stays allocated.
 fn run_beside(
     bytes: usize,
     program: &Program,

@@ -85,17 +85,18 @@ fn run_and_report(args: &Args, root: &Path) -> Result<Vec<Row>> {
 ///
 /// # Errors
 ///
-/// As [`run`], and if a result is another.
+/// The errors of [`run`], and one if a result is another.
 pub(crate) fn run_sample(args: &Args, root: &Path) -> Result<()> {
     let cpp = Some(root.join("xtask/rmm-tests/sample"));
     compare(&Args { cpp, limit: Some(SAMPLE_LIMIT), ..args.clone() }, root, SAMPLE_CPP)
 }
 
-/// As [`run_sample`], for the Python tests.
+/// Runs the Python tests of a small checkout of our own, and compares the results with those that
+/// it has to have, as [`run_sample`] does.
 ///
 /// # Errors
 ///
-/// As [`run_sample`].
+/// The errors of [`run_sample`].
 pub(crate) fn run_python_sample(args: &Args, root: &Path) -> Result<()> {
     let python = Some(vec![root.join("xtask/rmm-tests/sample")]);
     compare(&Args { python, limit: Some(SAMPLE_LIMIT), ..args.clone() }, root, SAMPLE_PYTHON)

@@ -31,8 +31,8 @@ use crate::keep::Keep;
 /// ```
 ///
 /// # Errors
-/// As [`completed`]; the driver's error if it has no pinned memory. The future returns the error of
-/// work that failed.
+/// The errors of [`completed`]; the driver's error if it has no pinned memory. The future returns
+/// the error of work that failed.
 #[doc(alias = "cudaMemcpyAsync")]
 pub fn download<'s, T: Pod + Send + Sync>(
     elements: DeviceSlice<'_, T>,
@@ -80,8 +80,8 @@ impl<T: Pod + Send + Sync> Future for Download<T> {
 /// ```
 ///
 /// # Errors
-/// As [`completed`]; the error of the current resource, if it cannot allocate the vector. The
-/// future returns the error of work that failed.
+/// The errors of [`completed`]; the error of the current resource, if it cannot allocate the
+/// vector. The future returns the error of work that failed.
 pub fn upload<'s, T: Pod + Send + Sync>(
     source: PinnedVec<T>,
     stream: impl Into<StreamRef<'s>>,

@@ -33,7 +33,7 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), OutputError>
 /// nothing behind.
 ///
 /// # Errors
-/// As [`write_atomically`], but for a disk that is full.
+/// The errors of [`write_atomically`], but for a disk that is full.
 pub fn check(path: &Path) -> Result<(), OutputError> {
     let checked = match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {

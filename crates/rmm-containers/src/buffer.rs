@@ -189,7 +189,7 @@ impl DeviceBuffer {
     /// the capacity has to grow.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve). The buffer is then unchanged.
+    /// The errors of [`reserve`](Self::reserve). The buffer is then unchanged.
     pub fn resize(&mut self, len: usize) -> Result<(), Error> {
         self.reserve(len)?;
         self.len = len;
@@ -199,7 +199,7 @@ impl DeviceBuffer {
     /// Frees the capacity beyond the length. If there is any, the contents move to new memory.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve). The buffer is then unchanged.
+    /// The errors of [`reserve`](Self::reserve). The buffer is then unchanged.
     pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
         if self.capacity() > self.len { self.reallocate(self.len) } else { Ok(()) }
     }
@@ -231,19 +231,21 @@ impl DeviceBuffer {
         self.try_clone_on(self.stream())
     }
 
-    /// As [`try_clone`](Self::try_clone), on another stream. The copy runs in the order of that
-    /// stream, and before any work enqueued on this buffer's stream from now on.
+    /// Copies the contents to a new buffer on another stream, from the same resource and with the
+    /// same alignment. The copy runs in the order of that stream, and before any work enqueued on
+    /// this buffer's stream from now on.
     ///
     /// # Errors
-    /// As [`try_clone`](Self::try_clone).
+    /// The errors of [`try_clone`](Self::try_clone).
     pub fn try_clone_on<'a>(&self, stream: impl Into<StreamRef<'a>>) -> Result<Self, Error> {
         self.try_clone_in(stream, &self.block.resource_of_new()?)
     }
 
-    /// As [`try_clone_on`](Self::try_clone_on), from `resource`.
+    /// Copies the contents to a new buffer on another stream, from `resource`, with the same
+    /// alignment. The copy runs in the same order as that of [`try_clone_on`](Self::try_clone_on).
     ///
     /// # Errors
-    /// As [`try_clone`](Self::try_clone).
+    /// The errors of [`try_clone`](Self::try_clone).
     pub fn try_clone_in<'a>(
         &self,
         stream: impl Into<StreamRef<'a>>,

@@ -10,7 +10,7 @@ macro_rules! filled_constructors {
         /// `stream`.
         ///
         /// # Errors
-        /// As [`uninit`](Self::uninit); whatever the driver reports.
+        /// The errors of [`uninit`](Self::uninit); whatever the driver reports.
         pub fn zeroed<'s>(
             len: usize,
             stream: impl Into<rmm_core::StreamRef<'s>>,
@@ -18,10 +18,11 @@ macro_rules! filled_constructors {
             Self::filled(bytemuck::Zeroable::zeroed(), len, stream)
         }
 
-        /// As [`zeroed`](Self::zeroed), from `resource`.
+        #[doc = concat!("A ", $noun, " of `len` ", $parts, " ", $zero, ", set in the order of")]
+        /// `stream`, from `resource`.
         ///
         /// # Errors
-        /// As [`zeroed`](Self::zeroed).
+        /// The errors of [`zeroed`](Self::zeroed).
         pub fn zeroed_in<'s>(
             len: usize,
             stream: impl Into<rmm_core::StreamRef<'s>>,
@@ -34,7 +35,7 @@ macro_rules! filled_constructors {
         /// order of `stream`.
         ///
         /// # Errors
-        /// As [`zeroed`](Self::zeroed).
+        /// The errors of [`zeroed`](Self::zeroed).
         pub fn filled<'s>(
             value: $element,
             len: usize,
@@ -44,10 +45,11 @@ macro_rules! filled_constructors {
             Self::filled_in(value, len, stream, &$crate::block::resource_for(stream)?)
         }
 
-        /// As [`filled`](Self::filled), from `resource`.
+        #[doc = concat!("A ", $noun, " of `len` ", $parts, " that all are `value`, set in the")]
+        /// order of `stream`, from `resource`.
         ///
         /// # Errors
-        /// As [`zeroed`](Self::zeroed).
+        /// The errors of [`zeroed`](Self::zeroed).
         pub fn filled_in<'s>(
             value: $element,
             len: usize,
@@ -63,7 +65,7 @@ macro_rules! filled_constructors {
         /// `value(i)`. The copy from the host is complete on return.
         ///
         /// # Errors
-        /// As [`from_slice`](Self::from_slice).
+        /// The errors of [`from_slice`](Self::from_slice).
         pub fn from_fn<'s>(
             value: impl FnMut(usize) -> $element,
             len: usize,
@@ -73,10 +75,11 @@ macro_rules! filled_constructors {
             Self::from_fn_in(value, len, stream, &$crate::block::resource_for(stream)?)
         }
 
-        /// As [`from_fn`](Self::from_fn), from `resource`.
+        #[doc = concat!("A ", $noun, " of `len` ", $parts, ", ", $part, " at index `i` being")]
+        /// `value(i)`, from `resource`. The copy from the host is complete on return.
         ///
         /// # Errors
-        /// As [`from_slice`](Self::from_slice).
+        /// The errors of [`from_slice`](Self::from_slice).
         pub fn from_fn_in<'s>(
             value: impl FnMut(usize) -> $element,
             len: usize,
@@ -146,8 +149,8 @@ macro_rules! copies_to_host {
             self.to_vec_on(self.stream())
         }
 
-        /// As [`to_vec`](Self::to_vec), on `stream`: after all work enqueued on it, and on the
-        #[doc = concat!("stream of the ", $noun, ", so far.")]
+        #[doc = concat!("The ", $parts, ", copied to the host on `stream`: after all work enqueued")]
+        #[doc = concat!("on it, and on the stream of the ", $noun, ", so far. Complete on return.")]
         ///
         /// # Errors
         /// Whatever the copy reports.
@@ -193,7 +196,7 @@ macro_rules! passed_on {
         #[doc = concat!("The device that the ", $noun, " was made on.")]
         ///
         /// # Errors
-        /// As [`DeviceBuffer::device`](crate::DeviceBuffer::device).
+        /// The errors of [`DeviceBuffer::device`](crate::DeviceBuffer::device).
         pub fn device(&self) -> Result<rmm_core::Device, rmm_core::Error> {
             self.$field.device()
         }
@@ -202,7 +205,7 @@ macro_rules! passed_on {
         /// [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
         ///
         /// # Errors
-        /// As [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
+        /// The errors of [`DeviceBuffer::set_stream`](crate::DeviceBuffer::set_stream).
         pub fn set_stream<'s>(
             &mut self,
             stream: impl Into<rmm_core::StreamRef<'s>>,
@@ -215,7 +218,7 @@ macro_rules! passed_on {
         /// [`DeviceBuffer::wait_for_other_streams`](crate::DeviceBuffer::wait_for_other_streams).
         ///
         /// # Errors
-        /// As [there](crate::DeviceBuffer::wait_for_other_streams).
+        /// The errors of that method.
         pub fn wait_for_other_streams(&mut self) -> Result<(), rmm_core::Error> {
             self.$field.wait_for_other_streams()
         }
@@ -230,11 +233,12 @@ macro_rules! passed_on {
             self.$field.try_clone().map(Self::over)
         }
 
-        /// As [`try_clone`](Self::try_clone), on another stream, see
+        #[doc = concat!("Copies the contents to a new ", $noun, " on another stream, from the")]
+        /// same resource and with the same alignment, see
         /// [`DeviceBuffer::try_clone_on`](crate::DeviceBuffer::try_clone_on).
         ///
         /// # Errors
-        /// As [`try_clone`](Self::try_clone).
+        /// The errors of [`try_clone`](Self::try_clone).
         pub fn try_clone_on<'s>(
             &self,
             stream: impl Into<rmm_core::StreamRef<'s>>,
@@ -242,10 +246,12 @@ macro_rules! passed_on {
             self.$field.try_clone_on(stream).map(Self::over)
         }
 
-        /// As [`try_clone_on`](Self::try_clone_on), from `resource`.
+        #[doc = concat!("Copies the contents to a new ", $noun, " on another stream, from")]
+        /// `resource`, with the same alignment, see
+        /// [`DeviceBuffer::try_clone_in`](crate::DeviceBuffer::try_clone_in).
         ///
         /// # Errors
-        /// As [`try_clone`](Self::try_clone).
+        /// The errors of [`try_clone`](Self::try_clone).
         pub fn try_clone_in<'s>(
             &self,
             stream: impl Into<rmm_core::StreamRef<'s>>,

@@ -152,7 +152,7 @@ where
     /// Appends a copy of `elements`. Waits for all work on the vector.
     ///
     /// # Errors
-    /// As [`resize`](Self::resize).
+    /// The errors of [`resize`](Self::resize).
     pub fn extend_from_slice(&mut self, elements: &[T]) -> Result<(), Error> {
         self.grow(elements.len())?.extend_from_slice(elements);
         Ok(())
@@ -199,7 +199,7 @@ where
     /// The elements, after a wait for all work that uses them.
     ///
     /// # Errors
-    /// As [`as_slice`](Self::as_slice).
+    /// The errors of [`as_slice`](Self::as_slice).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {
         self.tracker.wait_on_host(Access::Write)?;
         Ok(&mut self.elements)

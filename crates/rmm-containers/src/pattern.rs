@@ -53,7 +53,7 @@ fn as_word(pattern: &[u8]) -> Option<u32> {
 /// Writes the bytes, up to four per call.
 ///
 /// # Safety
-/// As [`repeat`], for the pattern's length.
+/// The contract of [`repeat`], for the pattern's length.
 unsafe fn write_once(
     target: DevicePtr,
     pattern: &[u8],

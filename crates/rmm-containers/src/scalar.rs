@@ -46,10 +46,10 @@ impl<T: Pod> DeviceScalar<T> {
         Self::new_in(value, stream, &resource_for(stream)?)
     }
 
-    /// As [`new`](Self::new), from `resource`.
+    /// A scalar of this value, set in the order of `stream`, from `resource`.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn new_in<'s>(
         value: T,
         stream: impl Into<StreamRef<'s>>,
@@ -69,10 +69,10 @@ impl<T: Pod> DeviceScalar<T> {
         Ok(Self { vector: DeviceUVector::uninit(1, stream)? })
     }
 
-    /// As [`uninit`](Self::uninit), from `resource`.
+    /// A scalar whose value is uninitialized, from `resource`.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit).
+    /// The errors of [`uninit`](Self::uninit).
     pub fn uninit_in<'s>(
         stream: impl Into<StreamRef<'s>>,
         resource: &impl DeviceResource,
@@ -84,15 +84,15 @@ impl<T: Pod> DeviceScalar<T> {
     /// resource](rmm_resources::per_device_resource) of the stream's device.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn zeroed<'s>(stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
         Self::new(T::zeroed(), stream)
     }
 
-    /// As [`zeroed`](Self::zeroed), from `resource`.
+    /// A scalar all bytes of which are zero, set in the order of `stream`, from `resource`.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn zeroed_in<'s>(
         stream: impl Into<StreamRef<'s>>,
         resource: &impl DeviceResource,
@@ -116,8 +116,8 @@ impl<T: Pod> DeviceScalar<T> {
         self.vector.front_element()
     }
 
-    /// As [`value`](Self::value), on `stream`: after all work enqueued on it, and on the scalar's
-    /// stream, so far.
+    /// The value, copied to the host on `stream`: after all work enqueued on it, and on the
+    /// scalar's stream, so far. Complete on return.
     ///
     /// # Errors
     /// Whatever the copy reports.

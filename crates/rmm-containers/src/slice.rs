@@ -216,7 +216,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// [`prefetch`](rmm_core::prefetch).
     ///
     /// # Errors
-    /// As [`prefetch`](rmm_core::prefetch).
+    /// The errors of [`prefetch`](rmm_core::prefetch).
     #[doc(alias = "rmm::prefetch")]
     pub fn prefetch<'s>(
         &self,

@@ -140,7 +140,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// if it grows.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit). The vector is then unchanged.
+    /// The errors of [`uninit`](Self::uninit). The vector is then unchanged.
     pub fn reserve(&mut self, capacity: usize) -> Result<(), Error> {
         self.buffer.reserve(Self::bytes(capacity)?)
     }
@@ -149,7 +149,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// if the capacity has to grow.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit). The vector is then unchanged.
+    /// The errors of [`uninit`](Self::uninit). The vector is then unchanged.
     pub fn resize(&mut self, len: usize) -> Result<(), Error> {
         self.buffer.resize(Self::bytes(len)?)
     }
@@ -157,7 +157,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// Frees the capacity beyond the length, by moving to new memory if there is any.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit). The vector is then unchanged.
+    /// The errors of [`uninit`](Self::uninit). The vector is then unchanged.
     pub fn shrink_to_fit(&mut self) -> Result<(), Error> {
         self.buffer.shrink_to_fit()
     }

@@ -52,7 +52,8 @@ fn range_of(len: usize, (start, end): Part) -> Range<usize> {
     at(start.min(end))..at(start.max(end))
 }
 
-/// As [`range_of`], and never empty: a kernel cannot declare an empty range.
+/// The range of a part, as [`range_of`] has it, but all of `0..len` where that is empty: a kernel
+/// cannot declare an empty range.
 fn non_empty_range_of(len: usize, part: Part) -> Range<usize> {
     let Range { start, end } = range_of(len, part);
     if start < end { start..end } else { 0..len }

@@ -10,7 +10,8 @@ use crate::{DevicePtr, Error, Query, Resource, StreamRef, SyncResource};
 
 /// The calls of an upstream, synchronous or on a stream.
 pub trait Calls {
-    /// As [`SyncResource::allocate_sync`] or [`Resource::allocate`].
+    /// Allocates memory: by [`SyncResource::allocate_sync`], or on the stream by
+    /// [`Resource::allocate`].
     ///
     /// # Errors
     /// Those of the upstream.
@@ -85,7 +86,8 @@ pub unsafe trait AdaptedResource {
     /// The upstream.
     fn below(&self) -> &Self::Upstream;
 
-    /// As [`SyncResource::do_allocate_sync`] or [`Resource::do_allocate`].
+    /// Allocates memory by these calls of the upstream, to implement
+    /// [`SyncResource::do_allocate_sync`] and [`Resource::do_allocate`].
     ///
     /// # Errors
     /// As those.
@@ -94,10 +96,10 @@ pub unsafe trait AdaptedResource {
     /// Frees memory.
     ///
     /// # Safety
-    /// As [`SyncResource::do_deallocate_sync`] or [`Resource::do_deallocate`].
+    /// The contract of [`SyncResource::do_deallocate_sync`] or [`Resource::do_deallocate`].
     unsafe fn free_through<C: Calls>(&self, calls: &C, pointer: DevicePtr, layout: Layout);
 
-    /// As [`SyncResource::name`].
+    /// The adaptor's name, which [`SyncResource::name`] returns.
     fn adaptor_name(&self) -> &'static str;
 
     /// Answers what the upstream and its properties do not: as [`SyncResource::provide`].
@@ -122,7 +124,7 @@ impl<'b, C: Calls> Upstream<'b, C> {
     /// dropped is freed.
     ///
     /// # Errors
-    /// As [`SyncResource::allocate_sync`].
+    /// The errors of [`SyncResource::allocate_sync`].
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<Block<'b, C>, Error> {
         let pointer = in_library(|| self.calls.allocate(layout))?;

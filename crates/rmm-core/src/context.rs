@@ -127,11 +127,11 @@ impl Context {
         }
     }
 
-    /// As [`check`](Self::check), and checks that calls in the context work: none does after a
-    /// kernel has failed in it.
+    /// Checks that this context still exists, as [`check`](Self::check) does, and that calls in it
+    /// work: none does after a kernel has failed in it.
     ///
     /// # Errors
-    /// As [`check`](Self::check); the error of the failed kernel.
+    /// The errors of [`check`](Self::check); the error of the failed kernel.
     pub fn check_works(self) -> Result<(), Error> {
         let _current = self.enter()?;
         // In a lost context the driver refuses the query for the current context, unlike that for a
@@ -194,7 +194,8 @@ fn ask_id(driver: &Driver, handle: CuContext) -> Result<u64, CuResult> {
     unsafe { driver.cuCtxGetId(handle, &raw mut id) }.result().map(|()| id)
 }
 
-/// As [`ask_id`]; the error says so if the context has ended.
+/// The driver's id of a context (the current one for null). The error says so if the context has
+/// ended.
 fn id_of(driver: &Driver, handle: CuContext) -> Result<u64, Error> {
     ask_id(driver, handle).map_err(|code| match code {
         CuResult::CONTEXT_IS_DESTROYED | CuResult::INVALID_CONTEXT => ended(),

@@ -78,7 +78,7 @@ impl CudaEvent {
     /// Records the event at the current end of the stream with this handle.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// The errors of [`record`](Self::record).
     ///
     /// # Safety
     /// The handle names a stream that exists now and until this call returns.

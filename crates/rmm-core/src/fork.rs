@@ -40,10 +40,10 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     })
 }
 
-/// As [`lock`], for reading.
+/// Takes a lock for reading. A poisoned one is taken all the same.
 ///
 /// # Panics
-/// As [`lock`].
+/// Where [`lock`] panics.
 #[inline]
 pub fn read<T: ?Sized>(shared: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     taken(shared.try_read()).unwrap_or_else(|| {
@@ -52,10 +52,10 @@ pub fn read<T: ?Sized>(shared: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     })
 }
 
-/// As [`lock`], for writing.
+/// Takes a lock for writing. A poisoned one is taken all the same.
 ///
 /// # Panics
-/// As [`lock`].
+/// Where [`lock`] panics.
 #[inline]
 pub fn write<T: ?Sized>(shared: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     taken(shared.try_write()).unwrap_or_else(|| {

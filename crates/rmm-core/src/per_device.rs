@@ -55,8 +55,8 @@ pub fn get_or_insert_with(
     get_with_handle(device, || Ok(initial())).map(|(resource, _)| resource)
 }
 
-/// As [`get_or_insert_with`], with the handle that a binding has set with the resource. If
-/// `initial` fails, nothing is kept.
+/// The device's resource, with the handle that a binding has set with it; if there is none, that of
+/// `initial`, which is then kept unless it fails. Otherwise as [`get_or_insert_with`].
 ///
 /// # Errors
 /// If the driver refuses the query for the device, or `initial` fails.
@@ -101,10 +101,11 @@ pub fn replace(device: Device, resource: AnyResource) -> Result<Option<AnyResour
     Ok(previous.map(|(resource, _)| resource))
 }
 
-/// As [`replace`], with what a binding needs with each resource.
+/// Sets the device's resource, with the handle that a binding needs with it, and returns the
+/// previous two, if any.
 ///
 /// # Errors
-/// As [`replace`].
+/// The errors of [`replace`].
 #[doc(hidden)]
 pub fn replace_with_handle(
     device: Device,

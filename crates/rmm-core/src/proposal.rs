@@ -191,7 +191,7 @@ impl<R: Resource> StreamBound<R> {
     /// Allocates memory for use by work enqueued on the stream from now on.
     ///
     /// # Errors
-    /// As [`Resource::allocate`].
+    /// The errors of [`Resource::allocate`].
     pub fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.resource.allocate(self.stream(), layout)
     }
@@ -199,7 +199,7 @@ impl<R: Resource> StreamBound<R> {
     /// Frees memory once the work enqueued on the stream so far has completed.
     ///
     /// # Safety
-    /// As [`Resource::deallocate`] on the stream.
+    /// The contract of [`Resource::deallocate`] on the stream.
     pub unsafe fn deallocate(&self, pointer: DevicePtr, layout: Layout) {
         // SAFETY: the caller's contract is the same.
         unsafe { self.resource.deallocate(self.stream(), pointer, layout) }

@@ -279,7 +279,7 @@ pub fn of_device(device: Device, kind: MemoryKind) -> Option<Others> {
     place.ok().map(|place| place.others(None).that_may_be_waited_for())
 }
 
-/// As [`of_device`], of the current device.
+/// The resources of the current device whose memory is of this kind, see [`of_device`].
 pub fn of_current_device(kind: MemoryKind) -> Option<Others> {
     of_device(Device::current().ok()?, kind)
 }

@@ -36,7 +36,7 @@ impl HostBytes {
     /// Bytes to write.
     ///
     /// # Errors
-    /// As [`to_read`](Self::to_read), and `BufferError` if they are read-only.
+    /// The errors of [`to_read`](Self::to_read), and `BufferError` if they are read-only.
     pub(crate) fn to_write(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let bytes = Self::to_read(object)?;
         if bytes.0.readonly() {

@@ -165,10 +165,11 @@ impl At<'_> {
         self.stream.with(act)
     }
 
-    /// As [`with`](Self::with), to free memory: the device is current for a default stream only.
+    /// Calls `act`, which frees memory, with the stream, or with one that comes after its work. The
+    /// device is current for a default stream only.
     ///
     /// # Errors
-    /// As [`with`](Self::with).
+    /// The errors of [`with`](Self::with).
     #[inline]
     pub(crate) fn free_with<R>(self, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
         if self.place.is_default { self.with(act) } else { self.stream.with(act) }

@@ -122,7 +122,7 @@ impl Budget {
         self.resolve_in(Path::new("/"))
     }
 
-    /// As [`resolve`](Self::resolve), with the files of the system below `root`.
+    /// The bytes now, by the files of the system below `root`.
     fn resolve_in(self, root: &Path) -> Result<u64, Error> {
         let bytes = match self.share {
             Share::Bytes(bytes) => return Ok(bytes.min(self.most)),

@@ -64,7 +64,8 @@ pub(crate) fn driver_for_freeing() -> Option<&'static Driver> {
     Some(driver)
 }
 
-/// As [`driver_for_freeing`], for potentially unsafe calls.
+/// The driver, for freeing by potentially unsafe calls, which a relaxed capture mode lets pass.
+/// Needs no current context, as [`driver_for_freeing`].
 pub(crate) fn calls_for_freeing() -> Option<Calls> {
     let driver = driver_for_freeing()?;
     Some(Calls { driver, _relaxed: RelaxedCapture::enter(), _device: None })

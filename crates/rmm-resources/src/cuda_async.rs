@@ -205,7 +205,7 @@ impl CudaAsyncMemoryResourceBuilder {
     /// Creates the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncMemoryResource::new`],
+    /// The errors of [`CudaAsyncMemoryResource::new`],
     /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
     /// for the initial size, [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument)
     /// if it is above the maximum size or the release threshold, and

@@ -70,7 +70,7 @@ impl CudaAsyncManagedMemoryResource {
     /// unchanged.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_release_threshold(bytes: Option<u64>) -> Result<Self, Error> {
         let device = require_managed_pools()?;
         let pool = DriverPool::default_at(on_device(device), CuMemAllocationType::MANAGED)?;
@@ -128,7 +128,7 @@ impl CudaAsyncManagedMemoryResourceBuilder {
     /// Creates the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncManagedMemoryResource::new`],
+    /// The errors of [`CudaAsyncManagedMemoryResource::new`],
     /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
     /// for the initial size, and
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the

@@ -109,7 +109,7 @@ impl CudaAsyncPinnedMemoryResource {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     #[doc(alias = "cuda::pinned_default_memory_pool")]
     #[doc(alias = "cudaMemGetDefaultMemPool")]
     pub fn of_default_pool() -> Result<Self, Error> {
@@ -162,7 +162,7 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
     /// Creates the pool.
     ///
     /// # Errors
-    /// As [`CudaAsyncPinnedMemoryResource::new`],
+    /// The errors of [`CudaAsyncPinnedMemoryResource::new`],
     /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
     /// for the initial size, and
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the

@@ -138,7 +138,7 @@ impl CurrentResourceGuard {
     /// Sets the current device's resource until the guard is dropped.
     ///
     /// # Errors
-    /// As [`set_current_device_resource`].
+    /// The errors of [`set_current_device_resource`].
     pub fn set(resource: &impl DeviceResource) -> Result<Self, Error> {
         let device = Device::current()?;
         let current = (AnyResource::of(resource), None);

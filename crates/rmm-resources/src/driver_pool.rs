@@ -157,9 +157,10 @@ impl DriverPool {
         check("cuMemPoolTrimTo", unsafe { driver.cuMemPoolTrimTo(self.handle, keep) })
     }
 
-    /// As [`trim`](Self::trim), after a wait on this thread for all work of the current device, so
-    /// that memory which was freed on a stream can be released. While a capture is announced, or
-    /// the default stream is under capture, it does not wait.
+    /// Releases freed memory to the system, as [`trim`](Self::trim) does, after a wait on this
+    /// thread for all work of the current device, so that memory which was freed on a stream can be
+    /// released. While a capture is announced, or the default stream is under capture, it does not
+    /// wait.
     ///
     /// ```
     /// use std::alloc::Layout;

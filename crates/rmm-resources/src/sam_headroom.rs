@@ -56,7 +56,7 @@ impl SamHeadroomMemoryResource {
     /// Makes a resource that leaves `headroom` bytes of the device free.
     ///
     /// # Errors
-    /// As [`SystemMemoryResource::new`], and
+    /// The errors of [`SystemMemoryResource::new`], and
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
     /// CUDA 12.2.
     pub fn new(headroom: u64) -> Result<Self, Error> {

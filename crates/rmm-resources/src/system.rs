@@ -59,7 +59,8 @@ impl SystemMemoryResource {
         Self::for_resource(Self::NAME)
     }
 
-    /// As [`new`](Self::new), with the name of the resource for errors.
+    /// Makes the resource for another one, whose name errors carry, after a check that the current
+    /// device supports it.
     pub(crate) fn for_resource(name: &'static str) -> Result<Self, Error> {
         let needed = CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
         require(name, Device::current()?, needed, "cannot use pageable memory of the host")?;

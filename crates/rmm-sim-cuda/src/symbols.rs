@@ -73,8 +73,8 @@ macro_rules! shim_symbols {
     };
 }
 
-/// As [`shim_symbols`], for functions that programs built with older headers call: those of CUDA 13
-/// have another function under the name.
+/// Calls `$callback!` with one row for each function that only programs built with older headers
+/// call: CUDA 13 has another function under the name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! older_symbols {

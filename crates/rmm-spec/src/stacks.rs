@@ -11,7 +11,8 @@
 pub enum StackKind {
     /// A resource, or a suballocator over one.
     Resource,
-    /// As [`Resource`](Self::Resource), of which the conformance suite has another one.
+    /// A resource, or a suballocator over one, that the conformance suite leaves out: it has
+    /// another one of this type.
     Variant,
     /// An adaptor over a pool.
     Adaptor,

@@ -55,7 +55,8 @@ pub(crate) fn budget(text: &str) -> Result<Budget, String> {
     }
 }
 
-/// As [`size`], for a size or an alignment that is part of a [`Layout`](std::alloc::Layout).
+/// A [`size`] that fits a `usize`: a size or an alignment that is part of a
+/// [`Layout`](std::alloc::Layout).
 pub(crate) fn layout_size(text: &str) -> Result<usize, String> {
     usize::try_from(size(text)?).map_err(|_| "the size is too large".to_owned())
 }

@@ -101,32 +101,37 @@ impl Annotations {
         (self.new_owner)()
     }
 
-    /// As [`AnnotationChecker::allocated`].
+    /// Reports that a range is about to be returned to the caller:
+    /// [`AnnotationChecker::allocated`].
     pub fn allocated(&self, event: AllocationEvent) {
         (self.allocated)(Event::of(event));
     }
 
-    /// As [`AnnotationChecker::freed`].
+    /// Reports that a range was freed, and cannot be allocated again yet:
+    /// [`AnnotationChecker::freed`].
     pub fn freed(&self, event: AllocationEvent) {
         (self.freed)(Event::of(event));
     }
 
-    /// As [`AnnotationChecker::stream_named`].
+    /// Reports that the program named a stream: [`AnnotationChecker::stream_named`].
     pub fn stream_named(&self, stream: CuStream, name: &str) {
         (self.stream_named)(stream, Text::of(Some(name)));
     }
 
-    /// As [`AnnotationChecker::stream_completed`].
+    /// Reports that all work enqueued on a stream so far is complete:
+    /// [`AnnotationChecker::stream_completed`].
     pub fn stream_completed(&self, stream: CuStream) {
         (self.stream_completed)(stream);
     }
 
-    /// As [`AnnotationChecker::memory_named`].
+    /// Reports that the program named memory, or that it has no name any more:
+    /// [`AnnotationChecker::memory_named`].
     pub fn memory_named(&self, memory: CuDevicePtr, bytes: usize, name: Option<&str>) {
         (self.memory_named)(memory, bytes, Text::of(name));
     }
 
-    /// As [`AnnotationChecker::suspended`].
+    /// Reports that an allocator is about to suspend its memory, or is done:
+    /// [`AnnotationChecker::suspended`].
     pub fn suspended(&self, memory: CuDevicePtr, bytes: usize, is_suspended: bool) {
         (self.suspended)(memory, bytes, is_suspended);
     }

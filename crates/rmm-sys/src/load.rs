@@ -100,7 +100,7 @@ impl Driver {
     /// Loads the driver from the library at `path`, whatever the environment says.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// The errors of [`load`](Self::load).
     ///
     /// # Safety
     /// The library at `path` is sound to load, and its symbols with names of driver functions are

@@ -34,7 +34,7 @@ pub struct Checked {
 /// since its last call; each repeat does as many as the trace has.
 ///
 /// # Errors
-/// As [`replay`](super::replay()), and if the device checks nothing.
+/// The errors of [`replay`](super::replay()), and one if the device checks nothing.
 pub fn check(
     device: &OpenDevice,
     trace: &Trace,

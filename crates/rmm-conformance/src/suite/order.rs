@@ -55,8 +55,9 @@ pub fn handed_over_between_streams_keeps_order<R: Resource>(
     Ok(())
 }
 
-/// As [`handed_over_between_streams_keeps_order`], for a block made of neighbours that were freed
-/// on several streams.
+/// A block that was coalesced of neighbours, which were freed on several streams, is handed to
+/// another stream only after the work of all of them, as in
+/// [`handed_over_between_streams_keeps_order`].
 ///
 /// # Errors
 /// What is wrong.

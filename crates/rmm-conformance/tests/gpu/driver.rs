@@ -97,7 +97,8 @@ fn in_every_pair(probe: impl Fn(&Pair) -> CheckResult) {
     pair::in_every_pair(|pair| on(pair.home, || probe(pair)));
 }
 
-/// As [`in_every_pair`], for what the software device would report as misuse.
+/// Runs the probe with two devices in every place, the first one current; the software device does
+/// not check it, since the probe misuses the driver on purpose.
 #[track_caller]
 fn in_every_pair_unwatched(probe: impl Fn(&Pair) -> CheckResult) {
     pair::in_every_pair_unwatched(|pair| on(pair.home, || probe(pair)));

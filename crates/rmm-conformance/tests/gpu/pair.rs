@@ -46,8 +46,8 @@ pub(crate) fn in_every_pair(run: impl Fn(&Pair) -> CheckResult) {
     });
 }
 
-/// As [`in_every_pair`], for checks of what a driver answers to misuse, which the software device
-/// would report as such.
+/// Runs the check with two devices in every place; the software device does not check it, since it
+/// asks what a driver answers to misuse. Otherwise as [`in_every_pair`].
 #[track_caller]
 pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> CheckResult) {
     run_in(Environment::open_unwatched, |pair| {
@@ -56,8 +56,8 @@ pub(crate) fn in_every_pair_unwatched(run: impl Fn(&Pair) -> CheckResult) {
     });
 }
 
-/// As [`in_every_pair`], for devices that can use each other's memory. Other machines report
-/// an ignored test.
+/// Runs the check with two devices that can use each other's memory, in every place. Other machines
+/// report an ignored test. Otherwise as [`in_every_pair`].
 #[track_caller]
 pub(crate) fn in_every_pair_of_peers(run: impl Fn(&Pair) -> CheckResult) {
     run_in(Environment::open, |pair| {

@@ -67,20 +67,22 @@ pub(crate) fn in_every_place(check: impl Fn() -> CheckResult) {
     in_every_environment(|_| check());
 }
 
-/// As [`in_every_place`], for checks that need the device itself.
+/// Runs a check that needs the device itself in every place that the environment chooses, and
+/// panics with what is wrong.
 #[track_caller]
 pub(crate) fn in_every_environment(check: impl Fn(&Environment) -> CheckResult) {
     open_every_place(Environment::open, check);
 }
 
-/// As [`in_every_environment`], for checks in which the software device would see misuse.
+/// Runs a check that needs the device itself in every place; the software device does not check it
+/// for misuse. Otherwise as [`in_every_environment`].
 #[track_caller]
 pub(crate) fn in_every_environment_unwatched(check: impl Fn(&Environment) -> CheckResult) {
     open_every_place(Environment::open_unwatched, check);
 }
 
-/// As [`in_every_place`], for checks of what a driver answers to misuse, which the software device
-/// would report as such.
+/// Runs a check in every place; the software device does not check it, since it asks what a driver
+/// answers to misuse. Otherwise as [`in_every_place`].
 #[track_caller]
 pub(crate) fn in_every_place_unwatched(check: impl Fn() -> CheckResult) {
     open_every_place(Environment::open_unwatched, |_| check());

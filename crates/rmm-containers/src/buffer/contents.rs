@@ -52,11 +52,11 @@ impl DeviceBuffer {
 
     copies_to_host!("buffer", "bytes", u8);
 
-    /// As [`copy_to_slice`](Self::copy_to_slice), on `stream`: after all work enqueued on it, and
-    /// on the buffer's stream, so far.
+    /// Copies the first bytes to the host, on `stream`: after all work enqueued on it, and on the
+    /// buffer's stream, so far. Complete on return.
     ///
     /// # Errors
-    /// As [`copy_to_slice`](Self::copy_to_slice).
+    /// The errors of [`copy_to_slice`](Self::copy_to_slice).
     pub fn copy_to_slice_on<'s>(
         &self,
         target: &mut [u8],

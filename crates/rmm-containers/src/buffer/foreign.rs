@@ -86,8 +86,8 @@ impl DeviceBuffer {
         unsafe { Self::from_foreign_of(pointer, len, 1, stream.into(), free) }
     }
 
-    /// As [`from_foreign`](Self::from_foreign), of elements with this alignment, which the address
-    /// has.
+    /// Adopts the `len` bytes at `pointer` as elements with an alignment of `element` bytes, which
+    /// the address has. Otherwise as [`from_foreign`](Self::from_foreign).
     ///
     /// # Safety
     /// As for [`from_foreign`](Self::from_foreign).
@@ -145,8 +145,8 @@ impl DeviceBuffer {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_for_other_streams`](Self::wait_for_other_streams). The buffer is then dropped;
-    /// call that method first to keep it.
+    /// The errors of [`wait_for_other_streams`](Self::wait_for_other_streams). The buffer is then
+    /// dropped; call that method first to keep it.
     pub fn into_raw(mut self) -> Result<RawBuffer, Error> {
         self.wait_for_other_streams()?;
         let (pointer, layout) = (self.as_ptr(), self.block.layout());

@@ -31,10 +31,10 @@ impl DeviceBuffer {
         Self::uninit_aligned(len, CUDA_ALLOCATION_ALIGNMENT, stream)
     }
 
-    /// As [`uninit`](Self::uninit), from `resource`.
+    /// A buffer of `len` uninitialized bytes, aligned to 256 bytes, from `resource`.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit).
+    /// The errors of [`uninit`](Self::uninit).
     pub fn uninit_in<'s>(
         len: usize,
         stream: impl Into<StreamRef<'s>>,
@@ -58,10 +58,10 @@ impl DeviceBuffer {
         Self::uninit_aligned_in(len, alignment, stream, &resource_for(stream)?)
     }
 
-    /// As [`uninit_aligned`](Self::uninit_aligned), from `resource`.
+    /// A buffer of `len` uninitialized bytes, aligned to `alignment` bytes, from `resource`.
     ///
     /// # Errors
-    /// As [`uninit_aligned`](Self::uninit_aligned).
+    /// The errors of [`uninit_aligned`](Self::uninit_aligned).
     pub fn uninit_aligned_in<'s>(
         len: usize,
         alignment: usize,
@@ -83,16 +83,16 @@ impl DeviceBuffer {
     /// A buffer with a copy of `bytes`. The copy is complete on return.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit); whatever the copy reports.
+    /// The errors of [`uninit`](Self::uninit); whatever the copy reports.
     pub fn from_slice<'s>(bytes: &[u8], stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
         let stream = stream.into();
         Self::from_slice_in(bytes, stream, &resource_for(stream)?)
     }
 
-    /// As [`from_slice`](Self::from_slice), from `resource`.
+    /// A buffer with a copy of `bytes`, from `resource`. The copy is complete on return.
     ///
     /// # Errors
-    /// As [`from_slice`](Self::from_slice).
+    /// The errors of [`from_slice`](Self::from_slice).
     pub fn from_slice_in<'s>(
         bytes: &[u8],
         stream: impl Into<StreamRef<'s>>,
@@ -124,10 +124,11 @@ impl DeviceBuffer {
         unsafe { Self::from_device_ptr_in(source, len, stream, &resource_for(stream)?) }
     }
 
-    /// As [`from_device_ptr`](Self::from_device_ptr), from `resource`.
+    /// A buffer from `resource` with a copy of the `len` bytes at `source`, made in the order of
+    /// `stream` and not complete on return. The buffer is aligned to 256 bytes.
     ///
     /// # Errors
-    /// As [`from_device_ptr`](Self::from_device_ptr).
+    /// The errors of [`from_device_ptr`](Self::from_device_ptr).
     ///
     /// # Safety
     /// As for [`from_device_ptr`](Self::from_device_ptr).
@@ -142,7 +143,8 @@ impl DeviceBuffer {
         unsafe { Self::from_device_ptr_aligned_in(source, len, alignment, stream, resource) }
     }
 
-    /// As [`from_device_ptr`](Self::from_device_ptr), aligned to `alignment` bytes.
+    /// A buffer, aligned to `alignment` bytes, with a copy of the `len` bytes at `source`, made in
+    /// the order of `stream` and not complete on return.
     ///
     /// ```
     /// use rmm_containers::DeviceBuffer;
@@ -161,7 +163,8 @@ impl DeviceBuffer {
     /// ```
     ///
     /// # Errors
-    /// As [`from_device_ptr`](Self::from_device_ptr) and [`uninit_aligned`](Self::uninit_aligned).
+    /// The errors of [`from_device_ptr`](Self::from_device_ptr) and
+    /// [`uninit_aligned`](Self::uninit_aligned).
     ///
     /// # Safety
     /// As for [`from_device_ptr`](Self::from_device_ptr).
@@ -177,10 +180,11 @@ impl DeviceBuffer {
         unsafe { Self::from_device_ptr_aligned_in(source, len, alignment, stream, &resource) }
     }
 
-    /// As [`from_device_ptr_aligned`](Self::from_device_ptr_aligned), from `resource`.
+    /// A buffer from `resource`, aligned to `alignment` bytes, with a copy of the `len` bytes at
+    /// `source`, made in the order of `stream` and not complete on return.
     ///
     /// # Errors
-    /// As [`from_device_ptr_aligned`](Self::from_device_ptr_aligned).
+    /// The errors of [`from_device_ptr_aligned`](Self::from_device_ptr_aligned).
     ///
     /// # Safety
     /// As for [`from_device_ptr`](Self::from_device_ptr).

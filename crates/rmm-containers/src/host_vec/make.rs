@@ -28,7 +28,7 @@ where
     /// An empty vector.
     ///
     /// # Errors
-    /// As [`new_in`](Self::new_in).
+    /// The errors of [`new_in`](Self::new_in).
     pub fn new() -> Result<Self, Error> {
         Self::new_in(R::default())
     }
@@ -36,7 +36,7 @@ where
     /// A vector of `len` elements all bytes of which are zero.
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     pub fn zeroed(len: usize) -> Result<Self, Error> {
         Self::zeroed_in(len, R::default())
     }
@@ -44,7 +44,7 @@ where
     /// A vector of `len` elements that all are `value`.
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     pub fn filled(value: T, len: usize) -> Result<Self, Error> {
         Self::filled_in(value, len, R::default())
     }
@@ -52,7 +52,7 @@ where
     /// A vector with a copy of `elements`.
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     pub fn from_slice(elements: &[T]) -> Result<Self, Error> {
         Self::from_slice_in(elements, R::default())
     }
@@ -60,7 +60,7 @@ where
     /// A vector of `len` elements, the one at index `i` being `value(i)`.
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     pub fn from_fn(value: impl FnMut(usize) -> T, len: usize) -> Result<Self, Error> {
         Self::from_fn_in(value, len, R::default())
     }
@@ -97,39 +97,40 @@ where
         Ok(Self { elements, tracker: UseTracker::for_host_memory(context) })
     }
 
-    /// As [`zeroed`](Self::zeroed), from `resource`.
+    /// A vector of `len` elements all bytes of which are zero, from `resource`.
     ///
     /// # Errors
-    /// As [`new_in`](Self::new_in); [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if
-    /// the resource cannot allocate the memory.
+    /// The errors of [`new_in`](Self::new_in);
+    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if the resource cannot allocate
+    /// the memory.
     pub fn zeroed_in(len: usize, resource: R) -> Result<Self, Error> {
         Self::filled_in(T::zeroed(), len, resource)
     }
 
-    /// As [`filled`](Self::filled), from `resource`.
+    /// A vector of `len` elements that all are `value`, from `resource`.
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     pub fn filled_in(value: T, len: usize, resource: R) -> Result<Self, Error> {
         let mut vector = Self::new_in(resource)?;
         vector.resize(len, value)?;
         Ok(vector)
     }
 
-    /// As [`from_slice`](Self::from_slice), from `resource`.
+    /// A vector with a copy of `elements`, from `resource`.
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     pub fn from_slice_in(elements: &[T], resource: R) -> Result<Self, Error> {
         let mut vector = Self::new_in(resource)?;
         vector.extend_from_slice(elements)?;
         Ok(vector)
     }
 
-    /// As [`from_fn`](Self::from_fn), from `resource`.
+    /// A vector of `len` elements, the one at index `i` being `value(i)`, from `resource`.
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in).
+    /// The errors of [`zeroed_in`](Self::zeroed_in).
     pub fn from_fn_in(
         value: impl FnMut(usize) -> T,
         len: usize,
@@ -153,17 +154,18 @@ where
     /// ```
     ///
     /// # Errors
-    /// As [`zeroed_in`](Self::zeroed_in) and [`as_slice`](Self::as_slice).
+    /// The errors of [`zeroed_in`](Self::zeroed_in) and [`as_slice`](Self::as_slice).
     pub fn try_clone(&self) -> Result<Self, Error> {
         let mut clone = Self::with_allocator(self.elements.allocator().clone())?;
         clone.extend_from_slice(self.as_slice()?)?;
         Ok(clone)
     }
 
-    /// As [`try_clone`](Self::try_clone), from `resource`.
+    /// Copies the elements to a new vector from `resource`, after a wait for all work that writes
+    /// them.
     ///
     /// # Errors
-    /// As [`try_clone`](Self::try_clone).
+    /// The errors of [`try_clone`](Self::try_clone).
     pub fn try_clone_in(&self, resource: R) -> Result<Self, Error> {
         Self::from_slice_in(self.as_slice()?, resource)
     }

@@ -112,7 +112,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// The same bytes as elements of another type.
     ///
     /// # Errors
-    /// As [`DeviceSlice::cast`].
+    /// The errors of [`DeviceSlice::cast`].
     pub fn cast<U: Pod>(self) -> Result<DeviceSliceMut<'a, U>, Error> {
         check_cast::<U>(Self::ORIGIN, self.range)?;
         Ok(DeviceSliceMut::from_range(self.range))
@@ -149,7 +149,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`copy_from_slice_on`](Self::copy_from_slice_on).
+    /// The errors of [`copy_from_slice_on`](Self::copy_from_slice_on).
     pub fn copy_from_static_on<'s>(
         &mut self,
         source: &'static [T],
@@ -206,7 +206,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.reborrow().into_use_on(stream)
     }
 
-    /// As [`use_on`](Self::use_on), for the lifetime of the view.
+    /// Gives the address to work that reads and writes the elements on `stream`, for the lifetime
+    /// of the view. Otherwise as [`use_on`](Self::use_on).
     ///
     /// # Errors
     /// Whatever the driver reports.

@@ -128,7 +128,8 @@ impl<T: Pod> DeviceSlice<'_, T> {
 }
 
 impl<T: Pod> DeviceSliceMut<'_, T> {
-    /// As [`DeviceSlice::with_foreign`], for reading and writing.
+    /// Calls `program` with a view of elements of another library, to read and write them.
+    /// Otherwise as [`DeviceSlice::with_foreign`].
     ///
     /// ```
     /// use rmm_containers::{DeviceSliceMut, DeviceUVector};
@@ -151,11 +152,11 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`DeviceSlice::with_foreign`].
+    /// The errors of [`DeviceSlice::with_foreign`].
     ///
     /// # Safety
-    /// As [`DeviceSlice::with_foreign`], and nothing else reads the elements from the call until
-    /// the work that is enqueued on `stream` when this returns.
+    /// The contract of [`DeviceSlice::with_foreign`], and nothing else reads the elements from the
+    /// call until the work that is enqueued on `stream` when this returns.
     pub unsafe fn with_foreign<'s, R>(
         pointer: DevicePtr,
         len: usize,

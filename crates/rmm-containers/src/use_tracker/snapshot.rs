@@ -38,8 +38,8 @@ impl StreamSnapshot {
         Self { stream: stream.to_owned(), id: stream.id(), context, is_captured: false }
     }
 
-    /// As [`new`](Self::new), for a use, which is recorded into a graph if the stream is being
-    /// captured.
+    /// A stream as it is when it uses the memory. The use is recorded into a graph if the stream is
+    /// being captured.
     pub(crate) fn of_use(stream: StreamRef<'_>, context: Context, is_captured: bool) -> Self {
         Self { is_captured, ..Self::new(stream, context) }
     }

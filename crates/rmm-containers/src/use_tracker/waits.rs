@@ -36,12 +36,12 @@ impl UseTracker {
         self.join_all_in_context()
     }
 
-    /// As [`join_all`](Self::join_all), where the context of the memory is current.
+    /// Makes the owner wait for all uses, where the context of the memory is current.
     fn join_all_in_context(&mut self) -> Result<(), Error> {
         self.owner().cloned().map_or(Ok(()), |owner| self.rebind_in_context((&owner).into()))
     }
 
-    /// As [`join_all`](Self::join_all), for a `Drop`, where the context of the memory is current:
+    /// Makes the owner wait for all uses in a `Drop`, where the context of the memory is current:
     /// if the owner cannot wait, the host does. Returns whether the owner is ordered after all
     /// uses; it is not if one of them is on a stream that is being captured, which nothing can wait
     /// for.
@@ -49,7 +49,8 @@ impl UseTracker {
         self.join_all_in_context().is_ok() || self.block_host()
     }
 
-    /// As [`join_or_block`](Self::join_or_block), in any context: the host waits for all uses.
+    /// Makes the host wait for all uses, in any context. Returns what
+    /// [`join_or_block`](Self::join_or_block) does.
     pub(crate) fn block_host(&mut self) -> bool {
         let _relaxed = RelaxedCapture::enter();
         let owner_is_done = self.owner.as_ref().is_none_or(|owner| {
@@ -71,7 +72,8 @@ impl UseTracker {
         self.rebind_in_context(stream)
     }
 
-    /// As [`rebind`](Self::rebind), where the context of the memory is current.
+    /// Makes `stream` the owner, after it waits for the former owner and for all uses, where the
+    /// context of the memory is current.
     fn rebind_in_context(&mut self, stream: StreamRef<'_>) -> Result<(), Error> {
         let on = StreamIn { stream, context: self.context };
         let stays = self.is_owner(on);

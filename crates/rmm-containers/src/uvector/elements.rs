@@ -40,11 +40,11 @@ impl<T: Pod> DeviceUVector<T> {
         self.element_on(index, self.stream())
     }
 
-    /// As [`element`](Self::element), on `stream`: after all work enqueued on it, and on the
-    /// vector's stream, so far.
+    /// The element at `index`, copied to the host on `stream`: after all work enqueued on it, and
+    /// on the vector's stream, so far. Complete on return.
     ///
     /// # Errors
-    /// As [`element`](Self::element).
+    /// The errors of [`element`](Self::element).
     pub fn element_on<'s>(
         &self,
         index: usize,
@@ -56,7 +56,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// The first element, see [`element`](Self::element).
     ///
     /// # Errors
-    /// As [`element`](Self::element).
+    /// The errors of [`element`](Self::element).
     pub fn front_element(&self) -> Result<T, Error> {
         self.element(0)
     }
@@ -64,7 +64,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// The first element, see [`element_on`](Self::element_on).
     ///
     /// # Errors
-    /// As [`element`](Self::element).
+    /// The errors of [`element`](Self::element).
     pub fn front_element_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
         self.element_on(0, stream)
     }
@@ -72,7 +72,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// The last element, see [`element`](Self::element).
     ///
     /// # Errors
-    /// As [`element`](Self::element).
+    /// The errors of [`element`](Self::element).
     pub fn back_element(&self) -> Result<T, Error> {
         self.back_element_on(self.stream())
     }
@@ -80,7 +80,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// The last element, see [`element_on`](Self::element_on).
     ///
     /// # Errors
-    /// As [`element`](Self::element).
+    /// The errors of [`element`](Self::element).
     pub fn back_element_on<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<T, Error> {
         let empty = || Error::out_of_range(Self::ORIGIN, "the last element of an empty vector");
         self.element_on(self.len().checked_sub(1).ok_or_else(empty)?, stream)
@@ -113,7 +113,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// Sets the element at `index`; complete on return.
     ///
     /// # Errors
-    /// As [`set_element_async`](Self::set_element_async); whatever the wait reports.
+    /// The errors of [`set_element_async`](Self::set_element_async); whatever the wait reports.
     pub fn set_element(&mut self, index: usize, value: T) -> Result<(), Error> {
         self.on_own_stream(index, |element, stream| element.copy_from_slice_on(&[value], stream))
     }
@@ -121,7 +121,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// Sets every byte of the element at `index` to zero, in the order of the vector's stream.
     ///
     /// # Errors
-    /// As [`set_element_async`](Self::set_element_async).
+    /// The errors of [`set_element_async`](Self::set_element_async).
     pub fn set_element_to_zero_async(&mut self, index: usize) -> Result<(), Error> {
         self.on_own_stream(index, |element, stream| element.fill_zero_on(stream))
     }
@@ -168,11 +168,11 @@ impl<T: Pod> DeviceUVector<T> {
 
     copies_to_host!("vector", "elements", T);
 
-    /// As [`copy_to_slice`](Self::copy_to_slice), on `stream`: after all work enqueued on it, and
-    /// on the vector's stream, so far.
+    /// Copies the first elements to the host, on `stream`: after all work enqueued on it, and on
+    /// the vector's stream, so far. Complete on return.
     ///
     /// # Errors
-    /// As [`copy_to_slice`](Self::copy_to_slice).
+    /// The errors of [`copy_to_slice`](Self::copy_to_slice).
     pub fn copy_to_slice_on<'s>(
         &self,
         target: &mut [T],

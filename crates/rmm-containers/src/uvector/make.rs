@@ -27,10 +27,10 @@ impl<T: Pod> DeviceUVector<T> {
         Self::uninit_in(len, stream, &resource_for(stream)?)
     }
 
-    /// As [`uninit`](Self::uninit), from `resource`.
+    /// A vector of `len` uninitialized elements, from `resource`.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit).
+    /// The errors of [`uninit`](Self::uninit).
     pub fn uninit_in<'s>(
         len: usize,
         stream: impl Into<StreamRef<'s>>,
@@ -58,7 +58,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit);
+    /// The errors of [`uninit`](Self::uninit);
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) also if the alignment
     /// is not a power of two or less than that of `T`; the resource's error if it cannot honour the
     /// alignment.
@@ -71,10 +71,11 @@ impl<T: Pod> DeviceUVector<T> {
         Self::uninit_aligned_in(len, alignment, stream, &resource_for(stream)?)
     }
 
-    /// As [`uninit_aligned`](Self::uninit_aligned), from `resource`.
+    /// A vector of `len` uninitialized elements from `resource`, the first of which is aligned to
+    /// `alignment` bytes.
     ///
     /// # Errors
-    /// As [`uninit_aligned`](Self::uninit_aligned).
+    /// The errors of [`uninit_aligned`](Self::uninit_aligned).
     pub fn uninit_aligned_in<'s>(
         len: usize,
         alignment: usize,
@@ -99,16 +100,16 @@ impl<T: Pod> DeviceUVector<T> {
     /// A vector with a copy of `elements`. The copy is complete on return.
     ///
     /// # Errors
-    /// As [`uninit`](Self::uninit); whatever the copy reports.
+    /// The errors of [`uninit`](Self::uninit); whatever the copy reports.
     pub fn from_slice<'s>(elements: &[T], stream: impl Into<StreamRef<'s>>) -> Result<Self, Error> {
         let stream = stream.into();
         Self::from_slice_in(elements, stream, &resource_for(stream)?)
     }
 
-    /// As [`from_slice`](Self::from_slice), from `resource`.
+    /// A vector with a copy of `elements`, from `resource`. The copy is complete on return.
     ///
     /// # Errors
-    /// As [`from_slice`](Self::from_slice).
+    /// The errors of [`from_slice`](Self::from_slice).
     pub fn from_slice_in<'s>(
         elements: &[T],
         stream: impl Into<StreamRef<'s>>,
@@ -143,7 +144,7 @@ impl<T: Pod> DeviceUVector<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`DeviceBuffer::from_foreign`](crate::DeviceBuffer::from_foreign), and
+    /// The errors of [`DeviceBuffer::from_foreign`](crate::DeviceBuffer::from_foreign), and
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the address is not
     /// aligned for `T`.
     ///

@@ -163,7 +163,8 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
         self.resource.trim_stack(keep)
     }
 
-    /// As [`trim`](Self::trim), after a wait on this thread for frees whose work is pending. See
+    /// Returns free memory of every suballocator in the stack, after a wait on this thread for
+    /// frees whose work is pending. Otherwise as [`trim`](Self::trim). See
     /// [`Introspect::trim_stack_blocking`].
     pub fn trim_blocking(self, keep: u64) -> u64 {
         self.resource.trim_stack_blocking(keep)

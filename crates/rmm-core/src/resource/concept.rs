@@ -201,8 +201,8 @@ pub unsafe trait SyncResource: Debug + Send + Sync + AsDyn {
 /// ```
 ///
 /// # Safety
-/// As [`SyncResource`], in stream order: memory allocated on a stream may be used by work enqueued
-/// on it from then on, so every earlier use of it is ordered before that work.
+/// The contract of [`SyncResource`], in stream order: memory allocated on a stream may be used by
+/// work enqueued on it from then on, so every earlier use of it is ordered before that work.
 #[doc(alias = "cuda::mr::resource")]
 #[doc(alias = "cuda::stream_ordered_memory_resource")]
 #[doc(alias = "rmm::mr::device_memory_resource")]
@@ -235,7 +235,7 @@ pub unsafe trait Resource: SyncResource {
     /// [`ResourceRef`](crate::ResourceRef) in its place.
     ///
     /// # Errors
-    /// As [`do_allocate`](Self::do_allocate). Zero bytes always succeed.
+    /// The errors of [`do_allocate`](Self::do_allocate). Zero bytes always succeed.
     #[inline]
     fn allocate<'s>(
         &self,

@@ -192,9 +192,9 @@ pub trait Introspect: SyncResource {
         trim_stack(self.as_dyn(), keep, TrimEffort::Idle).unwrap_or(0)
     }
 
-    /// As [`trim_stack`](Self::trim_stack), after a wait on this thread for the work that comes
-    /// before frees, where some of it is pending. A suballocator does not wait while that would
-    /// invalidate a capture.
+    /// Returns free memory of every suballocator in the stack, as [`trim_stack`](Self::trim_stack)
+    /// does, after a wait on this thread for the work that comes before frees, where some of it is
+    /// pending. A suballocator does not wait while that would invalidate a capture.
     ///
     /// ```
     /// use std::alloc::Layout;

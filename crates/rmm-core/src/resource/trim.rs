@@ -72,8 +72,9 @@ pub trait TrimmableResource: Debug + Send + Sync {
     /// device, except as the upstream does.
     fn trim_to(&self, keep: u64) -> u64;
 
-    /// As [`trim_to`](Self::trim_to), after a wait on this thread for the work that comes before
-    /// frees, if some of it is pending. It does not wait if that would invalidate a capture.
+    /// Returns free memory, as [`trim_to`](Self::trim_to) does, after a wait on this thread for the
+    /// work that comes before frees, if some of it is pending. It does not wait if that would
+    /// invalidate a capture.
     fn trim_to_blocking(&self, keep: u64) -> u64 {
         self.trim_to(keep)
     }

@@ -160,8 +160,9 @@ pub fn in_program<T>(code: impl FnOnce() -> T) -> T {
     not_waited_for(code)
 }
 
-/// As [`in_program`], for code that runs the [hook](crate::wait) of the call itself where it waits:
-/// that of `adaptor!`, and a wait for a lock.
+/// Runs code while no thread waits for this one, without the [hook](crate::wait) of the call: for
+/// code that runs the hook itself where it waits, that of `adaptor!` and a wait for a lock. Else
+/// use [`in_program`].
 #[inline]
 pub fn not_waited_for<T>(code: impl FnOnce() -> T) -> T {
     let _restore = if Flag::Awaited.is_set() { Restore::after_program() } else { Restore(None) };

@@ -80,7 +80,7 @@ impl<'a> StreamRef<'a> {
     /// [`identify`](Self::identify). **Unstable**: may change in any release.
     ///
     /// # Errors
-    /// As [`identify`](Self::identify).
+    /// The errors of [`identify`](Self::identify).
     #[doc(hidden)]
     #[inline]
     pub fn identified(self) -> Result<Self, Error> {

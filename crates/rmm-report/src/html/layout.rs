@@ -149,7 +149,7 @@ impl Map {
         u64::try_from(pixel).unwrap_or(u64::MAX)
     }
 
-    /// As [`pixel`](Self::pixel), rounded up.
+    /// The width in pixels of a number of bytes, rounded up.
     fn pixel_from(&self, bytes: u64) -> u64 {
         let scaled = u128::from(bytes) * u128::from(self.width);
         u64::try_from(scaled.div_ceil(u128::from(self.row_bytes))).unwrap_or(u64::MAX)

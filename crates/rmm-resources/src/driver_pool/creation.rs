@@ -44,7 +44,7 @@ impl DriverPool {
     /// The location of the pool's memory: a device, the host, or a NUMA node of the host.
     ///
     /// # Errors
-    /// As [`allocation_type`](Self::allocation_type).
+    /// The errors of [`allocation_type`](Self::allocation_type).
     #[doc(alias = "cudaMemPoolAttrLocationId")]
     #[doc(alias = "cudaMemPoolAttrLocationType")]
     #[doc(alias = "memory_pool_attributes::location")]
@@ -57,7 +57,7 @@ impl DriverPool {
     /// Upper bound on the bytes of the pool, as the driver counts them; 0 if there is none.
     ///
     /// # Errors
-    /// As [`allocation_type`](Self::allocation_type).
+    /// The errors of [`allocation_type`](Self::allocation_type).
     #[doc(alias = "cudaMemPoolAttrMaxPoolSize")]
     #[doc(alias = "memory_pool_attributes::max_pool_size")]
     pub fn maximum_size(&self) -> Result<u64, Error> {
@@ -67,7 +67,7 @@ impl DriverPool {
     /// The handle types as which the pool can be exported. Empty for an imported pool.
     ///
     /// # Errors
-    /// As [`allocation_type`](Self::allocation_type).
+    /// The errors of [`allocation_type`](Self::allocation_type).
     #[doc(alias = "cudaMemPoolAttrExportHandleTypes")]
     #[doc(alias = "memory_pool_attributes::export_handle_types")]
     pub fn export_handle_types(&self) -> Result<ExportHandleTypes, Error> {
@@ -79,7 +79,7 @@ impl DriverPool {
     /// Whether the device's decompression engine can access the pool's memory.
     ///
     /// # Errors
-    /// As [`allocation_type`](Self::allocation_type).
+    /// The errors of [`allocation_type`](Self::allocation_type).
     #[doc(alias = "cudaMemPoolAttrHwDecompressEnabled")]
     #[doc(alias = "memory_pool_attributes::hw_decompress_enabled")]
     pub fn is_hardware_decompress_enabled(&self) -> Result<bool, Error> {

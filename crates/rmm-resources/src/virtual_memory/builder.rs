@@ -100,7 +100,8 @@ impl VirtualMemoryResourceBuilder {
         self
     }
 
-    /// As [`rdma`](Self::rdma), where the device supports it: what the default pool does.
+    /// Lets network cards access the memory by `GPUDirect` RDMA, as [`rdma`](Self::rdma) does,
+    /// where the device supports it: what the default pool does.
     ///
     /// ```
     /// use rmm_resources::VirtualMemoryResource;

@@ -29,7 +29,8 @@ pub(crate) fn lazy() -> MachineBuilder {
     Machine::builder().schedule(Schedule::Lazy)
 }
 
-/// As [`lazy`], with devices that can access pageable host memory.
+/// A machine whose devices can access pageable host memory, and which runs work only when a thread
+/// waits for it.
 pub(crate) fn unified() -> MachineBuilder {
     lazy().attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1)
 }

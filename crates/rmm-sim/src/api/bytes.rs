@@ -48,7 +48,7 @@ impl Machine {
     /// Writes bytes of device memory at `pointer` now, regardless of queued work.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn write(&self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
         let mut state = self.lock();
         let place = allocated(&state, pointer, source.len())?;
@@ -73,7 +73,7 @@ impl Machine {
     /// race unless the host has waited for all work that accesses the memory.
     ///
     /// # Errors
-    /// As [`host_reads`](Self::host_reads).
+    /// The errors of [`host_reads`](Self::host_reads).
     pub fn host_writes(&self, pointer: CuDevicePtr, bytes: usize) -> Result<(), CuResult> {
         self.host_uses(pointer, bytes, Operation::Write)
     }

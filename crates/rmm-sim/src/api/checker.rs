@@ -134,7 +134,7 @@ impl Checker {
     /// Runs `program` once under each schedule, see [`check`].
     ///
     /// # Panics
-    /// As [`check`].
+    /// Where [`check`] panics.
     #[track_caller]
     pub fn run(&self, program: impl Fn(&Machine)) {
         let mut found: Vec<Finding> = Vec::new();

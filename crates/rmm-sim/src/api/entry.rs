@@ -22,7 +22,7 @@ use crate::engine::machine::Machine;
 /// ```
 ///
 /// # Panics
-/// As [`Machine::enter`].
+/// Where [`Machine::enter`] panics.
 pub fn enter() -> MachineGuard {
     Machine::new().enter()
 }
@@ -32,7 +32,7 @@ impl MachineBuilder {
     /// [`Machine::enter`].
     ///
     /// # Panics
-    /// As [`build`](Self::build) and [`Machine::enter`].
+    /// Where [`build`](Self::build) or [`Machine::enter`] panics.
     pub fn enter(self) -> MachineGuard {
         self.build().enter()
     }
@@ -67,7 +67,7 @@ impl Machine {
     /// ```
     ///
     /// # Panics
-    /// As [`enter`](Self::enter).
+    /// Where [`enter`](Self::enter) panics.
     pub fn enter_until_thread_ends(&self) {
         expect_installed();
         current::enter(self);
@@ -91,8 +91,8 @@ impl Machine {
     /// ```
     ///
     /// # Panics
-    /// As [`enter`](Self::enter), and if the calling thread already holds an [`AllThreadsGuard`]:
-    /// it would wait for itself.
+    /// Where [`enter`](Self::enter) panics, and if the calling thread already holds an
+    /// [`AllThreadsGuard`]: it would wait for itself.
     #[must_use = "the machine is left when the guard is dropped"]
     pub fn enter_all_threads(&self) -> AllThreadsGuard {
         expect_installed();
@@ -104,7 +104,7 @@ impl Machine {
     /// Runs `run` with this as the calling thread's machine.
     ///
     /// # Panics
-    /// As [`enter`](Self::enter).
+    /// Where [`enter`](Self::enter) panics.
     pub fn scope<R>(&self, run: impl FnOnce() -> R) -> R {
         let _entered = self.enter();
         run()

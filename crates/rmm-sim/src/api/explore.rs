@@ -61,7 +61,7 @@ impl Checker {
     /// Runs `program` under every schedule, at most `limit` of them; see [`explore`].
     ///
     /// # Panics
-    /// As [`explore`].
+    /// Where [`explore`] panics.
     #[track_caller]
     pub fn explore(&self, limit: usize, program: impl Fn(&Machine)) -> Exploration {
         let mut next = Some(Script::default());

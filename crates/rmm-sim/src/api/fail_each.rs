@@ -50,7 +50,7 @@ impl Checker {
     /// one of the [machine's description](Self::machine).
     ///
     /// # Panics
-    /// As [`fail_each_call`].
+    /// Where [`fail_each_call`] panics.
     #[track_caller]
     pub fn fail_each_call(&self, code: CuResult, program: impl Fn(&Machine)) -> u64 {
         for number in 1.. {

@@ -32,7 +32,7 @@ impl Machine {
     /// managed, or pageable.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch), but for such memory.
+    /// The errors of [`launch`](Self::launch), but not the one for memory that the host can access.
     ///
     /// # Safety
     /// Until the kernel is complete, the program does not write host memory that the kernel reads,

@@ -43,7 +43,7 @@ impl<T> Out<T> {
     /// Writes the result.
     ///
     /// # Errors
-    /// As [`required`](Self::required).
+    /// The errors of [`required`](Self::required).
     pub(crate) fn put(&self, value: T) -> Result<(), CuResult> {
         self.required()?;
         // SAFETY: by the invariant the pointer is valid for writes, since it is not null. C does
@@ -82,7 +82,7 @@ impl<T: Copy> Out<T> {
     /// Reads the value, for arguments that C declares as writable but only reads.
     ///
     /// # Errors
-    /// As [`required`](Self::required).
+    /// The errors of [`required`](Self::required).
     pub(crate) fn get(&self) -> Result<T, CuResult> {
         In { pointer: self.pointer.cast_const() }.get(0)
     }

@@ -18,7 +18,7 @@ impl Machine {
     /// the number in the environment variable `RMM_SIM_SEED`, or by 0.
     ///
     /// # Panics
-    /// As [`MachineBuilder::build`].
+    /// Where [`MachineBuilder::build`] panics.
     pub fn new() -> Self {
         Self::builder().build()
     }

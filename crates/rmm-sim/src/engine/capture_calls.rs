@@ -29,7 +29,7 @@ impl Session<'_> {
     /// Refuses a call that captures forbid whatever its arguments.
     ///
     /// # Errors
-    /// As [`admit_unsafe_call`](Self::admit_unsafe_call).
+    /// The errors of [`admit_unsafe_call`](Self::admit_unsafe_call).
     pub(crate) fn admit_during_captures(&mut self, name: &'static str) -> Result<(), CuResult> {
         self.captures.call = name;
         if UNSAFE.contains(&name) { self.admit_unsafe_call() } else { Ok(()) }

@@ -103,7 +103,7 @@ impl State {
     /// Enqueues work on a stream; returns its point.
     ///
     /// # Errors
-    /// As [`enqueue_after`](Self::enqueue_after).
+    /// The errors of [`enqueue_after`](Self::enqueue_after).
     pub(crate) fn enqueue(&mut self, id: u64, work: Work) -> Result<Point, CuResult> {
         self.enqueue_after(id, work, &VectorClock::default())
     }

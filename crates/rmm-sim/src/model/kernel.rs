@@ -229,7 +229,7 @@ impl<'a> KernelMemory<'a> {
     /// Writes `source` at `pointer`.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and if the range was declared as only read.
+    /// The errors of [`read`](Self::read), and one if the range was declared as only read.
     pub fn write(&mut self, pointer: CuDevicePtr, source: &[u8]) -> Result<(), CuResult> {
         let place = self.find(pointer, source.len(), true)?;
         self.bytes.store(&place, source)

@@ -200,7 +200,7 @@ impl KernelCall<'_, '_> {
     /// since the launch.
     ///
     /// # Panics
-    /// As [`read`](Self::read).
+    /// Where [`read`](Self::read) panics.
     pub fn write<T: KernelScalar>(&mut self, name: &str, elements: &[T]) -> Result<(), CuResult> {
         let (pointer, _) = self.array::<T>(name);
         let mut bytes = Vec::with_capacity(size_of_val(elements));

@@ -80,7 +80,7 @@ same_as_borrowed! {
     /// Whether the stream is being captured into a graph, see [`StreamRef::is_capturing`].
     ///
     /// # Errors
-    /// As [`StreamRef::is_capturing`].
+    /// The errors of [`StreamRef::is_capturing`].
     #[doc(alias = "cudaStreamIsCapturing")]
     fn is_capturing(&self) -> Result<bool, Error>;
 

@@ -116,7 +116,8 @@ impl State {
         self.known_root_of(start).unwrap_or(start)
     }
 
-    /// As [`root_of`](Self::root_of); `None` for other host memory.
+    /// The start of the allocation, reservation or suballocated range that contains an address;
+    /// `None` for other host memory.
     pub(crate) fn known_root_of(&self, start: usize) -> Option<usize> {
         let allocation = self.allocations.containing(start).map(|allocation| allocation.start);
         let reserved = || self.virtual_memory.reservation_of(start).map(|reserved| reserved.start);
