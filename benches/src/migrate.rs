@@ -74,7 +74,7 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// How long so many rounds without calls take.
+/// How long `rounds` rounds without calls take.
 ///
 /// # Errors
 /// If a thread cannot use the device.

@@ -1,4 +1,4 @@
-//! What benchmarks return.
+//! The result type of benchmarks.
 
 use std::error::Error;
 

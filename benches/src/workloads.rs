@@ -1,4 +1,4 @@
-//! What `protocol` times: each workload prints its figures of one allocator.
+//! The workloads that `protocol` times: each workload prints its figures of one allocator.
 //!
 //! `peers/workloads.hpp` does the same for the allocators of others.
 
@@ -97,7 +97,8 @@ const fn all(
     Workload { name, about, run, for_pairs: false, for_little: true, for_one: None }
 }
 
-/// Of so many calls that allocators which take microseconds for each are left out.
+/// A workload with too many calls for allocators that take microseconds for each: they are left
+/// out.
 const fn many(
     name: &'static str,
     about: &'static str,

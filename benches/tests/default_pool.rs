@@ -1,6 +1,6 @@
-//! What the default pool reaches on the software device, by counts, beside a pool over
-//! `cudaMalloc`: hits, driver calls of programs that repeat, and reserved bytes. Each bar is a
-//! tenth below what was reached.
+//! Counts that the default pool reaches on the software device, beside a pool over `cudaMalloc`:
+//! hits, driver calls of programs that repeat, and reserved bytes. Each bar is a tenth below what
+//! was reached.
 
 use std::error::Error;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn run_beside(
 ) -> Outcome<Run> {
     let _machine = device().enter();
     let pool = make(start)?;
-    let _kept = DeviceBuffer::uninit_in(bytes, &CudaStream::new()?, &pool)?;
+    let _beside = DeviceBuffer::uninit_in(bytes, &CudaStream::new()?, &pool)?;
     let mut player = Player::new(program)?;
     for _ in 1..runs {
         player.run(&pool)?;

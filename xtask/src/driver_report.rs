@@ -1,4 +1,4 @@
-//! What the software device reports on the processes of a program.
+//! Reports of the software device on the processes of a program.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -32,13 +32,13 @@ fn enqueue(route: &Route, summand: u32) -> Outcome {
 
 fn through(route: &Route, memory: CuDevicePtr, summand: u32) -> Outcome {
     let (places, driver, stream) = (&route.places, route.driver, route.stream.as_raw());
-    // SAFETY: both have so many bytes, and the source stays as it is until the stream has been
-    // waited for.
+    // SAFETY: both have `places.bytes` bytes, and the source stays as it is until the stream has
+    // been waited for.
     unsafe { driver.cuMemcpyHtoDAsync_v2(memory, places.source, places.bytes, stream) }.result()?;
-    // SAFETY: so many words are there, and used on this stream only.
+    // SAFETY: the memory has `route.words` words, which are used on this stream only.
     unsafe { route.kernels.add(route.stream.as_stream_ref(), memory, route.words, summand) }?;
-    // SAFETY: both have so many bytes; the target is not read before the stream has been waited
-    // for.
+    // SAFETY: both have `places.bytes` bytes; the target is not read before the stream has been
+    // waited for.
     unsafe { driver.cuMemcpyDtoHAsync_v2(places.target, memory, places.bytes, stream) }.result()?;
     Ok(())
 }

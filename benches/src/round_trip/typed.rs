@@ -15,7 +15,7 @@ pub(super) fn go(route: &mut Route, summand: u32) -> Outcome {
     };
     vector.copy_from(route.source.device_slice())?;
     let used = vector.use_on_mut(&route.stream)?;
-    // SAFETY: the vector has so many words, and its uses on this stream are in order.
+    // SAFETY: the vector has `route.words` words, and its uses on this stream are in order.
     unsafe { route.kernels.add(used.stream(), used.as_ptr(), route.words, summand) }?;
     vector.copy_to_slice_on(route.target.as_mut_slice()?, &route.stream)?;
     Ok(())

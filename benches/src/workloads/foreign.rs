@@ -48,7 +48,7 @@ impl Drop for RawStream {
         if let Ok(driver) = current_driver() {
             // SAFETY: the stream was made by `new`, and nothing refers to it any more. A failure
             // means that the driver is gone.
-            let _gone = unsafe { driver.cuStreamDestroy_v2(self.0) };
+            let _ignored = unsafe { driver.cuStreamDestroy_v2(self.0) };
         }
     }
 }

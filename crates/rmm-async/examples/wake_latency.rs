@@ -1,4 +1,5 @@
-//! How long after its work a task runs again, for each way to wake it, beside a blocking wait.
+//! The latency between the end of work and the run of the task that awaits it, for each way to wake
+//! it, beside a blocking wait.
 //!
 //! ```text
 //! cargo run --release -p rmm-async --example wake_latency [ROUNDS]

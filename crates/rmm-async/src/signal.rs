@@ -1,4 +1,4 @@
-//! What a future and the host function that wakes its task share.
+//! The state that a future and the host function that wakes its task share.
 
 use rmm_core::fork;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn rmm_rs_tracking_new(
 /// Writes a finding to the standard error stream, as RMM does to its log; a wrong free also fails.
 fn write_finding(finding: &TrackingFinding<'_>) {
     // There is no one to report a failed write to.
-    let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
+    let _ignored = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
     if !matches!(finding, TrackingFinding::Leak(_)) {
         note_wrong_free(finding);
     }

@@ -290,7 +290,7 @@ unsafe impl SyncResource for Foreign {
                 // SAFETY: by the clause on callbacks; the caller's contract is that of the
                 // function. What could not be freed leaks.
                 let free = || unsafe { function(table.context, to_c(pointer), size, alignment) };
-                let _status = in_program(|| guard::call_back(free));
+                let _ignored = in_program(|| guard::call_back(free));
             });
         }
     }
@@ -342,7 +342,7 @@ unsafe impl Resource for Foreign {
                 // function. What could not be freed leaks.
                 let free =
                     || unsafe { function(table.context, handle, to_c(pointer), size, alignment) };
-                let _status = in_program(|| guard::call_back(free));
+                let _ignored = in_program(|| guard::call_back(free));
             });
         }
     }

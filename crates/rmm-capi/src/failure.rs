@@ -1,4 +1,4 @@
-//! What a function fails with: its status, and what the last error says of it.
+//! Errors of C functions: the status, and the details of the last error.
 
 use rmm_core::{Error, ErrorKind, Remedy};
 

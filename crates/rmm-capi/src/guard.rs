@@ -87,7 +87,7 @@ pub(crate) fn note(failure: Failure) -> i32 {
     let status = failure.status;
     NOTED.with(|noted| noted.set(noted.get().wrapping_add(1)));
     // While the thread ends no caller is left to ask for the error.
-    let _ending = LAST.try_with(|last| drop(last.replace(Some(failure))));
+    let _ignored = LAST.try_with(|last| drop(last.replace(Some(failure))));
     status
 }
 

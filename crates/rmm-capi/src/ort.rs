@@ -37,7 +37,8 @@ fn device() -> Result<&'static device::Device, Failure> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
     let mut pointer = std::ptr::null_mut();
-    let _status = guard::status(|| {
+    // The function returns no status: a failure is the thread's last error.
+    let _ignored = guard::status(|| {
         let layout = layout(bytes, CUDA_ALLOCATION_ALIGNMENT)?;
         let device = device()?;
         let resource = device.resource()?;
@@ -83,15 +84,17 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
         }
         Ok(())
     };
-    let _status =
+    // The function returns no status: a failure is the thread's last error.
+    let _ignored =
         guard::status(|| if pointer.is_null() { Ok(()) } else { blocks::free(pointer, free) });
 }
 
 /// Returns unused memory of the current device to the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_empty_cache() {
-    let _status = guard::status(|| {
-        let _released = crate::trim::of_stack(&device()?.resource()?, 0, false)?;
+    // The function returns no status: a failure is the thread's last error.
+    let _ignored = guard::status(|| {
+        let _ignored = crate::trim::of_stack(&device()?.resource()?, 0, false)?;
         Ok(())
     });
 }

@@ -208,7 +208,7 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
 
 /// Makes a wrong free the last error of the thread that frees.
 pub(crate) fn note_wrong_free(finding: &TrackingFinding<'_>) {
-    let _status = guard::note(Failure::invalid(finding.to_string()));
+    let _ignored = guard::note(Failure::invalid(finding.to_string()));
 }
 
 fn preset(number: u32) -> Result<PoolPreset, Failure> {

@@ -1,4 +1,4 @@
-//! What would have let the thread's last failed request succeed, as data.
+//! Remedies of the thread's last failed request, as data.
 
 use std::ffi::c_char;
 
@@ -59,7 +59,7 @@ fn detail_of(remedy: &Remedy) -> RemedyDetail {
     };
     let mut name = [0; 48];
     // SAFETY: the buffer has as many bytes.
-    let _whole = unsafe { text::write(&named, name.as_mut_ptr(), name.len()) };
+    let _ignored = unsafe { text::write(&named, name.as_mut_ptr(), name.len()) };
     RemedyDetail {
         size: 0,
         action,

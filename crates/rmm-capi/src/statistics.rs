@@ -1,4 +1,4 @@
-//! What a statistics adaptor counts.
+//! The counters of statistics adaptors.
 
 use rmm_adaptors::{AllocationCounters, StatisticsResourceAdaptor};
 

@@ -2,13 +2,13 @@
 //! says of the streams that were not announced.
 //!
 //! ```text
-//! handle ── 0, 1, 2 ──────────────> the default streams
+//! handle -- 0, 1, 2 --------------> the default streams
 //!    |
-//!    ├── announced ───────────────> that stream: made or adopted here
+//!    +-- announced ---------------> that stream: made or adopted here
 //!    |
-//!    ├── the resource keeps ──────> adopted, and announced until it is forgotten
+//!    +-- the resource keeps ------> adopted, and announced until it is forgotten
 //!    |
-//!    └── else ────────────────────> a stream of unknown end: the driver is asked for its id
+//!    +-- else --------------------> a stream of unknown end: the driver is asked for its id
 //! ```
 
 use rmm_core::sys::CuStream;

@@ -24,7 +24,7 @@ pub(crate) unsafe fn read<'a>(what: &str, text: *const c_char) -> Result<&'a str
 /// As for [`write`].
 pub(crate) unsafe fn clear(buffer: *mut c_char, capacity: usize) {
     // SAFETY: the caller's contract.
-    let _none = unsafe { write("", buffer, capacity) };
+    let _ignored = unsafe { write("", buffer, capacity) };
 }
 
 /// Writes as much of a text as fits, and a zero byte. Returns the bytes of the whole text, without

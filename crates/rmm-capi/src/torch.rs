@@ -139,7 +139,8 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
         block.device.discharge(block.bytes as u64);
         Ok(())
     };
-    let _status =
+    // The function returns no status: a failure is the thread's last error.
+    let _ignored =
         guard::status(|| if pointer.is_null() { Ok(()) } else { blocks::free(pointer, free) });
 }
 
@@ -158,7 +159,8 @@ pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream
 /// its address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_reset() {
-    let _status = guard::status(|| {
+    // The function returns no status: a failure is the thread's last error.
+    let _ignored = guard::status(|| {
         let mut resources: Vec<_> = device::all().filter_map(device::Device::current).collect();
         for resource in blocks::resources() {
             if !resources.contains(&resource) {
@@ -178,7 +180,8 @@ pub unsafe extern "C" fn rmm_rs_torch_reset() {
 /// `set_memory_fraction_fn` takes its address. A value that is no number from 0 to 1 is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_set_memory_fraction(fraction: f64, device: c_int) {
-    let _status = guard::status(|| {
+    // The function returns no status: a failure is the thread's last error.
+    let _ignored = guard::status(|| {
         if !(0.0..=1.0).contains(&fraction) {
             return Err(Failure::invalid(format!(
                 "{fraction} is no fraction of a device's memory"

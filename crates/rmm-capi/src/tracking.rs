@@ -1,4 +1,4 @@
-//! What a tracking adaptor remembers.
+//! The outstanding allocations of tracking adaptors.
 
 use std::ffi::c_char;
 

@@ -286,7 +286,7 @@ fn a_capture_survives_the_free_of_memory_that_it_uses() {
 #[test]
 fn a_reset_reaches_the_devices_behind_one_without_a_pool() {
     let _entered = MACHINE.enter();
-    let _without = device(3);
+    let _device_without_a_pool = device(3);
     let mut cuda = ptr::null();
     assert_eq!(c!(rmm_rs_cuda_resource_new(&raw mut cuda)), RMM_RS_OK);
     assert_eq!(c!(rmm_rs_set_per_device_resource(3, cuda, ptr::null_mut())), RMM_RS_OK);

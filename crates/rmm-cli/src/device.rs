@@ -209,6 +209,6 @@ fn install_counted() -> Result<(), LoadError> {
     let driver = Driver::load()?;
     // SAFETY: each function calls the driver's of its name. An earlier call may have installed it
     // already.
-    let _installed = unsafe { Driver::install(counting::wrap(driver)) };
+    let _ignored = unsafe { Driver::install(counting::wrap(driver)) };
     Ok(())
 }

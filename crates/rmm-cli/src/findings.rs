@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// So many violations, all alike.
+    /// `number` violations, all alike.
     fn violations(number: usize) -> Vec<Violation> {
         let machine = rmm_sim::enter();
         let _device = rmm_core::Device::current().expect("there is one");

@@ -40,7 +40,7 @@ impl Kernels {
     /// If the driver refuses.
     ///
     /// # Safety
-    /// `pointer` names memory that the device can use, for so many 4-byte words, whose other uses,
+    /// `pointer` names `words` 4-byte words of memory that the device can use, whose other uses,
     /// the host's too, are ordered with this place on the stream.
     pub unsafe fn fill(
         &self,

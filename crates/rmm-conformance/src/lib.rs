@@ -17,7 +17,7 @@
 //! | `RMM_TEST_RESOURCE` | a resource or adaptor by its name in `rmm-spec/src/stacks.rs` | each of them |
 //! | `RMM_SIM_SEED` | the software device's seed | 0 |
 //! | `RMM_STRESS_SECONDS` | how long each test of `stress` goes on, on each device | one short round |
-//! | `RMM_WHOLE_DEVICE` | anything, where nothing else uses the GPU: checks that take all its memory run, too | they are left out on a GPU |
+//! | `RMM_WHOLE_DEVICE` | anything, if nothing else uses the GPU: checks take all its memory | they do not |
 //! | `RMM_STRESS_SEED` | the seed of the first round | 0 |
 //!
 //! Where a device lacks what a resource needs, each check of that resource is that it says so when

@@ -124,7 +124,7 @@ fn the_software_device_sees_missing_order_even_when_nothing_goes_wrong() {
         let DeviceHandle::Software(machine) = environment.handle() else {
             panic!("a software device was asked for")
         };
-        let _outcome = run_on(&environment, fault, check);
+        let _ignored = run_on(&environment, fault, check);
         let races = machine.violations();
         assert!(races.iter().any(|race| race.missing.is_some()), "{fault:?}: {races:?}");
     }

@@ -216,9 +216,9 @@ where
     R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
 {
     fn range(&self) -> RangeView<'_> {
-        // SAFETY: 1. There are so many bytes of device-accessible memory, and the order knows all
-        // uses. 2. The vector frees them only after a wait for those uses. If the vector is leaked
-        // they stay allocated: it owns a handle to its resource, which borrows nothing (`R:
+        // SAFETY: 1. The range has this many bytes of device-accessible memory, and the order knows
+        // all uses. 2. The vector frees them only after a wait for those uses. If the vector is
+        // leaked they stay allocated: it owns a handle to its resource, which borrows nothing (`R:
         // 'static`), so the resource outlives the vector whatever else is dropped. 3. Views for
         // reading are made from a shared borrow, views for writing from an exclusive one.
         unsafe {

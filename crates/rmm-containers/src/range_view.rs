@@ -205,8 +205,8 @@ impl<'a> RangeView<'a> {
     /// Sets all bytes, in the order of `stream`.
     pub(crate) fn fill(self, value: u8, stream: StreamRef<'_>) -> Result<(), Error> {
         self.enqueue(stream, |target| {
-            // SAFETY: the memory has so many bytes, and conflicting uses are ordered before this
-            // point on the stream.
+            // SAFETY: the memory has `self.bytes` bytes, and conflicting uses are ordered before
+            // this point on the stream.
             unsafe { copy::fill(target, value, self.bytes, stream) }
         })
     }
@@ -220,8 +220,8 @@ impl<'a> RangeView<'a> {
             "the length is a multiple of the pattern's"
         );
         self.enqueue(stream, |target| {
-            // SAFETY: the memory has so many bytes, a multiple of the pattern's; conflicting uses
-            // are ordered before this point on the stream.
+            // SAFETY: the memory has `self.bytes` bytes, a multiple of the pattern's; conflicting
+            // uses are ordered before this point on the stream.
             unsafe { crate::pattern::repeat(target, pattern, self.bytes, stream) }
         })
     }

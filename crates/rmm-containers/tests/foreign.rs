@@ -488,10 +488,11 @@ fn a_failed_call_leaves_adopted_memory_in_order() {
         // the order of the stream.
         let adopted = unsafe { DeviceBuffer::from_foreign(pointer, LEN, &own, free) };
         let Ok(mut buffer) = adopted else { return };
-        let _may_fail = buffer.as_slice_mut().fill_on(1, &other);
-        let _may_fail = buffer.try_clone_on(&other);
-        let _may_fail = buffer.set_stream(&other);
-        let _may_fail = buffer.as_slice_mut().fill_on(2, &own);
+        // It may fail.
+        let _ignored = buffer.as_slice_mut().fill_on(1, &other);
+        let _ignored = buffer.try_clone_on(&other);
+        let _ignored = buffer.set_stream(&other);
+        let _ignored = buffer.as_slice_mut().fill_on(2, &own);
         if let Ok(raw) = buffer.into_raw() {
             // SAFETY: the parts are used once.
             drop(unsafe { DeviceBuffer::from_raw(raw) });
@@ -513,7 +514,8 @@ fn a_failed_call_leaves_borrowed_memory_in_order() {
         // SAFETY: the memory has these bytes; after an error it is freed when the device is idle.
         let used = unsafe {
             DeviceSliceMut::<u8>::with_foreign(theirs.pointer, LEN, &own, |mut bytes| {
-                let _may_fail = bytes.fill_on(1, &other);
+                // It may fail.
+                let _ignored = bytes.fill_on(1, &other);
             })
         };
         machine.without_faults(|| {

@@ -91,7 +91,7 @@ impl Executable {
 impl Drop for Executable {
     fn drop(&mut self) {
         // SAFETY: the graph is owned, and not used again.
-        let _done = unsafe { driver().cuGraphExecDestroy(self.0) };
+        let _ignored = unsafe { driver().cuGraphExecDestroy(self.0) };
     }
 }
 

@@ -168,7 +168,8 @@ fn a_blocking_copy_is_complete_on_return_despite_driver_errors() {
         for call in ["cuStreamSynchronize", "cuStreamQuery"] {
             machine.fail(Fault::nth(call, 1, code));
         }
-        let _refused_or_not = vector.copy_to_slice_on(target, &stream);
+        // It may be refused.
+        let _ignored = vector.copy_to_slice_on(target, &stream);
         machine.clear_faults();
         assert!(stream.is_idle().expect("an answer"), "{code}: the copy may still run");
     }

@@ -29,7 +29,7 @@ fn functions() -> CallbackMemoryResource {
     let allocate = move |stream: StreamRef<'_>, layout| allocates.allocate(stream, layout);
     let deallocate = move |stream: StreamRef<'_>, pointer: DevicePtr, layout| {
         // If the stream has ended there is nothing to wait for.
-        let _ended = stream.synchronize();
+        let _ignored = stream.synchronize();
         // SAFETY: it came from the other function, with this layout.
         unsafe { frees.deallocate_sync(pointer, layout) }
     };

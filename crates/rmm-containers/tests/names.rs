@@ -10,7 +10,7 @@ use rmm_sim::{Kernel, Machine, Violation, ViolationKind};
 fn write(machine: &Machine, memory: DevicePtr, stream: &CudaStream) {
     let kernel = Kernel::new("write", |_| ()).writes(memory, 1);
     // The device refuses to use memory that was freed, and reports it.
-    let _refused = machine.launch(stream.as_raw(), kernel);
+    let _ignored = machine.launch(stream.as_raw(), kernel);
 }
 
 fn resources() -> Result<[AnyResource; 3], Error> {

@@ -197,7 +197,7 @@ impl Harness {
                 self.machine.launch(used.stream().as_raw(), kernel)?;
                 expected[range].fill(value);
                 if leaked {
-                    let _never_dropped = mem::ManuallyDrop::new(used);
+                    let _leaked = mem::ManuallyDrop::new(used);
                 }
             }
             Step::ReadingKernel { vector, part, stream, leaked } => {
@@ -207,7 +207,7 @@ impl Harness {
                 let kernel = Kernel::new("read", |_| ()).reads(used.as_ptr(), used.bytes());
                 self.launch(used.stream(), kernel);
                 if leaked {
-                    let _never_dropped = mem::ManuallyDrop::new(used);
+                    let _leaked = mem::ManuallyDrop::new(used);
                 }
             }
             Step::Upload { vector, stream } => {

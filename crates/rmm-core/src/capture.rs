@@ -37,7 +37,7 @@ use crate::{Error, StreamRef};
 /// rmm_core::check("cuStreamEndCapture", code)?;
 /// drop(scope);
 /// # // SAFETY: the graph was made above.
-/// # let _done = unsafe { driver.cuGraphDestroy(graph) };
+/// # let _ignored = unsafe { driver.cuGraphDestroy(graph) };
 /// # Ok::<(), rmm_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl Drop for RelaxedCapture {
             && driver_for_drop().is_some()
         {
             // A failure means that the driver is gone: nothing to restore.
-            let _gone = exchange(former);
+            let _ignored = exchange(former);
         }
     }
 }

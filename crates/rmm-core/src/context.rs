@@ -107,7 +107,7 @@ impl Context {
     /// context.check()?;
     /// // SAFETY: nothing of this program uses the device.
     /// let (driver, device) = (current_driver()?, Device::current()?);
-    /// let _code = unsafe { driver.cuDevicePrimaryCtxReset_v2(device.as_raw()) };
+    /// let _ignored = unsafe { driver.cuDevicePrimaryCtxReset_v2(device.as_raw()) };
     /// let error = context.check().unwrap_err();
     /// assert!(error.is_context_lost());
     /// let _device = Device::new(0)?.make_current()?; // makes the next one
@@ -231,7 +231,7 @@ impl Drop for ContextGuard {
             let mut popped = CuContext::NULL;
             // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing
             // to restore.
-            let _gone = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
+            let _ignored = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
         }
     }
 }

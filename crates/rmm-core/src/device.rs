@@ -288,7 +288,7 @@ impl Drop for DeviceGuard {
             let mut popped = CuContext::NULL;
             // SAFETY: `popped` may be written to. A failure means that the driver is gone: nothing
             // to restore.
-            let _gone = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
+            let _ignored = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who holds the memory of a device that is full.
+//! The holders of the memory of a full device, for errors.
 
 use std::fmt;
 

@@ -59,7 +59,7 @@ impl DriverPools {
         let current = context_of_thread(driver).unwrap_or(CuContext::NULL);
         if !current.is_null() && Device::current().is_ok_and(|device| device == self.device) {
             // After a failure nothing more is known.
-            let _unknown = synchronize_unless_captured();
+            let _ignored = synchronize_unless_captured();
         }
         let (mut flags, mut is_active) = (0, 0);
         // SAFETY: both may be written to.
@@ -75,7 +75,8 @@ impl DriverPools {
             && let Ok(_guard) = self.device.make_current()
             && context_of_thread(driver).is_ok_and(|primary| primary != current)
         {
-            let _unknown = synchronize_unless_captured();
+            // After a failure nothing more is known.
+            let _ignored = synchronize_unless_captured();
         }
     }
 }
@@ -112,8 +113,9 @@ impl TrimmableResource for DriverPools {
         for pool in pools {
             let reserved = bytes_of(driver, pool, CuMemPoolAttribute::RESERVED_MEM_CURRENT);
             let here = keep.saturating_sub(left - reserved.min(left));
-            // SAFETY: the pool exists, as in `bytes_of`.
-            let _kept = unsafe {
+            // SAFETY: the pool exists, as in `bytes_of`. If the driver refuses, the pool keeps its
+            // memory.
+            let _ignored = unsafe {
                 driver.cuMemPoolTrimTo(pool, usize::try_from(here).unwrap_or(usize::MAX))
             };
             left = self.reserved();

@@ -185,7 +185,7 @@ impl Drop for CudaEvent {
             // SAFETY: `self.handle` is this value's event, and this is its last use. The driver
             // keeps what enqueued waits need. A failure means that the driver is gone: nothing is
             // left to free.
-            let _gone = unsafe { driver.cuEventDestroy_v2(self.handle) };
+            let _ignored = unsafe { driver.cuEventDestroy_v2(self.handle) };
         }
     }
 }

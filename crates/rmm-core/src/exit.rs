@@ -43,8 +43,8 @@ fn register() {
         process::note_exit();
     }
     // SAFETY: the handler is a function without arguments that neither unwinds nor ends the
-    // process.
-    let _never_noticed = unsafe { libc::atexit(note) };
+    // process. If that fails, the exit is never noticed.
+    let _ignored = unsafe { libc::atexit(note) };
 }
 
 #[cfg(not(unix))]

@@ -1,4 +1,4 @@
-//! What would let a failed request for memory succeed, as data.
+//! Remedies of a failed request for memory, as data.
 
 use std::fmt;
 

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! before_first_wait(let_go, take_back, call)
-//!   call ── hit in a thread's cache ─────────────────────────────────────────────> returned
-//!   call ── contended lock, driver, code of the program ── let_go ── waits ... ── take_back
+//!   call -- hit in a thread's cache ---------------------------------------------> returned
+//!   call -- contended lock, driver, code of the program -- let_go -- waits ... -- take_back
 //! ```
 //!
 //! The slow places announce themselves with [`about_to_wait`]:
@@ -14,8 +14,8 @@
 //! |---|---|
 //! | a contended lock | [`fork::lock`](crate::fork::lock), `read`, `write`; the adaptors' `spin_until` |
 //! | a wait for a condition | [`fork::check_wait`](crate::fork::check_wait) |
-//! | a call of the driver | [`current_driver`](crate::current_driver) and what is over it; not `Driver::get` |
-//! | code of the program | [`siblings::in_program`](crate::siblings::in_program), the callback resources of Rust and C |
+//! | a call of the driver | [`current_driver`](crate::current_driver), not `Driver::get` |
+//! | code of the program | [`siblings::in_program`](crate::siblings::in_program), callback resources |
 //! | a pool's call to its upstream | `Session::call_upstream` |
 //!
 //! A thread without a hook reads and writes one thread-local cell there, and nothing elsewhere.
@@ -116,7 +116,8 @@ impl Drop for Hooked {
     /// At a panic.
     #[cold]
     fn drop(&mut self) {
-        let _has_run = self.put_back();
+        // It does not matter whether the hook has run.
+        let _ignored = self.put_back();
     }
 }
 

@@ -23,7 +23,7 @@ struct Block {
 /// Each block by the program's address.
 static LIVE: LazyLock<DashMap<DevicePtr, Block>> = LazyLock::new(DashMap::new);
 
-/// So many bytes come before a block at the start of upstream's memory.
+/// The bytes before a block at the start of upstream's memory.
 const OFFSET: usize = CUDA_ALLOCATION_ALIGNMENT;
 
 /// What became of a call.

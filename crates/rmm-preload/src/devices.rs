@@ -131,8 +131,8 @@ fn find_or_make(driver: &Driver, context: CuContext) -> Option<Arc<Device>> {
     }
     let resource = if primary == context { build() } else { None };
     let Some(resource) = resource else {
-        // SAFETY: it was retained above.
-        let _kept_longer = unsafe { driver.cuDevicePrimaryCtxRelease_v2(handle) };
+        // SAFETY: it was retained above. If the driver refuses, it is kept longer.
+        let _ignored = unsafe { driver.cuDevicePrimaryCtxRelease_v2(handle) };
         return None;
     };
     report::register(descriptions);

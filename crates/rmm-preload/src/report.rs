@@ -1,4 +1,4 @@
-//! What the library says: at exit, if it is asked to, and when it cannot work.
+//! Reports of the library: at exit, if it is asked to, and when it cannot work.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -26,7 +26,8 @@ pub(crate) fn count_passed_on() {
 
 /// Prints why a device has no resource.
 pub(crate) fn complain(error: &dyn Display) {
-    let _unheard = writeln!(std::io::stderr(), "rmm-preload: the driver allocates: {error}");
+    // There is nowhere to report a failed write.
+    let _ignored = writeln!(std::io::stderr(), "rmm-preload: the driver allocates: {error}");
 }
 
 /// Has the report printed at exit, with what each resource is made of by then, if the environment
@@ -34,12 +35,13 @@ pub(crate) fn complain(error: &dyn Display) {
 pub(crate) fn register(descriptions: fn() -> Vec<String>) {
     extern "C" fn print() {
         // A panic must not leave the handler.
-        let _none = std::panic::catch_unwind(print_report);
+        let _ignored = std::panic::catch_unwind(print_report);
     }
     DESCRIPTIONS.get_or_init(|| {
         if std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty()) {
-            // SAFETY: the handler is a function without arguments that does not unwind.
-            let _unheard = unsafe { libc::atexit(print) };
+            // SAFETY: the handler is a function without arguments that does not unwind. If that
+            // fails, no report is printed.
+            let _ignored = unsafe { libc::atexit(print) };
         }
         descriptions
     });
@@ -48,7 +50,8 @@ pub(crate) fn register(descriptions: fn() -> Vec<String>) {
 fn print_report() {
     let [served, passed_on] = [&SERVED, &PASSED_ON].map(|count| count.load(Ordering::Relaxed));
     let mut to = std::io::stderr().lock();
-    let _unheard = writeln!(
+    // There is nowhere to report a failed write.
+    let _ignored = writeln!(
         to,
         "rmm-preload: {served} allocations served, {passed_on} passed on to the driver"
     );

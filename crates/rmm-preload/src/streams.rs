@@ -59,7 +59,7 @@ fn key(driver: &Driver, stream: CuStream) -> Key {
     let own = (stream == CuStream::PER_THREAD).then(|| {
         let mut context = CuContext::NULL;
         // SAFETY: `context` may be written to. If the driver refuses, it refuses captures too.
-        let _none = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
+        let _ignored = unsafe { driver.cuCtxGetCurrent(&raw mut context) };
         (StreamRef::per_thread().id(), context.addr())
     });
     (stream.addr(), own)

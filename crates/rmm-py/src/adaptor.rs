@@ -1,4 +1,4 @@
-//! What the classes of adaptors have in common.
+//! The common parts of the classes of adaptors.
 
 /// A class over an adaptor of the engine.
 macro_rules! adaptor {

@@ -129,7 +129,7 @@ fn log_finding(finding: &TrackingFinding<'_>) {
     let is_logged = attached(|py| log(py, level, finding.to_string()).is_ok());
     if is_logged != Some(true) {
         // There is no one to report a failed write to.
-        let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
+        let _ignored = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
     }
 }
 
@@ -203,7 +203,7 @@ silent_adaptor! {
     /// alignment : int
     ///     A power of two, at least 256.
     /// alignment_threshold : int
-    ///     Requests of at least so many bytes are aligned.
+    ///     Requests of at least this many bytes are aligned.
     AlignedResourceAdaptor
 }
 

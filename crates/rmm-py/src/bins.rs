@@ -124,7 +124,7 @@ impl Bins {
     fn slot(&self, layout: Layout) -> Option<Arc<Slot>> {
         let slots = self.read();
         let slot = Self::place(&slots, layout)?;
-        let _before = slot.live.fetch_add(1, Ordering::Relaxed);
+        let _ignored = slot.live.fetch_add(1, Ordering::Relaxed);
         Some(slot)
     }
 
@@ -136,7 +136,7 @@ impl Bins {
         let slot = self.slot(layout).ok_or_else(|| Error::unsupported("binning", "no slot"))?;
         let allocated = act(&slot.resource);
         if allocated.is_err() {
-            let _before = slot.live.fetch_sub(1, Ordering::Relaxed);
+            let _ignored = slot.live.fetch_sub(1, Ordering::Relaxed);
         }
         allocated
     }
@@ -145,7 +145,7 @@ impl Bins {
         let slot = Self::place(&self.read(), layout);
         if let Some(slot) = slot {
             act(&slot.resource);
-            let _before = slot.live.fetch_sub(1, Ordering::Relaxed);
+            let _ignored = slot.live.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How much memory a pool may hold, in relation to what there is.
+//! Budgets: the memory that a pool may hold, in relation to what there is.
 
 use pyo3::prelude::*;
 use rmm_resources::Budget as Engine;
@@ -20,7 +20,7 @@ impl Budget {
         Self(Engine::free_fraction(fraction))
     }
 
-    /// The current device's free memory but for so many bytes, which stay for others.
+    /// The current device's free memory but for `nbytes` bytes, which stay for others.
     #[staticmethod]
     fn free_except(nbytes: Bytes) -> Self {
         Self(Engine::free_except(nbytes.0))

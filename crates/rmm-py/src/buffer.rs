@@ -64,7 +64,7 @@ impl Drop for Use<'_> {
         if self.is_exclusive {
             self.uses.store(0, Ordering::Release);
         } else {
-            let _before = self.uses.fetch_sub(1, Ordering::Release);
+            let _ignored = self.uses.fetch_sub(1, Ordering::Release);
         }
     }
 }
@@ -95,7 +95,7 @@ unsafe fn free(
     // memory is unused: it stays allocated.
     let free = || stream.free_with(act);
     // SAFETY: it is the engine's code, which reaches Python objects through `attached`.
-    let _stays = unsafe { kept_until_wait(py, free) };
+    let _ignored = unsafe { kept_until_wait(py, free) };
 }
 
 impl Drop for DeviceBuffer {
@@ -179,7 +179,7 @@ impl DeviceBuffer {
 
     /// Keeps others from replacing the memory until [`end_export`](Self::end_export).
     pub(crate) fn begin_export(&self) -> PyResult<()> {
-        let _lasts = ManuallyDrop::new(self.share()?);
+        let _leaked = ManuallyDrop::new(self.share()?);
         Ok(())
     }
 

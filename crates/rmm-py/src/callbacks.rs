@@ -176,10 +176,10 @@ impl CallbackMemoryResource {
         let on_allocate = move |stream: StreamRef<'_>, layout: std::alloc::Layout| {
             let called = attached(|py| {
                 // Before the call: the collector may run in it.
-                let _before = counts.fetch_add(1, Ordering::Relaxed);
+                let _ignored = counts.fetch_add(1, Ordering::Relaxed);
                 let allocated = allocate(py, &for_allocate, stream, layout.size());
                 if !allocated.as_ref().is_ok_and(|pointer| !pointer.is_null()) {
-                    let _before = counts.fetch_sub(1, Ordering::Relaxed);
+                    let _ignored = counts.fetch_sub(1, Ordering::Relaxed);
                 }
                 allocated.map_err(|raised| failed(py, raised))
             });
@@ -187,9 +187,9 @@ impl CallbackMemoryResource {
         };
         let on_free = move |stream: StreamRef<'_>, pointer, layout: std::alloc::Layout| {
             // Where the interpreter ends, the memory stays allocated.
-            let _called = attached(|py| {
+            let _ignored = attached(|py| {
                 deallocate(py, &for_free, stream, pointer, layout.size());
-                let _before = discounts.fetch_sub(1, Ordering::Relaxed);
+                let _ignored = discounts.fetch_sub(1, Ordering::Relaxed);
             });
         };
         // SAFETY: the contract of the class, as of RMM's: the functions return memory of the device

@@ -1,4 +1,4 @@
-//! What the garbage collector is shown.
+//! Functions that the garbage collector calls, a distinct one for each class.
 
 use std::hint::black_box;
 
@@ -10,5 +10,5 @@ use std::hint::black_box;
 /// other for ever. So the bases that others derive from have code of their own.
 #[inline]
 pub(crate) fn distinct(class: &'static str) {
-    let _code = black_box(class);
+    let _ignored = black_box(class);
 }

@@ -1,4 +1,5 @@
-//! What `rmm_rs._cuda.gpu` asks the driver. Each function returns the driver's code and a value.
+//! Queries of the driver for `rmm_rs._cuda.gpu`. Each function returns the driver's code and a
+//! value.
 
 use pyo3::prelude::*;
 use rmm_core::sys::{CuDeviceAttribute, CuResult, Driver};

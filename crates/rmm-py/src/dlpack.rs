@@ -51,7 +51,7 @@ impl Drop for Exported {
             buffer.get().end_export();
         }
         // A consumer may be done on any thread. After the interpreter ended the buffer stays.
-        let _ended = attached(move |_| drop(buffer));
+        let _ignored = attached(move |_| drop(buffer));
     }
 }
 

@@ -3,7 +3,7 @@
 //! | engine | Python |
 //! |---|---|
 //! | there is no usable driver | `RuntimeError`, of every call that needs one |
-//! | any other failed allocation | `MemoryError`, whose text begins as that of RMM's exception, with `remedies` |
+//! | any other failed allocation | `MemoryError` with `remedies`, whose text begins as RMM's |
 //! | invalid argument | `ValueError` |
 //! | out of range | `IndexError` |
 //! | everything else | `RuntimeError` |
@@ -35,7 +35,7 @@ pub(crate) fn note_raised(raised: Option<PyErr>) {
         IS_ANY.store(true, Ordering::Relaxed);
     }
     // The former one is dropped after the cell is free again: that may run Python code.
-    let _former = RAISED.try_with(|cell| cell.replace(raised)).ok().flatten();
+    let _ignored = RAISED.try_with(|cell| cell.replace(raised)).ok().flatten();
 }
 
 fn take_raised() -> Option<PyErr> {

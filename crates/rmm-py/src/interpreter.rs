@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! kept_until_wait(py, call)
-//!   lock held ── hit in a cache ────────────────────────────────> returned, lock held
-//!   lock held ── about to wait: let_go ── lock free ── attached(callback) ── take_back
+//!   lock held -- hit in a cache --------------------------------> returned, lock held
+//!   lock held -- about to wait: let_go -- lock free -- attached(callback) -- take_back
 //! ```
 //!
 //! PyO3 counts per thread whether it is attached, and does not see [`let_go`]. So while the engine
@@ -129,7 +129,7 @@ impl Drop for Again {
 pub(crate) fn without_the_lock(act: impl FnOnce() + Send) {
     let mut act = Some(act);
     // `None` while the interpreter ends: then no other thread waits for its lock.
-    let _attached = attached(|py| {
+    let _ignored = attached(|py| {
         if let Some(act) = act.take() {
             py.detach(act);
         }

@@ -3,13 +3,13 @@
 //! The Python tree in `python/rmm_rs` gives them RMM's module layout.
 //!
 //! ```text
-//! mod lib ── registers ──> buffer   adaptors  pool  suballocators  base  registry  capsule  report
+//! mod lib -- registers --> buffer   adaptors  pool  suballocators  base  registry  capsule  report
 //!                             \         \       |          /         /       /
 //!                              \   callbacks, pressure, reservation, budget/
 //!                              copies    \      |         /         /       /
-//!                                 \       └── resource ─────────────────── ┘
+//!                                 \       +-- resource ------------------- +
 //!                                  place, stream, foreign, host   sizes
-//!                                    errors, remedy, kept ── interpreter, fork
+//!                                    errors, remedy, kept -- interpreter, fork
 //! ```
 //!
 //! # The interpreter's lock

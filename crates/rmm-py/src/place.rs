@@ -1,4 +1,4 @@
-//! What a default stream means for the memory of a buffer.
+//! The meaning of a default stream for the memory of a buffer.
 //!
 //! | handle | the stream that it names |
 //! |---|---|

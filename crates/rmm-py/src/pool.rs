@@ -20,33 +20,21 @@ use crate::wrong_free;
 
 /// A pool that serves requests from blocks of an upstream.
 ///
-/// Parameters
-/// ----------
-/// upstream_mr : DeviceMemoryResource
-///     Where the pool takes its memory from.
-/// initial_pool_size : int or str, optional
-///     Bytes to reserve at once; half of the device's free memory by default.
-/// maximum_pool_size : int, str or Budget, optional
-///     The most bytes to reserve. With a `Budget`, which is not in RMM, the pool reserves no more
-///     than it says at once.
-/// preset : str, optional
-///     Not in RMM: what the pool puts first, "throughput", "low-latency", "compact" or
-///     "deterministic".
-/// release : int or str, optional
-///     Not in RMM: returns idle memory above this many bytes by itself, as blocks are freed.
-/// soft_maximum_size : int or str, optional
-///     Not in RMM: above it the pool waits for other streams before it grows.
-/// release_after : float, optional
-///     Not in RMM: returns memory by itself that was not in use for so many seconds, as blocks are
-///     freed.
-/// clear_blocks : bool
-///     Not in RMM: whether each block is filled with zeros before the caller gets it.
-/// check_frees : bool
-///     Not in RMM: whether a free of a wrong address or size raises `ValueError`, with the sizes
-///     and the lines of the program that allocated and free the block. Such a free changes nothing,
-///     or frees the block with its own size. Slow: for programs that are looked into.
-/// name : str, optional
-///     Not in RMM: what errors, remedies and descriptions call the pool; "pool" by default.
+/// Parameters ---------- upstream_mr : DeviceMemoryResource Where the pool takes its memory from.
+/// initial_pool_size : int or str, optional Bytes to reserve at once; half of the device's free
+/// memory by default. maximum_pool_size : int, str or Budget, optional The most bytes to reserve.
+/// With a `Budget`, which is not in RMM, the pool reserves no more than it says at once. preset :
+/// str, optional Not in RMM: what the pool puts first, "throughput", "low-latency", "compact" or
+/// "deterministic". release : int or str, optional Not in RMM: returns idle memory above this many
+/// bytes by itself, as blocks are freed. soft_maximum_size : int or str, optional Not in RMM: above
+/// it the pool waits for other streams before it grows. release_after : float, optional Not in RMM:
+/// returns memory by itself that was not in use for this many seconds, as blocks are freed.
+/// clear_blocks : bool Not in RMM: whether each block is filled with zeros before the caller gets
+/// it. check_frees : bool Not in RMM: whether a free of a wrong address or size raises
+/// `ValueError`, with the sizes and the lines of the program that allocated and free the block.
+/// Such a free changes nothing, or frees the block with its own size. Slow: for programs that are
+/// looked into. name : str, optional Not in RMM: what errors, remedies and descriptions call the
+/// pool; "pool" by default.
 #[derive(Debug)]
 #[pyclass(
     subclass,

@@ -96,7 +96,7 @@ impl PressureCallback {
         let own = Py::new(py, Self { functions, guard })?;
         let weak = PyWeakrefReference::new(own.bind(py))?.into_any().unbind();
         // Set once, here.
-        let _first = called.owner.set(Functions::new([weak]));
+        let _ignored = called.owner.set(Functions::new([weak]));
         Ok(own)
     }
 }

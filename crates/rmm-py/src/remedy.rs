@@ -1,4 +1,4 @@
-//! What would have let a failed request succeed.
+//! Remedies of a failed request.
 
 use pyo3::prelude::*;
 use rmm_core::{Error, Remedy as Engine, RemedyAction};
@@ -74,6 +74,6 @@ impl Remedy {
 pub(crate) fn with_remedies(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
     let remedies: Vec<Remedy> = error.remedies().iter().map(Remedy::from).collect();
     // Without memory for the list the exception goes without it.
-    let _noted = raised.value(py).setattr("remedies", remedies);
+    let _ignored = raised.value(py).setattr("remedies", remedies);
     raised
 }

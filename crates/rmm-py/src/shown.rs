@@ -30,7 +30,7 @@ fn write_rows(rows: &mut String, description: &Description, depth: usize) {
         .collect();
     let figures = figures.join(", ");
     // Writing to a string does not fail.
-    let _written = write!(
+    let _ignored = write!(
         rows,
         "<tr><td style=\"text-align:left;padding-left:{depth}em\">{name}</td>\
          <td style=\"text-align:left\">{figures}</td></tr>"

@@ -71,7 +71,7 @@ pub(crate) fn follow_context(py: Python<'_>) -> PyResult<()> {
 fn set_of_context(py: Python<'_>) -> PyResult<()> {
     let tag = pair(&current(py)?)?.map_or(Tag::UNTAGGED, |(context, _)| context.get().tag);
     if SET.replace(tag) != tag {
-        let _stays = ManuallyDrop::new(tag.enter());
+        let _leaked = ManuallyDrop::new(tag.enter());
     }
     Ok(())
 }

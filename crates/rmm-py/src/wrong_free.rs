@@ -22,9 +22,10 @@ pub(crate) fn note(finding: &TrackingFinding<'_>) {
     let text = finding.to_string();
     wait::about_to_wait();
     // There is no one to report a failed write to.
-    let _told = writeln!(std::io::stderr(), "rmm: {text}");
+    let _ignored = writeln!(std::io::stderr(), "rmm: {text}");
     IS_ANY.store(true, Ordering::Relaxed);
-    let _ending = FOUND.try_with(|found| found.set(Some(text)));
+    // While the thread ends the cell is gone.
+    let _ignored = FOUND.try_with(|found| found.set(Some(text)));
 }
 
 /// Runs a free.
@@ -34,7 +35,7 @@ pub(crate) fn note(finding: &TrackingFinding<'_>) {
 #[inline]
 pub(crate) fn raised_by(free: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
     if IS_ANY.load(Ordering::Relaxed) {
-        let _earlier = FOUND.take();
+        let _ignored = FOUND.take();
     }
     free()?;
     // What this thread has noted it sees.

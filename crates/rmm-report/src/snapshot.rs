@@ -1,4 +1,4 @@
-//! What a stack of resources holds at one moment.
+//! A snapshot of what a stack of resources holds.
 
 use rmm_adaptors::PoolBlock;
 use rmm_core::{AnyResource, Description, Device, Error, Introspect as _};

@@ -1,4 +1,4 @@
-//! How much memory a pool may hold, in relation to what there is.
+//! Budgets: the memory that a pool may hold, in relation to what there is.
 
 #![forbid(unsafe_code)]
 
@@ -102,7 +102,7 @@ impl Budget {
         Self::of(Share::OfDevice(millionths(fraction)))
     }
 
-    /// The current device's free memory but for so many bytes, which stay for others.
+    /// The current device's free memory but for `bytes` bytes, which stay for others.
     pub fn free_except(bytes: u64) -> Self {
         Self::of(Share::OfDeviceExcept(bytes))
     }

@@ -60,7 +60,7 @@ pub(crate) fn calls_for(stream: Option<StreamRef<'_>>) -> Result<Calls, Error> {
 /// has to be current, and memory is not leaked for lack of one.
 pub(crate) fn driver_for_freeing() -> Option<&'static Driver> {
     let driver = driver_for_drop()?;
-    let _none_needed = driver_in_context();
+    let _ignored = driver_in_context();
     Some(driver)
 }
 

@@ -158,7 +158,7 @@ impl Drop for CurrentResourceGuard {
         if !process_is_exiting() {
             // A failure means that the driver is gone, so nothing allocates any more.
             let previous = (self.previous.clone(), self.handle.take());
-            let _gone = per_device::replace_with_handle(self.device, previous);
+            let _ignored = per_device::replace_with_handle(self.device, previous);
         }
     }
 }

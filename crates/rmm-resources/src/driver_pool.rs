@@ -300,8 +300,9 @@ impl DriverPool {
             && ask_again(|| stream.check_context()).is_ok()
         {
             // SAFETY: by the caller's contract the memory came from this pool and is not freed yet,
-            // and all uses are ordered before this place on the stream.
-            let _stays_allocated = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };
+            // and all uses are ordered before this place on the stream. If the driver refuses, it
+            // stays allocated.
+            let _ignored = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };
         }
     }
 
@@ -341,7 +342,7 @@ impl DriverPool {
         if driver_for_drop().is_some() {
             // The driver orders the reuse of the memory; the next call reports a failure of this
             // one.
-            let _reported_later = stream.synchronize();
+            let _ignored = stream.synchronize();
         }
     }
 }
@@ -365,7 +366,7 @@ impl Drop for DriverPool {
             let _relaxed = RelaxedCapture::enter();
             // SAFETY: the pool exists, and this is its last use: the owner of memory from it also
             // keeps the resource. A failure means that the driver is gone: nothing is left to free.
-            let _gone = unsafe { driver.cuMemPoolDestroy(self.handle) };
+            let _ignored = unsafe { driver.cuMemPoolDestroy(self.handle) };
         }
     }
 }
@@ -381,7 +382,7 @@ impl Eq for DriverPool {}
 
 /// A default stream that is neither captured nor blocked by a capture, for synchronous calls.
 fn default_stream_that_runs(resource: &'static str) -> Result<StreamRef<'static>, Error> {
-    let _none_needed = driver_in_context();
+    let _ignored = driver_in_context();
     let is_blocked = |stream: &StreamRef<'_>| match stream.is_capturing() {
         Ok(is_captured) => is_captured,
         Err(error) => error.code().is_some_and(CuResult::is_capture),

@@ -80,8 +80,8 @@ unsafe impl SyncResource for ManagedMemoryResource {
     unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, _layout: Layout) {
         if let Some(driver) = calls_for_freeing() {
             // SAFETY: by the caller's contract the memory came from `cuMemAllocManaged` and is not
-            // freed yet.
-            let _stays_allocated = unsafe { driver.cuMemFree_v2(pointer) };
+            // freed yet. If the driver refuses, it stays allocated.
+            let _ignored = unsafe { driver.cuMemFree_v2(pointer) };
         }
     }
 

@@ -147,8 +147,8 @@ impl PinnedHostMemoryResource {
         let code = unsafe { driver.cuMemHostAlloc(&raw mut block, bytes, flags) };
         check("cuMemHostAlloc", code).map_err(|error| error.with_layout(layout))?;
         common_address(&driver, block, layout).map_err(|error| {
-            // SAFETY: allocated just now, and not used.
-            let _stays_allocated = unsafe { driver.cuMemFreeHost(block) };
+            // SAFETY: allocated just now, and not used. If the driver refuses, it stays allocated.
+            let _ignored = unsafe { driver.cuMemFreeHost(block) };
             error.with_layout(layout)
         })
     }
@@ -167,8 +167,8 @@ unsafe impl SyncResource for PinnedHostMemoryResource {
         if let Some(driver) = calls_for_freeing() {
             let block: *mut c_void = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: by the caller's contract the memory came from `cuMemHostAlloc`, is not freed
-            // yet, and all uses have completed.
-            let _stays_allocated = unsafe { driver.cuMemFreeHost(block) };
+            // yet, and all uses have completed. If the driver refuses, it stays allocated.
+            let _ignored = unsafe { driver.cuMemFreeHost(block) };
         }
     }
 

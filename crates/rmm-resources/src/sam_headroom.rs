@@ -121,7 +121,7 @@ unsafe impl SyncResource for SamHeadroomMemoryResource {
         if let Some(driver) = driver_for_drop() {
             let unset = CuMemAdvise::UNSET_PREFERRED_LOCATION;
             // SAFETY: no memory is read or written. If the advice stays, that costs speed only.
-            let _stays = unsafe { driver.cuMemAdvise_v2(pointer, layout.size(), unset, AT_HOST) };
+            let _ignored = unsafe { driver.cuMemAdvise_v2(pointer, layout.size(), unset, AT_HOST) };
         }
         // SAFETY: the caller's contract.
         unsafe { self.system.do_deallocate_sync(pointer, layout) }

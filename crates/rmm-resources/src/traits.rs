@@ -1,4 +1,4 @@
-//! What most resources write alike in their implementations of the resource traits.
+//! Macros for the parts of the resource traits that most resources implement alike.
 
 /// In `impl SyncResource`: the name of the resource, a handle to itself, and what it answers to a
 /// query: these properties, those after the semicolon with their values; and the field that

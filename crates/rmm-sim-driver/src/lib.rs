@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `RMM_SIM_DEVICES` | how many devices there are; 1 by default |
 //! | `RMM_SIM_MEMORY` | bytes of memory of each device and of the host; under `valgrind` few |
-//! | `RMM_SIM_ATTRIBUTES` | attributes of each device: `PAGEABLE_MEMORY_ACCESS=1` is one that accesses the host's pageable memory |
+//! | `RMM_SIM_ATTRIBUTES` | attributes of each device: `PAGEABLE_MEMORY_ACCESS=1` for pageable memory |
 //! | `RMM_SIM_KERNELS` | kernels as C prototypes, one a line: their launches compute nothing |
 //! | `RMM_SIM_BACKTRACE` | `1`: reports have call stacks |
 //! | `RMM_SIM_SEED` | the seed of the schedule |

@@ -88,7 +88,7 @@ static END: extern "C" fn() = end;
 
 extern "C" fn begin() {
     // The program may change its environment and its folder.
-    let _chosen = report::sink();
+    let _ignored = report::sink();
     let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse().ok());
     let builder = Machine::builder().devices(number("RMM_SIM_DEVICES").unwrap_or(1));
     let builder = match number("RMM_SIM_MEMORY") {
@@ -98,7 +98,7 @@ extern "C" fn begin() {
     let attributes = std::env::var("RMM_SIM_ATTRIBUTES").unwrap_or_default();
     let builder = builder.clone().attributes_from(&attributes).unwrap_or_else(|error| {
         // There is no call that could return it.
-        let _unsaid = writeln!(std::io::stderr(), "RMM_SIM_ATTRIBUTES: {error}; all are ignored");
+        let _ignored = writeln!(std::io::stderr(), "RMM_SIM_ATTRIBUTES: {error}; all are ignored");
         builder
     });
     let builder = builder.on_violation(|found| report::say("violation", &found.to_string()));
@@ -113,7 +113,7 @@ extern "C" fn begin() {
     }
     rmm_sim_cuda::replace_functions(crate::exports());
     // For all threads, until the process ends.
-    let _always: ManuallyDrop<AllThreadsGuard> = ManuallyDrop::new(machine.enter_all_threads());
+    let _leaked: ManuallyDrop<AllThreadsGuard> = ManuallyDrop::new(machine.enter_all_threads());
 }
 
 /// Makes a call of `cuInit`. The first that succeeds starts threads that run work by themselves, as
@@ -125,7 +125,7 @@ fn initialising(call: impl FnOnce() -> CuResult) -> CuResult {
     if let Some(machine) = MACHINE.get().filter(|_| code.is_success()) {
         INITIALISED_BY.get_or_init(|| {
             // Until the process ends.
-            let _always: [ManuallyDrop<BackgroundGuard>; 2] =
+            let _leaked: [ManuallyDrop<BackgroundGuard>; 2] =
                 [(); 2].map(|()| ManuallyDrop::new(machine.run_in_background()));
             std::process::id()
         });

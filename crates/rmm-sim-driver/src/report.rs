@@ -1,4 +1,4 @@
-//! What a process found, one line for each finding. `rmm check` reads it.
+//! The report of a process, one line for each finding. `rmm check` reads it.
 //!
 //! ```text
 //! calls 0000000012 python3 train.py     driver calls, once the process ends; its command line
@@ -89,7 +89,8 @@ fn create(folder: &Path, process: u32) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             // No one can be notified: a report that is missing says it.
             created => {
-                let _unreported = created.and_then(|mut file| file.write_all(header.as_bytes()));
+                // There is nowhere to report a failed write.
+                let _ignored = created.and_then(|mut file| file.write_all(header.as_bytes()));
                 return;
             }
         }
@@ -117,10 +118,12 @@ pub(crate) fn say(kind: &str, text: &str) {
             begin(process);
             let line = format!("{kind} {}\n", escape(text));
             let file = OpenOptions::new().append(true).open(folder.join(file_name(process)));
-            let _unreported = file.and_then(|mut file| file.write_all(line.as_bytes()));
+            // There is nowhere to report a failed write.
+            let _ignored = file.and_then(|mut file| file.write_all(line.as_bytes()));
         }
         Sink::Errors => {
-            let _unreported = writeln!(io::stderr(), "rmm-sim-driver: {kind}: {text}");
+            // There is nowhere to report a failed write.
+            let _ignored = writeln!(io::stderr(), "rmm-sim-driver: {kind}: {text}");
         }
         Sink::None => {}
     }
@@ -140,11 +143,13 @@ pub(crate) fn end(calls: u64, violations: usize, leaks: usize) {
         Sink::Folder(folder) => {
             begin(process);
             let path = folder.join(file_name(process));
-            let _unreported =
+            // There is nowhere to report a failed write.
+            let _ignored =
                 OpenOptions::new().write(true).open(path).and_then(|file| write_end(file, calls));
         }
         Sink::Errors => {
-            let _unreported = writeln!(
+            // There is nowhere to report a failed write.
+            let _ignored = writeln!(
                 io::stderr(),
                 "rmm-sim-driver: {calls} driver calls, {violations} violations, {leaks} leaks"
             );

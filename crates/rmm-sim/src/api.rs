@@ -1,5 +1,5 @@
-//! What tests use: entering a machine, launching kernels, checking programs, and what a machine
-//! reports of a run.
+//! The interface for tests: entering a machine, launching kernels, checking programs, and what a
+//! machine reports of a run.
 
 pub(crate) mod attribute;
 pub(crate) mod background;

@@ -50,7 +50,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | with an upstream | options |
 /// |---|---|
-/// | `pool` | `initial`; `max`, also `90%` of the device's free memory or `50%host` of the host's; `soft-max`; `preset`: `throughput`, `low-latency`, `compact` or `deterministic` |
+/// | `pool` | `initial`; `max`, also `90%` or `50%host`; `soft-max`; `preset` |
 /// | `arena` | `size`, reserved on creation (default: half of the device's free memory) |
 /// | `fixed-size` | `block`, `blocks`, `max` |
 /// | `binning` | `bins`: powers of two, `18..22` |
@@ -61,6 +61,9 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// | `failure-callback` | `retries`, required: how often a failed request is repeated |
 /// | `statistics`, `tagged`, `prefetch`, `thread-safe` | |
 /// | `fallback` | none; over two resources, the second for requests that the first cannot serve |
+///
+/// The `max` of a pool may be a share too: `90%` of the device's free memory, or `50%host` of the
+/// host's. Its `preset` is `throughput`, `low-latency`, `compact` or `deterministic`.
 ///
 /// An error shows the position of what is wrong:
 ///

@@ -1,5 +1,4 @@
-//! What a function's type says to a caller in machine code: how many values there are, and how big
-//! each is.
+//! The signature of a function in machine code: how many values there are, and how big each is.
 
 use std::mem::{align_of, size_of};
 

@@ -33,10 +33,10 @@ pub trait AnnotationChecker {
     fn stream_named(stream: CuStream, name: &str);
     /// The program knows that all work enqueued on a stream so far is complete.
     fn stream_completed(stream: CuStream);
-    /// The program named so many bytes of memory, or they have no name any more. Memory that is
+    /// The program named `bytes` bytes of memory, or they have no name any more. Memory that is
     /// freed or allocated again loses its name by itself.
     fn memory_named(memory: CuDevicePtr, bytes: usize, name: Option<&str>);
-    /// An allocator is about to copy, unmap and map so many bytes of its memory, with the blocks
+    /// An allocator is about to copy, unmap and map `bytes` bytes of its memory, with the blocks
     /// that are allocated there (`true`), or it is done and the blocks are as before (`false`).
     fn suspended(memory: CuDevicePtr, bytes: usize, is_suspended: bool);
 }
@@ -206,7 +206,7 @@ impl<'a> Text<'a> {
         if self.start.is_null() {
             return None;
         }
-        // SAFETY: `of` made it of a `&'a str`: so many bytes are valid for reads and unchanged
+        // SAFETY: `of` made it of a `&'a str`: `length` bytes are valid for reads and unchanged
         // during 'a.
         let bytes = unsafe { slice::from_raw_parts(self.start, self.length) };
         // SAFETY: they are those of a `str`.

@@ -78,7 +78,7 @@ pub fn ends_of_contexts() -> u64 {
 /// Adds an announcement that streams may be under capture.
 pub fn announce() {
     let before = Epoch(WORD.fetch_add(1, Ordering::Relaxed));
-    // As `Arc` does: a program that forgets so many scopes must not carry into the upper half.
+    // As `Arc` does: a program that forgets this many scopes must not carry into the upper half.
     if before.announcements() >= END / 2 {
         std::process::abort();
     }

@@ -61,7 +61,7 @@ impl Driver {
     ///     CuResult::SUCCESS // the stream still uses memory that is freed now
     /// }
     /// let lying = Driver { cuStreamSynchronize: returns_at_once, ..Driver::load()? };
-    /// let _installed = Driver::install(lying);
+    /// let _ignored = Driver::install(lying);
     /// # Ok::<(), rmm_sys::LoadError>(())
     /// ```
     pub unsafe fn install(driver: Self) -> Result<&'static Self, Box<Self>> {

@@ -1,6 +1,6 @@
-//! What ends the use of the driver in a process: its exit handlers run, or it is the child of a
-//! `fork`. The driver does not work in a child, and the locks that other threads of the parent held
-//! stay locked there.
+//! The end of the driver's use in a process: its exit handlers run, or it is the child of a `fork`.
+//! The driver does not work in a child, and the locks that other threads of the parent held stay
+//! locked there.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -74,8 +74,9 @@ fn register() {
     }
 
     // SAFETY: the handler changes atomics, which is allowed between `fork` and `exec`, and does not
-    // unwind. The system drops it when it unloads this library.
-    let _never_noticed = unsafe { pthread_atfork(None, None, Some(in_child)) };
+    // unwind. The system drops it when it unloads this library. If that fails, a fork
+    // is never noticed.
+    let _ignored = unsafe { pthread_atfork(None, None, Some(in_child)) };
 }
 
 #[cfg(not(unix))]

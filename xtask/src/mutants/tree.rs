@@ -47,7 +47,7 @@ pub(super) struct Applied<'a>(&'a Path);
 impl Drop for Applied<'_> {
     fn drop(&mut self) {
         // Should this fail, the next run checks everything out again.
-        let _left_broken = git(self.0, &["checkout", "--quiet", "--", "."]);
+        let _ignored = git(self.0, &["checkout", "--quiet", "--", "."]);
     }
 }
 

@@ -1,6 +1,6 @@
-//! What programs run on: the software driver as `libcuda.so.1`, and our C interface. And what they
-//! are built with: headers of RMM's dependencies, the library of its logger, CMake and Ninja, from
-//! wheels.
+//! Libraries that programs run on: the software driver as `libcuda.so.1`, and our C interface. And
+//! those that they are built with: headers of RMM's dependencies, the library of its logger, CMake
+//! and Ninja, from wheels.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -67,8 +67,8 @@ pub(super) fn build_c_interface(folder: &Path) -> Result<()> {
     install("rmm-capi", "librmm_rs.so", folder, "librmm_rs.so.1")
 }
 
-/// The variables of a program on the software driver, which has so many devices unless the variable
-/// is set.
+/// The variables of a program on the software driver, which has `devices` devices unless the
+/// variable is set.
 pub(super) fn environment(folder: &Path, devices: u32) -> BTreeMap<&'static str, String> {
     let other = |name: &str| env::var(name).ok();
     let path = folder.display().to_string();

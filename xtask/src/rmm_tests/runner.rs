@@ -85,8 +85,8 @@ impl Job {
     fn run(&self, folder: &Path) -> Row {
         let reports = folder.join("reports");
         // Of an earlier run.
-        let _stays = fs::remove_dir_all(folder);
-        let _shows_later = fs::create_dir_all(&reports);
+        let _ignored = fs::remove_dir_all(folder);
+        let _ignored = fs::create_dir_all(&reports);
         let mut cases = self.cases(folder).unwrap_or_else(|error| {
             vec![Case::failed("(program)", &format!("{}: {error}", self.program.display()))]
         });
@@ -124,7 +124,7 @@ impl Job {
     /// Runs all tests, or one of them.
     fn process(&self, folder: &Path, test: Option<&str>) -> io::Result<Ran> {
         let file = folder.join("results.xml");
-        let _none = fs::remove_file(&file);
+        let _ignored = fs::remove_file(&file);
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
         match self.framework {

@@ -1,4 +1,4 @@
-//! What runs on each device: kinds of stream x resources, all tests that choose these themselves,
+//! The runs on each device: kinds of stream x resources, all tests that choose these themselves,
 //! and programs of cudarc's.
 
 use self::stacks::{STACKS, StackKind};

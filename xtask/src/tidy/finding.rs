@@ -1,4 +1,4 @@
-//! What a check finds.
+//! Findings of a check.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Which differences between logs count.
+//! Tests of the differences between logs that count.
 
 use super::*;
 

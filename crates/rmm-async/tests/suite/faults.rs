@@ -108,14 +108,16 @@ fn a_failed_call_is_an_error_and_no_race() {
             (own, other, vector)
         });
         if let Ok(mut dropped) = download(vector.as_slice(), &other) {
-            let _ready_or_not = poll_once(&mut dropped);
+            // It may be ready or not.
+            let _ignored = poll_once(&mut dropped);
         }
         let copy = download(vector.as_slice(), &other).map(block_on);
         if let Ok(Ok(elements)) = copy {
             assert_eq!(elements, [3; 100]);
         }
         if let Ok(done) = completed(&own) {
-            let _may_fail = block_on(done);
+            // It may fail.
+            let _ignored = block_on(done);
         }
         wait_for_abandoned();
     });

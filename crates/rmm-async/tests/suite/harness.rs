@@ -92,6 +92,6 @@ impl Gate {
     /// Opens it where the kernel's context is lost.
     pub(crate) fn open_after_a_fault(self) {
         self.open.send(()).expect("the kernel waits");
-        let _failed = self.runner.join().expect("no panic");
+        let _ignored = self.runner.join().expect("no panic");
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn free(
     };
     let freed = free(&block);
     if freed.is_err() {
-        let _alive = ManuallyDrop::new(block.resource);
+        let _leaked = ManuallyDrop::new(block.resource);
     }
     freed
 }

@@ -160,7 +160,7 @@ impl Device {
 
     #[inline]
     pub(crate) fn discharge(&self, bytes: u64) {
-        let _before = self.live.fetch_sub(bytes, Ordering::Relaxed);
+        let _ignored = self.live.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Sets the limit to a fraction, from 0 to 1, of the device's memory.

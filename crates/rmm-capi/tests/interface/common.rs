@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Fixtures that the tests share.
 
 use std::ffi::{CString, c_void};
 use std::ptr;

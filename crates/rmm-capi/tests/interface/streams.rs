@@ -1,4 +1,4 @@
-//! How raw handles are identified.
+//! Tests of how raw stream handles are identified.
 
 use std::ptr;
 

@@ -34,7 +34,7 @@ pub(super) fn still_running() -> Vec<String> {
     thread::spawn(move || {
         while !matches!(wait(WaitOptions::empty()), Err(error) if error != Errno::INTR) {}
         // The other side has given up.
-        let _unheard = all_ended.send(());
+        let _ignored = all_ended.send(());
     });
     if ended.recv_timeout(PATIENCE).is_ok() { Vec::new() } else { names() }
 }

@@ -1,4 +1,4 @@
-//! Where the stand-alone library is.
+//! The search for the stand-alone library.
 
 use std::path::{Path, PathBuf};
 

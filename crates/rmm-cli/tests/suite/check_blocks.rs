@@ -74,7 +74,7 @@ fn misuse_a_block(spec: &str, misuse: &str) {
     unsafe { resource.deallocate(&first, block, layout) };
     if misuse == "use after free" {
         // Refused, where the address is not the allocator's own.
-        let _reported = fill(&first);
+        let _ignored = fill(&first);
     }
     if misuse == "double free" {
         // SAFETY: it breaks the contract on purpose. What the resource does with it is not looked

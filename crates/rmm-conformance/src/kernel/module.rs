@@ -111,10 +111,10 @@ impl Drop for Module {
     fn drop(&mut self) {
         if let Ok((driver, _)) = driver_in_context() {
             // If that fails the device is lost, and runs nothing.
-            let _lost = Device::synchronize_current();
+            let _ignored = Device::synchronize_current();
             // SAFETY: the module is loaded, and none of its kernels is left to run. A failure means
             // that the driver is gone.
-            let _gone = unsafe { driver.cuModuleUnload(self.handle) };
+            let _ignored = unsafe { driver.cuModuleUnload(self.handle) };
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn fail() -> Kernel {
 pub(super) fn fill(pointer: DevicePtr, words: u32, first_value: u32) -> Kernel {
     let run = move |memory: &mut rmm_sim::KernelMemory<'_>| {
         // Memory that is gone is noted by the machine itself.
-        let _noted = memory.write(pointer, values(words, first_value).as_flattened());
+        let _ignored = memory.write(pointer, values(words, first_value).as_flattened());
     };
     Kernel::new("fill", run).writes(pointer, bytes(words))
 }
@@ -52,7 +52,7 @@ pub(super) fn add(pointer: DevicePtr, words: u32, summand: u32) -> Kernel {
             for word in &mut contents {
                 *word = u32::from_le_bytes(*word).wrapping_add(summand).to_le_bytes();
             }
-            let _noted = memory.write(pointer, contents.as_flattened());
+            let _ignored = memory.write(pointer, contents.as_flattened());
         }
     };
     Kernel::new("add", run).writes(pointer, bytes(words))
@@ -71,7 +71,7 @@ pub(super) fn check(pointer: DevicePtr, words: u32, first_value: u32, errors: De
             .saturating_add(u32::try_from(wrong).unwrap_or(u32::MAX))
             .to_le_bytes();
         if read.is_ok() {
-            let _noted = memory.write(errors, &sum);
+            let _ignored = memory.write(errors, &sum);
         }
     };
     Kernel::new("check", run).reads(pointer, bytes(words)).updates(errors, 4)

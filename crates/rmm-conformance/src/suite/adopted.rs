@@ -34,7 +34,7 @@ impl Drop for Foreign {
         if let Ok(driver) = current_driver() {
             // SAFETY: the stream was made by `new`, and this is its only end. A failure means that
             // the driver is gone.
-            let _gone = unsafe { driver.cuStreamDestroy_v2(self.0) };
+            let _ignored = unsafe { driver.cuStreamDestroy_v2(self.0) };
         }
     }
 }

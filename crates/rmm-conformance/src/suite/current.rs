@@ -13,7 +13,7 @@ struct Restore(AnyResource);
 impl Drop for Restore {
     fn drop(&mut self) {
         // It fails only if the driver is gone, and then nothing uses the current resource.
-        let _gone = set_current_device_resource(&self.0);
+        let _ignored = set_current_device_resource(&self.0);
     }
 }
 

@@ -26,7 +26,7 @@ impl<'a, R: Resource> SyncBlock<'a, R> {
 impl<R: Resource> Drop for SyncBlock<'_, R> {
     fn drop(&mut self) {
         // If that fails the device is lost, and nothing uses anything.
-        let _lost = Device::synchronize_current();
+        let _ignored = Device::synchronize_current();
         // SAFETY: allocated from this resource with this layout, and all uses have completed.
         unsafe { self.resource.deallocate_sync(self.pointer, self.layout) };
     }

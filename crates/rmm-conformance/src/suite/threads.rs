@@ -80,7 +80,7 @@ fn work<'a, R: Resource>(
             let departed = block.depart()?;
             // If the next thread has failed, the block comes back and is freed here; that thread
             // says why.
-            let _returned = next.send((block, value, departed));
+            let _ignored = next.send((block, value, departed));
         }
     }
     drop(next);

@@ -11,7 +11,7 @@ use rmm_sim::Machine;
 /// Children for each call: whether a lock is held at a fork is chance.
 const CHILDREN: usize = 4;
 
-/// After so many seconds a child is ended by a signal.
+/// The seconds after which a child is ended by a signal.
 const LONG: libc::c_uint = 60;
 
 /// What every refusal says.
@@ -100,8 +100,8 @@ fn in_child(call: &Call<'_>) -> Result<(), String> {
             Err(panic) if call.may_panic && text_of(&*panic).contains(REASON) => 0,
             Err(panic) => {
                 let text = format!("    {}\n", text_of(&*panic));
-                // SAFETY: the text is readable.
-                let _unsaid = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+                // SAFETY: the text is readable. There is nowhere to report a failed write.
+                let _ignored = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
                 1
             }
         };

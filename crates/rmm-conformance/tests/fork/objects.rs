@@ -254,7 +254,7 @@ fn futures(machine: &Machine, wrong: &mut Vec<String>) {
     let busy = || {
         abandoned();
         let mut future = completed(&stream).expect("a place");
-        let _outcome =
+        let _ignored =
             Future::poll(std::pin::Pin::new(&mut future), &mut Task::from_waker(Waker::noop()));
     };
     let calls = [

@@ -1,5 +1,5 @@
-//! What all resources have in common: allocation, free, descriptions, trims, and the drop of the
-//! last handle.
+//! Calls that all resources have: allocation, free, descriptions, trims, and the drop of the last
+//! handle.
 
 use std::alloc::Layout;
 use std::hint::black_box;

@@ -17,7 +17,7 @@ use crate::witness::Witness;
 
 const MIB: usize = 1 << 20;
 
-/// So many MiB of device memory, in bytes.
+/// `count` MiB of device memory, in bytes.
 const fn mib(count: u64) -> u64 {
     count << 20
 }

@@ -1,5 +1,5 @@
-//! What a driver does, call by call, where its documentation says so or where programs build on it:
-//! probes that must get the same answers from a real driver and from the software device.
+//! Probes of a driver's behaviour, call by call, where its documentation states it or programs
+//! build on it. They must get the same answers from a real driver and from the software device.
 //!
 //! What a probe may do on a real device is bounded: only calls whose result is documented, and
 //! errors that are; nothing that is undefined or may harm the context, such as freeing twice or
@@ -127,7 +127,7 @@ fn is_one_of<T: PartialEq + Debug>(what: &str, found: &T, expected: &[T]) -> Che
 /// Prints undocumented behaviour of the driver, for the reader of a run's output.
 fn report(what: &str, found: &impl Debug) {
     // Not by `println!`, which the test runner keeps to itself.
-    let _unseen = writeln!(std::io::stderr(), "SEEN: {what}: {found:?}");
+    let _ignored = writeln!(std::io::stderr(), "SEEN: {what}: {found:?}");
 }
 
 /// Fails unless the code is success.

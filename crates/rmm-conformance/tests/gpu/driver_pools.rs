@@ -1,5 +1,5 @@
-//! What another library has freed in the driver's default pool, and not waited for, is had by our
-//! pools.
+//! Memory that another library has freed in the driver's default pool, without a wait: our pools
+//! get it.
 //!
 //! On a GPU nothing else may hold its memory meanwhile, so there the check runs only where
 //! `RMM_WHOLE_DEVICE` is set, as that of [`siblings`](crate::siblings).
@@ -29,7 +29,7 @@ fn leave_in_default_pool(bytes: usize, waits: bool) -> CheckResult {
     Ok(())
 }
 
-/// Takes so many bytes of a resource, and frees them.
+/// Takes memory of this layout from a resource, and frees it.
 fn takes(what: &str, resource: &impl SyncResource, layout: Layout) -> CheckResult {
     let taken = resource.allocate_sync(layout);
     ensure(taken.is_ok(), || format!("{what}: {taken:?}"))?;

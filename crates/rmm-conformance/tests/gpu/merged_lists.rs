@@ -119,7 +119,8 @@ fn a_merge_without_record_is_found() {
         }
         let environment = Environment::open(place).unwrap_or_else(|failure| panic!("{failure}"));
         let DeviceHandle::Software(machine) = environment.handle().clone() else { continue };
-        let _bytes_may_be_right = on_lists(&environment, Bug::Present);
+        // The bytes may be right.
+        let _ignored = on_lists(&environment, Bug::Present);
         let found = machine.violations();
         assert!(
             found.iter().any(|violation| violation.kind == ViolationKind::AllocatedInUse),
@@ -133,7 +134,7 @@ fn a_merge_with_record_keeps_order() {
     crate::run::in_every_environment(|environment| on_lists(environment, Bug::Fixed));
 }
 
-/// Runs both scripts, or the first, over a resource with room for so many blocks.
+/// Runs both scripts over resources that `make` makes, with room for two and for three blocks.
 fn keeps_order<R: Resource>(resource: &str, make: impl Fn(u64) -> Result<R, Error>) {
     in_places_with(resource, |environment| {
         let kernels = Kernels::load(environment.handle())?;

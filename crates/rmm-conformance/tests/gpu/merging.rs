@@ -37,7 +37,7 @@ struct State {
 }
 
 impl Merging {
-    /// Takes memory for so many blocks.
+    /// Takes memory for `blocks` blocks.
     pub(crate) fn new(bug: Bug, block_bytes: usize, blocks: usize) -> Result<Self, Error> {
         let layout = |bytes| {
             Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT)
@@ -111,7 +111,7 @@ unsafe impl Resource for Merging {
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, _layout: Layout) {
         // If no event can be recorded, the block comes after the next one that can: the tests then
         // fail for another reason.
-        let _unordered = self.lists().free(stream, pointer);
+        let _ignored = self.lists().free(stream, pointer);
     }
 }
 

@@ -114,7 +114,7 @@ fn announce(cell: Cell) {
             && let Ok(name) = environment.device_name()
         {
             // Not by `println!`, which the test runner keeps to itself.
-            let _unseen = writeln!(std::io::stderr(), "conformance suite on: {name}");
+            let _ignored = writeln!(std::io::stderr(), "conformance suite on: {name}");
         }
     });
 }

@@ -33,7 +33,7 @@ impl Drop for Borrowed {
     fn drop(&mut self) {
         if !self.is_joined {
             // The program panicked, which is all that can be reported.
-            let _reported_by_the_panic = self.join();
+            let _ignored = self.join();
         }
     }
 }

@@ -42,7 +42,7 @@ fn owned_and_borrowed_resources(stream: &CudaStream) -> Result<(), Error> {
     of_host.as_mut_slice()?.fill(7); // no device uses it
     let mut of_both = HostVec::<u32, _>::zeroed_in(4, pool.clone())?;
     of_both.device_slice_mut().fill_on(7, stream)?;
-    let _kept = std::mem::ManuallyDrop::new(of_both); // and its pool
+    let _leaked = std::mem::ManuallyDrop::new(of_both); // and its pool
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What a resource is made of: its upstreams and interfaces.
+//! The structure of a resource: its upstreams and interfaces.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! What threads wait for, and code of the program inside it, for which no thread waits.
+//! Calls that other threads wait for, and code of the program inside them, for which no thread
+//! waits.
 //!
 //! A thread waits until another thread's call to upstream has ended, or until its [turn] is over.
 //! Such a call may run code of the program: a callback, an adaptor's hook, a writer of a log. That
@@ -92,12 +93,12 @@ pub fn awaited<T>(by: Arc<dyn Awaited>, call: impl FnOnce() -> T) -> T {
     call()
 }
 
-/// Pauses the first so many, or resumes the others.
+/// Pauses the first `count`, and resumes the others.
 fn pause_first(count: usize) {
     let before = PAUSED.replace(count);
     Flag::Paused.set(count > 0);
     // At the end of the thread nothing is in the list.
-    let _ended = AWAITED.try_with(|all| {
+    let _ignored = AWAITED.try_with(|all| {
         let all = all.borrow();
         all.get(before..count).unwrap_or_default().iter().for_each(|it| it.pause());
         all.get(count..before).unwrap_or_default().iter().for_each(|it| it.resume());

@@ -1,4 +1,4 @@
-//! Who holds the memory that a group's members draw on, for errors.
+//! The holders of the memory that a group's members draw on, for errors.
 
 use std::collections::HashSet;
 

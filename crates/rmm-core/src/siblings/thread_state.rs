@@ -1,5 +1,5 @@
-//! What a thread is doing, in one word: a call that finds nothing to do there looks at no other
-//! state of the thread.
+//! The flags of a thread's state, in one word: a call that finds nothing to do there looks at no
+//! other state of the thread.
 //!
 //! ```text
 //!    63      4      3        2         1         0

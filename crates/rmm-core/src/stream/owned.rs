@@ -417,7 +417,7 @@ impl Inner {
             let retiring = RetiringStream::new(self, id);
             // A panic must not keep the other watchers from being called, or they would use the
             // stream after its end. The panic hook has reported it; it must not leave a `Drop`.
-            let _reported =
+            let _ignored =
                 catch_unwind(AssertUnwindSafe(move || watcher.stream_retires(&retiring)));
         }
     }
@@ -437,7 +437,7 @@ impl Inner {
         {
             // SAFETY: the stream is owned and no `CudaStream` refers to it any more: this is its
             // last use. A failure means that the driver is gone: nothing is left to free.
-            let _gone = unsafe { driver.cuStreamDestroy_v2(self.handle) };
+            let _ignored = unsafe { driver.cuStreamDestroy_v2(self.handle) };
         }
     }
 }
@@ -460,7 +460,8 @@ impl Drop for Inner {
         self.end();
         // Only now, after the last use of the stream. A panic must not leave a `Drop`.
         if let Some(owner) = self.owner.take() {
-            let _reported = catch_unwind(AssertUnwindSafe(move || drop(owner)));
+            // The panic hook has reported a panic.
+            let _ignored = catch_unwind(AssertUnwindSafe(move || drop(owner)));
         }
     }
 }

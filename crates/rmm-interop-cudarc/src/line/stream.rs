@@ -129,7 +129,7 @@ impl Drop for EnteredContext {
         if let Ok(driver) = rmm_core::current_driver() {
             // SAFETY: it was current, so it is a context, or null for none. If it has ended since,
             // the driver refuses it.
-            let _code = unsafe { driver.cuCtxSetCurrent(self.before) };
+            let _ignored = unsafe { driver.cuCtxSetCurrent(self.before) };
         }
     }
 }

@@ -24,7 +24,7 @@ fn nothing_depends_on_a_guard() {
         // SAFETY: the address is the vector's, on the stream that it was lent to.
         unsafe { cudarc::driver::result::memset_d8_async(pointer, 0, 1000, other.cu_stream()) }
             .unwrap();
-        let _never_dropped = ManuallyDrop::new(guard);
+        let _leaked = ManuallyDrop::new(guard);
         drop(vector); // freed on `home`, which waits for `other`
         other.synchronize().unwrap();
     });

@@ -1,4 +1,4 @@
-//! Where the blocks of a heap go in a heap map: pure arithmetic, no drawing.
+//! The layout of a heap map: pure arithmetic, no drawing.
 //!
 //! Every segment is a strip, to the same scale. A strip that is too long for the picture goes on in
 //! the next row, as text does, so that a heap of many GiB still shows its small blocks.

@@ -1,4 +1,4 @@
-//! What a replay needs of a device, and of work on it.
+//! The device of a replay, and work on it.
 
 use std::any::Any;
 use std::fmt::Debug;

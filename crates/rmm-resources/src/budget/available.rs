@@ -1,4 +1,4 @@
-//! How much host memory the process could have: what the system has left, and what the memory
+//! The host memory that the process could have: what the system has left, and what the memory
 //! limits of its control groups leave.
 
 #![forbid(unsafe_code)]
@@ -124,7 +124,7 @@ pub(super) mod tests {
 
     impl Drop for Root {
         fn drop(&mut self) {
-            let _gone = fs::remove_dir_all(&self.0);
+            let _ignored = fs::remove_dir_all(&self.0);
         }
     }
 

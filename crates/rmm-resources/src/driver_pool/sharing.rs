@@ -132,8 +132,8 @@ impl ImportedPool {
     pub unsafe fn release<'s>(&self, stream: impl Into<StreamRef<'s>>, pointer: DevicePtr) {
         let stream = stream.into();
         if let Some(driver) = driver_for_freeing() {
-            // SAFETY: the caller's contract.
-            let _stays_open = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };
+            // SAFETY: the caller's contract. If the driver refuses, it stays open.
+            let _ignored = unsafe { driver.cuMemFreeAsync(pointer, stream.as_raw()) };
         }
     }
 }

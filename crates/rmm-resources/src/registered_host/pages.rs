@@ -71,7 +71,7 @@ impl Pages {
 
     /// Leaves the pages to the caller, who has their address.
     pub(super) fn keep(self) {
-        let _kept = ManuallyDrop::new(self);
+        let _leaked = ManuallyDrop::new(self);
     }
 
     /// Writes to each page, so that the system gives it memory: by the rule of the first touch, on

@@ -309,7 +309,8 @@ impl Drop for Space {
         }
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for stuck in state.stuck.drain(..) {
-            let _last_attempt = stuck.release(driver);
+            // This is the last attempt.
+            let _ignored = stuck.release(driver);
         }
         for (start, bytes) in state.reserved.drain(..) {
             // As if it were mapped: a block that was never freed keeps its addresses.
@@ -319,7 +320,7 @@ impl Drop for Space {
             }
             // SAFETY: reserved by `take_addresses`. The driver refuses if a block was never freed;
             // then the range stays reserved.
-            let _stays_reserved = unsafe { driver.cuMemAddressFree(start, bytes) };
+            let _ignored = unsafe { driver.cuMemAddressFree(start, bytes) };
         }
     }
 }

@@ -79,12 +79,12 @@ fn memory_freed_on_a_captured_stream_stays_the_graphs() {
         let stream = stream();
         let block = resource.do_allocate(stream.as_stream_ref(), layout(MIB, 256)).expect("memory");
         captured(&stream, || {
-            // SAFETY: the block has so many bytes, and is the stream's.
+            // SAFETY: the block has `MIB` bytes, and is the stream's.
             unsafe { copy::fill(block, 7, MIB, &stream) }.expect("it is captured");
             // SAFETY: allocated above with this layout; its only stream is this one.
             unsafe { resource.do_deallocate(stream.as_stream_ref(), block, layout(MIB, 256)) };
         });
-        // SAFETY: the block has so many bytes, and is the stream's, as in a launch of the graph.
+        // SAFETY: the block has `MIB` bytes, and is the stream's, as in a launch of the graph.
         unsafe { copy::fill(block, 7, MIB, &stream) }.expect("the memory is there");
         stream.synchronize().expect("the memory is there");
         machine.assert_no_violations();

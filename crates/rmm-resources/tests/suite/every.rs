@@ -1,4 +1,4 @@
-//! What every base resource does beside the clauses of the contract, which the conformance suite
+//! Behaviour of every base resource beside the clauses of the contract, which the conformance suite
 //! checks.
 
 use std::sync::atomic::Ordering;

@@ -10,7 +10,7 @@ use rmm_sys::{CuDeviceAttribute, CuPointerAttribute};
 
 pub(crate) const MIB: usize = 1 << 20;
 
-/// So many MiB of device memory, in bytes.
+/// `count` MiB of device memory, in bytes.
 pub(crate) const fn mib(count: u64) -> u64 {
     count << 20
 }

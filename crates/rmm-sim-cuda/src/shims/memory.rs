@@ -37,11 +37,11 @@ driver_shims! {
         }
         if !start.is_null() {
             // SAFETY: the caller's contract.
-            let _written = unsafe { put(start, first) };
+            let _ignored = unsafe { put(start, first) };
         }
         if !bytes.is_null() {
             // SAFETY: as above.
-            let _written = unsafe { put(bytes, size) };
+            let _ignored = unsafe { put(bytes, size) };
         }
         CuResult::SUCCESS
     }
@@ -61,7 +61,7 @@ driver_shims! {
             let target = unsafe { target.read() };
             // SAFETY: each is to a value of its attribute's type. As in the driver, an attribute
             // that the address does not have keeps its value.
-            let _none = unsafe {
+            let _ignored = unsafe {
                 rmm_sim::driver().cuPointerGetAttribute(target, attribute, pointer)
             };
         }

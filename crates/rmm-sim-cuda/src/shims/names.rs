@@ -48,7 +48,7 @@ driver_shims! {
             return if found.is_some() { written } else { CuResult::NOT_FOUND };
         }
         // SAFETY: as above.
-        let _written = unsafe { put(status, if found.is_some() { FOUND } else { SYMBOL_NOT_FOUND }) };
+        let _ignored = unsafe { put(status, if found.is_some() { FOUND } else { SYMBOL_NOT_FOUND }) };
         written
     }
 }

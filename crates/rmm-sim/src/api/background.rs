@@ -91,7 +91,7 @@ impl Drop for BackgroundGuard {
         self.machine.0.ran.notify_all();
         if let Some(thread) = self.thread.take() {
             // A panic of the device is reported as a violation.
-            let _reported = thread.join();
+            let _ignored = thread.join();
         }
     }
 }

@@ -70,7 +70,7 @@ driver_calls! {
             let mut call = KernelCall { arguments: &arguments, memory };
             let mut body = body.lock().unwrap_or_else(PoisonError::into_inner);
             // The access that failed is reported where it was found.
-            let _reported = body(&mut call);
+            let _ignored = body(&mut call);
         });
         for (pointer, bytes, operation) in ranges {
             kernel = kernel.uses(pointer, bytes, operation);

@@ -1,5 +1,5 @@
-//! The checks: does every access happen after the accesses that it conflicts with, and does it lie
-//! within an allocation?
+//! The checks: every access must happen after the accesses that it conflicts with, and lie within
+//! an allocation.
 //!
 //! This is a happens-before race detector with vector clocks (Lamport 1978; Mattern 1989). As
 //! `FastTrack` (Flanagan and Freund, 2009) and `ThreadSanitizer` do, it keeps for each range of

@@ -1,4 +1,4 @@
-//! What an access does to memory.
+//! Operations on memory: reads, writes, updates, allocations and frees.
 #![forbid(unsafe_code)]
 
 /// What an access does to memory.

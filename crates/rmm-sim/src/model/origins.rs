@@ -1,4 +1,4 @@
-//! Where objects that were not released yet were made.
+//! The places where objects that were not released yet were made.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

@@ -83,7 +83,7 @@ fn the_name_of_an_allocation_ends_with_it() {
     let memory = alloc_async(64, a);
     name_memory(memory, 64, Some("weights"));
     ok!(cuMemFreeAsync(memory, a));
-    let _refused = cu!(cuMemsetD8Async(memory, 1, 64, a));
+    let _ignored = cu!(cuMemsetD8Async(memory, 1, 64, a));
     let report = only(&machine).to_string();
     assert!(report.starts_with("use after free: 64 bytes at d0+0x0 in \"weights\""), "{report}");
     assert_eq!(alloc_async(64, a), memory);

@@ -43,7 +43,7 @@ fn grant(pool: CuMemPool, device: c_int, flags: CuMemAccessFlags) {
 fn write(machine: &Machine, stream: CuStream, pointer: CuDevicePtr) -> Result<(), CuResult> {
     let kernel = Kernel::new("write", move |memory| {
         // A refused access is reported.
-        let _reported = memory.write(pointer, &[9; 64]);
+        let _ignored = memory.write(pointer, &[9; 64]);
     });
     machine.launch(stream, kernel.writes(pointer, 64))
 }

@@ -95,7 +95,7 @@ fn an_import_shares_the_exporters_memory() {
     let target = shared.imported;
     let kernel = Kernel::new("write", move |memory| {
         // A refused access is reported.
-        let _reported = memory.write(CuDevicePtr(target.0 + 100), &[6; 8]);
+        let _ignored = memory.write(CuDevicePtr(target.0 + 100), &[6; 8]);
     });
     machine.launch(shared.away, kernel.writes(target, 4096)).unwrap();
     let mut pool = CuMemPool::NULL;

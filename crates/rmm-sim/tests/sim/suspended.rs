@@ -1,5 +1,5 @@
-//! What an allocator suspends: its blocks stay although their memory goes, its own accesses respect
-//! no bounds, and the program's are checked as before.
+//! Memory that an allocator suspends: its blocks stay although their memory goes, its own accesses
+//! respect no bounds, and the program's are checked as before.
 
 use rmm_sim::{Schedule, ViolationKind};
 use rmm_sys::{CuDevicePtr, CuResult};

@@ -30,13 +30,13 @@ pub(super) fn in_a_process_of_its_own(test: &str, probe: impl Fn(&Environment) -
     assert!(output.status.success(), "{}: {out}{printed}", output.status);
     assert!(!out.contains("running 0 tests"), "{test} is the path of no test");
     // For the reader of a run's output.
-    let _unseen = write!(std::io::stderr(), "{printed}");
+    let _ignored = write!(std::io::stderr(), "{printed}");
 }
 
 /// Leaves what is of a context that is gone: its end would call the driver, with handles and
 /// addresses that may be others' now.
 pub(super) fn leave<T>(gone: T) {
-    let _left = ManuallyDrop::new(gone);
+    let _leaked = ManuallyDrop::new(gone);
 }
 
 /// Whether the probe passed in every place.
@@ -51,7 +51,8 @@ fn run(probe: impl Fn(&Environment) -> CheckResult) -> bool {
             outcome
         });
         if let Err(failure) = probed {
-            let _unseen = writeln!(std::io::stderr(), "{place:?}: {failure}");
+            // There is nowhere to report a failed write.
+            let _ignored = writeln!(std::io::stderr(), "{place:?}: {failure}");
             passed = false;
         }
     }

@@ -1,4 +1,4 @@
-//! What the legacy default stream waits for implicitly, and what waits for it.
+//! Implicit waits of the legacy default stream, and waits for it.
 
 use rmm_conformance::Failure;
 use rmm_sys::CuDevicePtr;

@@ -1,4 +1,4 @@
-//! Which calls may be made while a stream is captured, and what they leave of the capture.
+//! Calls while a stream is captured: those that are allowed, and those that invalidate the capture.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -87,14 +87,14 @@ impl Things {
 
 impl Drop for Things {
     fn drop(&mut self) {
-        let _done = self.other.synchronize();
+        let _ignored = self.other.synchronize();
         for spare in [&self.spare, &self.spare_of_pool] {
             if let Some(spare) = spare.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                let _kept = self.keep(Made::Plain(spare));
+                let _ignored = self.keep(Made::Plain(spare));
             }
         }
         for made in self.made.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            let _gone = match made {
+            let _ignored = match made {
                 // SAFETY: made by one of the calls, and no work uses it.
                 Made::Plain(pointer) => unsafe { driver().cuMemFree_v2(pointer) },
                 // SAFETY: as above.
@@ -123,7 +123,7 @@ const UNSAFE: [Call; 15] = [
         // SAFETY: allocated for this, and no work uses it.
         let code = unsafe { driver().cuMemFree_v2(spare) };
         if !code.is_success() {
-            let _kept = things.keep(Made::Plain(spare));
+            let _ignored = things.keep(Made::Plain(spare));
         }
         code
     }),
@@ -310,7 +310,8 @@ fn what_asks_or_waits_for_the_captured_stream_ends_the_capture() {
 fn begin_legacy() -> CuResult {
     let code = begin(&Stream::LEGACY, RELAXED);
     if code.is_success() {
-        let _begun_against_expectation = end(&Stream::LEGACY);
+        // The capture was begun against expectation.
+        let _ignored = end(&Stream::LEGACY);
     }
     code
 }

@@ -78,7 +78,8 @@ fn of_another_thread(environment: &Environment, mode: CuCaptureMode) -> Result<F
             let _current = handle.make_current()?;
             rmm_core::driver_in_context()?;
             Ok(during(captured, mode, || {
-                let _sent = begun.send(());
+                // The other thread may have ended.
+                let _ignored = begun.send(());
                 answered.recv().unwrap_or(CuResult::UNKNOWN)
             })?)
         });
@@ -86,7 +87,8 @@ fn of_another_thread(environment: &Environment, mode: CuCaptureMode) -> Result<F
             Ok(()) => event.record_all_of(own),
             Err(_) => CuResult::UNKNOWN,
         };
-        let _sent = answer.send(code);
+        // The other thread may have ended.
+        let _ignored = answer.send(code);
         capturing.join().map_err(|_| Failure::new("the thread panicked"))?
     })
 }

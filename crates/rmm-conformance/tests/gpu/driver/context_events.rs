@@ -1,6 +1,6 @@
-//! What `cuCtxRecordEvent` covers: every stream of its context that has work, of whatever kind,
-//! destroyed or of an ended thread, and no more than that. A pool that reaches memory of streams
-//! which it cannot name relies on each of these.
+//! The work that `cuCtxRecordEvent` covers: every stream of its context that has work, of whatever
+//! kind, destroyed or of an ended thread, and no more than that. A pool that reaches memory of
+//! streams which it cannot name relies on each of these.
 
 use rmm_conformance::{CheckResult, Environment, Failure};
 use rmm_sys::CuResult;
@@ -160,8 +160,8 @@ fn a_context_event_covers_the_stream_of_another_thread() {
                 gate.stops(&Stream::PER_THREAD)?;
                 works("the work of the thread", Stream::PER_THREAD.fill(memory, 1))?;
                 // The thread sleeps on, with work left.
-                let _sent = begun.send(());
-                let _ended = must_end.recv();
+                let _ignored = begun.send(());
+                let _ignored = must_end.recv();
                 Ok(())
             });
             is_begun.recv().map_err(|_| Failure::new("the thread failed"))?;
@@ -186,7 +186,8 @@ fn a_context_event_covers_streams_of_ended_threads() {
         // Threads that come after it may be given its stream.
         for _ in 0..4 {
             on_a_thread(environment, || {
-                let _either = Stream::PER_THREAD.query();
+                // Ready or not.
+                let _ignored = Stream::PER_THREAD.query();
                 Ok(())
             })?;
         }

@@ -1,4 +1,4 @@
-//! Which context is current, and what needs one.
+//! The current context, and the calls that need one.
 
 use std::mem::ManuallyDrop;
 

@@ -22,7 +22,7 @@ pub(super) fn lose(environment: &Environment) -> CheckResult {
     unsafe { kernels.fail(stream.as_stream_ref()) }?;
     // SAFETY: the stream exists.
     let code = unsafe { driver().cuStreamSynchronize(stream.as_raw()) };
-    // Their ends would call the driver in vain.
+    // Their ends would call a driver that refuses.
     leave((kernels, stream));
     answers("the wait for the kernel", &code, &LOST)
 }

@@ -1,6 +1,5 @@
-//! What distinguishes streams, over reused handles, contexts, threads and resets: `cuStreamGetId`
-//! and `cuStreamGetCtx`. "A unique Id for the life of the program", the documentation says of the
-//! id.
+//! Identities of streams, over reused handles, contexts, threads and resets: `cuStreamGetId` and
+//! `cuStreamGetCtx`. "A unique Id for the life of the program", the documentation says of the id.
 
 use std::collections::HashSet;
 

@@ -50,8 +50,8 @@ pub(super) fn managed(bytes: usize, flags: c_uint) -> Result<CuDevicePtr, CuResu
     code.result().map(|()| pointer)
 }
 
-/// Fails unless there were about so many free bytes more than there are now: other programs may use
-/// the device too.
+/// Fails unless there were about `expected` free bytes more than there are now: other programs may
+/// use the device too.
 fn is_near(what: &str, more: usize, less: usize, expected: usize) -> CheckResult {
     let found = more.saturating_sub(less);
     ensure(found.abs_diff(expected) <= LARGE / 8, || {

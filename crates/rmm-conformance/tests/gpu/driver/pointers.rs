@@ -1,4 +1,4 @@
-//! What the driver reports about an address.
+//! Attributes that the driver reports for an address.
 
 use std::ffi::{c_int, c_uint, c_void};
 

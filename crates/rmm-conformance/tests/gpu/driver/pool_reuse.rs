@@ -1,5 +1,5 @@
-//! Which memory a driver's pool reuses, and for which stream. Blocks are so large that a pool that
-//! does not reuse one has to grow.
+//! Reuse of memory by a driver's pool, within a stream and across streams. Blocks are so large that
+//! a pool that does not reuse one has to grow.
 
 use rmm_conformance::{CheckResult, Environment, ensure};
 use rmm_sys::{CuMemPoolAttribute, CuResult};

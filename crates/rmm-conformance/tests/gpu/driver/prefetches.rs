@@ -1,4 +1,4 @@
-//! What the driver reports about managed memory that was prefetched.
+//! Attributes that the driver reports for managed memory that was prefetched.
 
 use std::ffi::{c_int, c_void};
 

@@ -125,7 +125,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let _gone = self.end();
+        let _ignored = self.end();
     }
 }
 
@@ -186,8 +186,9 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: made by `with_flags`, and not used again.
-        let _gone = unsafe { driver().cuEventDestroy_v2(self.raw) };
+        // SAFETY: made by `with_flags`, and not used again. A failure means that the driver is
+        // gone.
+        let _ignored = unsafe { driver().cuEventDestroy_v2(self.raw) };
     }
 }
 
@@ -229,8 +230,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new`, and not used again.
-        let _gone = unsafe { driver().cuMemFree_v2(self.pointer) };
+        // SAFETY: allocated by `new`, and not used again. A failure means that the driver is gone.
+        let _ignored = unsafe { driver().cuMemFree_v2(self.pointer) };
     }
 }
 

@@ -79,8 +79,8 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: made by `end`, and not used again.
-        let _gone = unsafe { driver().cuGraphDestroy(self.raw) };
+        // SAFETY: made by `end`, and not used again. A failure means that the driver is gone.
+        let _ignored = unsafe { driver().cuGraphDestroy(self.raw) };
     }
 }
 
@@ -100,7 +100,8 @@ impl Executable {
 
 impl Drop for Executable {
     fn drop(&mut self) {
-        // SAFETY: made by `Graph::instantiate`, and not used again.
-        let _gone = unsafe { driver().cuGraphExecDestroy(self.raw) };
+        // SAFETY: made by `Graph::instantiate`, and not used again. A failure means that the driver
+        // is gone.
+        let _ignored = unsafe { driver().cuGraphExecDestroy(self.raw) };
     }
 }

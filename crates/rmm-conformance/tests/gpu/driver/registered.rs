@@ -51,7 +51,8 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.is_registered.get() {
-            let _failed_before = self.unregister();
+            // If this fails, it has failed before.
+            let _ignored = self.unregister();
         }
         // SAFETY: allocated by `new` with this layout.
         unsafe { dealloc(self.start, LAYOUT) };

@@ -79,7 +79,8 @@ impl Drop for Stall {
     fn drop(&mut self) {
         self.gate.open();
         if let Some(runner) = self.runner.take() {
-            let _told_elsewhere = runner.join();
+            // The panic hook has reported its panic.
+            let _ignored = runner.join();
         }
     }
 }
@@ -150,6 +151,6 @@ fn enqueue_and_run(gate: &Arc<Gate>, context: CuContext, stream: CuStream) {
         // The work may run before the wait begins. The stream may be gone then, which the software
         // device defines as an error.
         // SAFETY: this is the software device.
-        let _gone = unsafe { driver().cuStreamSynchronize(stream) };
+        let _ignored = unsafe { driver().cuStreamSynchronize(stream) };
     }
 }

@@ -37,7 +37,7 @@ fn granularity() -> Result<usize, CuResult> {
 /// Reserved addresses, released when this is dropped.
 struct Range {
     /// # Invariant
-    /// Reserved by `new` with so many bytes; nothing is mapped there when this is dropped.
+    /// Reserved by `new` with `bytes` bytes; nothing is mapped there when this is dropped.
     start: DevicePtr,
     bytes: usize,
 }
@@ -54,8 +54,8 @@ impl Range {
 
 impl Drop for Range {
     fn drop(&mut self) {
-        // SAFETY: reserved by `new`.
-        let _refused_if_mapped = unsafe { driver().cuMemAddressFree(self.start, self.bytes) };
+        // SAFETY: reserved by `new`. The driver refuses while something is mapped there.
+        let _ignored = unsafe { driver().cuMemAddressFree(self.start, self.bytes) };
     }
 }
 
@@ -86,7 +86,7 @@ impl Physical {
 impl Drop for Physical {
     fn drop(&mut self) {
         // SAFETY: made by `new`, and not used again. What is mapped stays until it is unmapped.
-        let _gone = unsafe { driver().cuMemRelease(self.handle) };
+        let _ignored = unsafe { driver().cuMemRelease(self.handle) };
     }
 }
 

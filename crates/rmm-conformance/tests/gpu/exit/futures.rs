@@ -19,7 +19,8 @@ pub(super) fn fill() -> Result<Held, Failure> {
     }
     let mut done = completed(&stream)?;
     let mut context = Context::from_waker(Waker::noop());
-    let _pending_on_a_lazy_device = Pin::new(&mut done).poll(&mut context);
+    // It is pending on a lazy device.
+    let _ignored = Pin::new(&mut done).poll(&mut context);
     let copy = download(vector.as_slice(), &stream)?;
     let _leaked = ManuallyDrop::new(vector);
     let held = Held::new(move || {

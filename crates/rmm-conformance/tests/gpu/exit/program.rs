@@ -81,7 +81,7 @@ extern "C" fn at_the_very_end() {
 /// Ends the program at once, as one in which something is wrong.
 fn fail(wrong: &str) -> ! {
     // If this cannot be said, the status says it.
-    let _unsaid = writeln!(stderr(), "{wrong}");
+    let _ignored = writeln!(stderr(), "{wrong}");
     // SAFETY: ends the process at once.
     unsafe { libc::_exit(WRONG) }
 }
@@ -151,7 +151,7 @@ fn exits_cleanly(name: &str, way: &str, status: i32) {
     thread::spawn(move || {
         let mut said = String::new();
         // The test may have given up.
-        let _unheard = sender.send(errors.read_to_string(&mut said).map(|_| said));
+        let _ignored = sender.send(errors.read_to_string(&mut said).map(|_| said));
     });
     // It ends with the program.
     let said = receiver.recv_timeout(LIMIT);

@@ -48,7 +48,8 @@ fn a_merge_without_record_is_found_by_its_missing_order() {
         let environment = Environment::open(place).unwrap_or_else(|failure| panic!("{failure}"));
         let DeviceHandle::Software(machine) = environment.handle().clone() else { continue };
         let is_found = (0..ROUNDS).any(|seed| {
-            let _words_may_be_right = stress_the_bug(&environment, seed);
+            // The words may be right.
+            let _ignored = stress_the_bug(&environment, seed);
             let mut found = machine.violations().into_iter();
             found.any(|violation| violation.kind == ViolationKind::AllocatedInUse)
         });

@@ -103,7 +103,7 @@ pub(super) fn hold<R: Resource>(
         })?;
         let (name, seed) = (Device::current()?.name()?, plan.seed);
         // Not by `println!`, which the test runner keeps to itself unless a test fails.
-        let _unseen = writeln!(
+        let _ignored = writeln!(
             std::io::stderr(),
             "stress on {name}: {rounds} rounds from RMM_STRESS_SEED={seed}: {figures:?}, 0 words wrong"
         );

@@ -247,7 +247,7 @@ impl<'a, R: Resource> Worker<'a, R> {
         self.figures.handed_on += 1;
         // If the next thread has failed, the block comes back and is freed here; that thread says
         // why.
-        let _returned = next.send((held, used));
+        let _ignored = next.send((held, used));
         Ok(())
     }
 

@@ -110,7 +110,8 @@ impl CudaStream {
         let driver_id = unsafe { driver_id_of(handle) }?;
         let kind = StreamKind::Adopted(StreamLifetime::UntilDropped);
         let new = Inner::new(handle, StreamId::next(), kind, Some(context), false);
-        let _is_first = new.driver_id.set(driver_id);
+        // It is new, so its id was not set before.
+        let _ignored = new.driver_id.set(driver_id);
         // One that this library owns has not been asked for its id: it is there for as long as its
         // `Inner` is.
         let is_same = |known: &Self| *known.inner.driver_id.get_or_init(|| driver_id) == driver_id;
@@ -195,7 +196,7 @@ impl CudaStream {
         if stream.inner.kind == StreamKind::Adopted(StreamLifetime::UntilDropped) {
             // The first owner is kept, even if the stream was adopted without one before: those who
             // did so promise its existence to themselves only.
-            let _one_is_enough = stream.inner.owner.set(owner);
+            let _ignored = stream.inner.owner.set(owner);
         }
         Ok(stream)
     }

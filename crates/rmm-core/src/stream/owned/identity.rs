@@ -104,7 +104,8 @@ impl Identity {
 
     /// Names the identity that was found last.
     pub(super) fn set_name(&self, name: String) {
-        let _no_change = self.lock();
+        // No other thread changes the identity meanwhile.
+        let _guard = self.lock();
         self.last().set_name(name);
     }
 

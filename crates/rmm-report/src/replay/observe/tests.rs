@@ -1,4 +1,4 @@
-//! What is printed of a resource is what it counts itself.
+//! Tests that the figures printed of a resource are those that it counts itself.
 
 use std::fmt::Write as _;
 
