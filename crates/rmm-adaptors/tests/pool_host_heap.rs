@@ -24,13 +24,13 @@ thread_local! {
 
 fn count(bytes: usize) {
     // Thread-locals of an ending thread are gone: it is not counted.
-    let _ended = REQUESTS.try_with(|requests| requests.set(requests.get() + 1));
+    let _ignored = REQUESTS.try_with(|requests| requests.set(requests.get() + 1));
     note(bytes, 0);
 }
 
 fn note(more: usize, less: usize) {
     let bytes = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
-    let _ended = BYTES.try_with(|all| all.set(all.get() + bytes(more) - bytes(less)));
+    let _ignored = BYTES.try_with(|all| all.set(all.get() + bytes(more) - bytes(less)));
 }
 
 // SAFETY: every call goes to the system allocator, which keeps the contract.

@@ -155,7 +155,7 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
             return;
         }
         // A free may be part of a `Drop`, which must not unwind.
-        let _ended = catch_unwind(AssertUnwindSafe(|| {
+        let _ignored = catch_unwind(AssertUnwindSafe(|| {
             in_program(|| (self.functions.deallocate)(stream, pointer, layout));
         }));
     }
@@ -194,7 +194,7 @@ unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
         self.free(stream, pointer, layout);
         if !process_is_exiting() {
             // If it cannot be synchronized, the device is lost, and no work will use the memory.
-            let _waited = stream.synchronize();
+            let _ignored = stream.synchronize();
         }
     }
 

@@ -97,8 +97,8 @@ impl FallbackMemoryResource {
 }
 
 impl<S: PropertySet> FallbackMemoryResource<S> {
-    /// As [`new`](FallbackMemoryResource::new), for two resources whose memory has every property
-    /// in `S`.
+    /// Allocates from `first`, and from `second` when `first` is out of memory. The memory of both
+    /// has every property in `S`.
     pub fn with_properties<P, Q>(first: P, second: Q) -> Self
     where
         P: Resource + PartialEq + 'static,
@@ -189,7 +189,7 @@ impl Inner {
     }
 
     /// # Safety
-    /// As [`Resource::deallocate`] or [`SyncResource::deallocate_sync`].
+    /// The contract of [`Resource::deallocate`] or [`SyncResource::deallocate_sync`].
     #[inline]
     unsafe fn deallocate(
         &self,

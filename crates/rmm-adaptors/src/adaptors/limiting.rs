@@ -181,8 +181,8 @@ impl Limit {
         self.used.subtract(&self.first.access(), padded);
     }
 
-    /// As [`reserve`](Self::reserve), after suballocators over this adaptor have returned memory
-    /// that they do not use.
+    /// Adds a block to the count if it fits after suballocators over this adaptor have returned
+    /// memory that they do not use.
     #[cold]
     fn reserve_with_help(
         &self,

@@ -140,8 +140,8 @@ impl<S: PropertySet> ArenaMemoryResource<S> {
         self.pool.trim(keep)
     }
 
-    /// As [`trim`](Self::trim), after a wait for pending frees, as
-    /// [`PoolMemoryResource::trim_blocking`] does.
+    /// Returns idle memory, as [`trim`](Self::trim) does, after a wait for pending frees: see
+    /// [`PoolMemoryResource::trim_blocking`].
     pub fn trim_blocking(&self, keep: u64) -> u64 {
         self.pool.trim_blocking(keep)
     }
@@ -185,7 +185,7 @@ impl<S: PropertySet> ArenaMemoryResource<S> {
         {
             rmm_core::wait::about_to_wait();
             // A report that cannot be written does not change the error.
-            let _unwritten = self.report().append(path, error);
+            let _ignored = self.report().append(path, error);
         }
     }
 }

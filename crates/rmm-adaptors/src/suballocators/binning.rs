@@ -113,7 +113,8 @@ impl<S: PropertySet> BinningMemoryResourceBuilder<S> {
     /// Adds a bin of fixed-size blocks of `bytes` bytes, allocated from the upstream 128 at a time.
     ///
     /// # Errors
-    /// As [`bin_of`](Self::bin_of), and the upstream's error if it cannot allocate the blocks.
+    /// The errors of [`bin_of`](Self::bin_of), and the upstream's error if it cannot allocate the
+    /// blocks.
     pub fn bin(self, bytes: u64) -> Result<Self, Error> {
         let size = bin_size(bytes)?;
         let blocks = FixedSizeMemoryResource::builder_from(self.upstream.clone());
@@ -124,7 +125,7 @@ impl<S: PropertySet> BinningMemoryResourceBuilder<S> {
     /// Adds a [`bin`](Self::bin) of 2^n bytes for each n.
     ///
     /// # Errors
-    /// As [`bin`](Self::bin).
+    /// The errors of [`bin`](Self::bin).
     #[doc(alias = "min_size_exponent")]
     #[doc(alias = "max_size_exponent")]
     pub fn bins_of_powers(self, powers: impl IntoIterator<Item = u32>) -> Result<Self, Error> {
@@ -209,7 +210,7 @@ impl<S: PropertySet> BinningMemoryResource<S> {
         self.trim_stack(keep)
     }
 
-    /// As [`trim`](Self::trim), after a wait for pending frees, as
+    /// Returns idle memory, as [`trim`](Self::trim) does, after a wait for pending frees: see
     /// [`Introspect::trim_stack_blocking`].
     pub fn trim_blocking(&self, keep: u64) -> u64 {
         self.trim_stack_blocking(keep)

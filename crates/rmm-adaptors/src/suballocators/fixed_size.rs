@@ -75,8 +75,8 @@ impl<S: PropertySet> FixedSizeMemoryResourceBuilder<S> {
     }
 
     /// How many blocks to allocate from upstream, initially and whenever the free list is empty;
-    /// 128 by default. Over an upstream that allocates whole pages, as many as fit into those that
-    /// hold so many.
+    /// 128 by default. Over an upstream that allocates whole pages, as many as fit into the
+    /// pages that hold `count` blocks.
     #[doc(alias = "blocks_to_preallocate")]
     #[doc(alias = "default_blocks_to_preallocate")]
     pub fn blocks(mut self, count: usize) -> Self {
@@ -173,8 +173,8 @@ impl<S: PropertySet> FixedSizeMemoryResource<S> {
         self.pool.trim(keep)
     }
 
-    /// As [`trim`](Self::trim), after a wait for pending frees, as
-    /// [`PoolMemoryResource::trim_blocking`] does.
+    /// Returns idle memory, as [`trim`](Self::trim) does, after a wait for pending frees: see
+    /// [`PoolMemoryResource::trim_blocking`].
     pub fn trim_blocking(&self, keep: u64) -> u64 {
         self.pool.trim_blocking(keep)
     }

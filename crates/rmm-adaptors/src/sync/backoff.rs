@@ -66,7 +66,7 @@ mod pause {
         Sleep(Duration),
     }
 
-    /// The pause after so many polls.
+    /// The pause after `polls` polls.
     pub(super) fn after(polls: u32) -> Pause {
         if polls < SPINS {
             return Pause::Spin;

@@ -74,7 +74,7 @@ impl<H, T, const N: usize> BiasedTable<H, T, N> {
         Revoker { slots, _only: only }
     }
 
-    /// As [`revoker`](Self::revoker), once the slots were made.
+    /// The right to revoke slots, if there are any.
     #[cold]
     pub(crate) fn revoker_of_made(&self) -> Option<Revoker<'_, H, T, N>> {
         self.slots().map(|_| self.revoker())

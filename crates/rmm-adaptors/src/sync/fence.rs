@@ -113,7 +113,7 @@ mod imp {
              environment variable RMM_FENCES=symmetric, or build its pools with symmetric_fences(true)."
         );
         // Even if the message cannot be written, the program must not go on.
-        let _unread = writeln!(std::io::stderr(), "{message}");
+        let _ignored = writeln!(std::io::stderr(), "{message}");
         std::process::abort();
     }
 }

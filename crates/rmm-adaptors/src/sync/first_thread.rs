@@ -57,7 +57,8 @@ impl<T> FirstThreadCell<T> {
         self.enter_as(ThreadNumber::current, act, share)
     }
 
-    /// As [`enter`](Self::enter); `me` returns the calling thread.
+    /// Acts on the value if no other thread than `me`, the calling one, has come. Otherwise as
+    /// [`enter`](Self::enter).
     #[inline]
     fn enter_as<R, A: FnOnce(&mut T) -> R>(
         &self,
@@ -100,7 +101,7 @@ impl FirstThreadCell<()> {
         self.access_as(ThreadNumber::current)
     }
 
-    /// As [`access`](Self::access); `me` returns the calling thread.
+    /// The [`access`](Self::access) of the thread `me`, which is the calling one.
     #[inline]
     fn access_as(&self, me: impl FnOnce() -> ThreadNumber) -> Access<'_> {
         match self.cell.claim(me) {

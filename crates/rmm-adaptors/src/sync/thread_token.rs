@@ -68,7 +68,7 @@ impl ThreadToken {
         RECORD.get().or_else(register).map(Self::new)
     }
 
-    /// As [`current`](Self::current), without a lock; `None` if the thread has no record yet.
+    /// The calling thread, without a lock; `None` if it has no record yet.
     #[inline]
     pub(crate) fn registered() -> Option<Self> {
         RECORD.get().map(Self::new)

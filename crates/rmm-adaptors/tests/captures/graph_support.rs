@@ -31,7 +31,7 @@ impl Executable {
 impl Drop for Executable {
     fn drop(&mut self) {
         // SAFETY: it is owned, and not used again.
-        let _done = unsafe { driver().cuGraphExecDestroy(self.0) };
+        let _ignored = unsafe { driver().cuGraphExecDestroy(self.0) };
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn end(stream: &CudaStream) -> Executable {
     let made = unsafe { driver().cuGraphInstantiateWithFlags(&raw mut executable, graph, 0) };
     assert_eq!(made, CuResult::SUCCESS);
     // SAFETY: the graph is not used again.
-    let _done = unsafe { driver().cuGraphDestroy(graph) };
+    let _ignored = unsafe { driver().cuGraphDestroy(graph) };
     Executable(executable)
 }
 

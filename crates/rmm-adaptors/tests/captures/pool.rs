@@ -134,7 +134,7 @@ fn a_graph_gets_only_memory_that_no_work_uses() {
     machine.assert_no_violations();
 }
 
-/// Whether a capture gets so many MiB of a pool of 12 MiB. All of that was allocated in blocks of
+/// Whether a capture gets `wanted` MiB of a pool of 12 MiB. All of that was allocated in blocks of
 /// these MiB, each used by work that is not complete, or not used at all, and freed.
 fn capture_is_served(
     backing: DefaultDeviceMemory,

@@ -47,7 +47,7 @@ trait Allocator: Resource {
     /// Releases the memory of the graphs, which are destroyed. Returns the live bytes after that.
     ///
     /// # Safety
-    /// As [`PoolMemoryResource::release_graph_memory`].
+    /// The contract of [`PoolMemoryResource::release_graph_memory`].
     unsafe fn release(&self) -> u64;
 }
 

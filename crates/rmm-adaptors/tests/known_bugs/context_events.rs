@@ -124,7 +124,8 @@ fn is_found(rule: Rule, free: impl Fn(&Harness, &mut Pool) -> u64) {
     });
 }
 
-/// As [`is_found`], for frees on the stream of a thread, reused on that of this one.
+/// Frees blocks on the stream of a thread, reuses them on that of this one, and expects a report if
+/// a rule was left out, as [`is_found`] does.
 fn is_found_between_threads(rule: Rule) {
     assert_bug_is_found(|harness, bug| {
         let mut pool = Pool::new((bug == Bug::Present).then_some(rule));

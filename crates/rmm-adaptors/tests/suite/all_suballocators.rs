@@ -23,7 +23,7 @@ impl Drop for OfSeed {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // If it cannot be printed, the test still fails.
-            let _unsaid = writeln!(std::io::stderr(), "RMM_SIM_SEED={}", self.0);
+            let _ignored = writeln!(std::io::stderr(), "RMM_SIM_SEED={}", self.0);
         }
     }
 }

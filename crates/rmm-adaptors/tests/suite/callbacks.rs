@@ -298,7 +298,8 @@ fn grow_and_trim(stage: &Stage) {
 }
 
 fn run_short(stage: &Stage) {
-    let _refused = stage.pool.allocate_sync(layout(15 * MIB));
+    // It is refused.
+    let _ignored = stage.pool.allocate_sync(layout(15 * MIB));
 }
 
 /// Sleeps, once no capture of another test keeps the pool from it.
@@ -400,13 +401,13 @@ const CALLS: [Call; 22] = [
     ("release what is unused", |stage| ignore(stage.pool.release_unused())),
     ("sleep", |stage| {
         // SAFETY: no work uses the pool's memory.
-        let _slept = unsafe { stage.pool.sleep(Contents::Discard) };
+        let _ignored = unsafe { stage.pool.sleep(Contents::Discard) };
     }),
     ("sleep and wake", |stage| {
         let options = SleepOptions::new(Contents::ToHost).wait_for_work(true);
         // SAFETY: no work uses the pool's memory.
-        let _slept = unsafe { stage.pool.sleep_with(options) };
-        let _woken = stage.pool.wake();
+        let _ignored = unsafe { stage.pool.sleep_with(options) };
+        let _ignored = stage.pool.wake();
     }),
     ("wake", |stage| ignore(stage.pool.wake())),
     ("reserve", |stage| {
@@ -468,7 +469,7 @@ fn run_cell(place: Place, call: Call, by: By) {
     trigger(&stage);
     stage.code.clear();
     assert!(stage.code.has_run(), "the code has not run");
-    let _awake = stage.pool.wake();
+    let _ignored = stage.pool.wake();
     stage.free_spare();
     stage.kept.lock().expect("no panic").clear();
     let bytes = stage.pool.statistics().live_bytes;

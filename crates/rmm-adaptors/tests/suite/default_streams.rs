@@ -11,7 +11,7 @@ use rmm_sim::{Machine, Schedule};
 
 use crate::support::{MIB, free, layout, mib, stream, write};
 
-/// Blocks that fill a pool, of so many bytes each.
+/// The number of blocks, of [`BYTES`] each, that fill a pool.
 const BLOCKS: usize = 16;
 const BYTES: usize = MIB / 4;
 const LIMIT: u64 = (BLOCKS * BYTES) as u64;

@@ -117,7 +117,7 @@ impl Drop for Library {
     fn drop(&mut self) {
         if self.from == From::Current {
             // SAFETY: made in `new`, and its memory is freed.
-            let _code = unsafe { driver().cuMemPoolDestroy(self.pool) };
+            let _ignored = unsafe { driver().cuMemPoolDestroy(self.pool) };
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn pool<const N: usize>(
     pool_on(lazy_machine(), options)
 }
 
-/// As [`pool`], on another machine.
+/// The fixture [`pool`] on this machine.
 pub(crate) fn pool_on<const N: usize>(
     machine: Machine,
     options: impl FnOnce(PoolBuilder) -> PoolBuilder,

@@ -227,7 +227,8 @@ impl<R: Allocator> Runner<R> {
         Self::on_streams(fixture, number, STREAMS)
     }
 
-    /// As [`sharing`](Self::sharing), on this many streams, whose kinds repeat.
+    /// One thread of a program on `streams` streams, whose kinds repeat. Otherwise as
+    /// [`sharing`](Self::sharing).
     pub(crate) fn on_streams(fixture: Fixture<R>, number: u64, streams: usize) -> Self {
         Self {
             fixture,

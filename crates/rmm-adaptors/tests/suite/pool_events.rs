@@ -55,7 +55,7 @@ fn frees_without_an_event_stay_when_a_stream_is_forgotten() {
     machine.fail(Fault::from_nth("cuEventRecord", 1, CuResult::UNKNOWN));
     free(&pool, &foreign, block, 64 * KIB);
     machine.clear_faults();
-    // So many that the pool reuses the slots of some.
+    // Enough for the pool to reuse the slots of some.
     let others: Vec<_> = (0..100).map(|_| stream()).collect();
     for (tag, other) in (2..).zip(&others) {
         let block = pool.allocate(other, layout(64 * KIB)).unwrap();

@@ -22,7 +22,7 @@ fn machine(schedule: Schedule) -> MachineBuilder {
     Machine::builder().memory(8 << 30).schedule(schedule).checks(false)
 }
 
-/// A pool of so many blocks, which cannot grow.
+/// A pool of `blocks` blocks, which cannot grow.
 fn pool(blocks: usize) -> Pool {
     let bytes = (blocks * BYTES) as u64;
     let builder = Pool::builder(CudaMemoryResource::new()).check_frees(false);
@@ -69,7 +69,7 @@ impl Calls {
     }
 }
 
-/// The calls of so many operations in a steady state.
+/// The calls of [`OPERATIONS`] operations in a steady state.
 fn calls(machine: &Machine, mut operation: impl FnMut()) -> Calls {
     (0..OPERATIONS).for_each(|_| operation());
     let before = Calls::of(machine);
@@ -79,7 +79,7 @@ fn calls(machine: &Machine, mut operation: impl FnMut()) -> Calls {
 }
 
 /// The calls of operations that each allocate a block on one of `users` and free another on one of
-/// `donors`, in a pool of so many blocks, half of which are live.
+/// `donors`, in a pool of `blocks` blocks, half of which are live.
 fn handoffs(
     machine: &Machine,
     blocks: usize,
@@ -242,6 +242,6 @@ fn a_capture_that_goes_on_is_found_by_a_question_or_two() {
         let code = unsafe { driver.cuStreamEndCapture(last, &raw mut graph) };
         assert!(code.is_success(), "{code:?}: the capture is spoilt");
         // SAFETY: the graph was made above.
-        let _done = unsafe { driver.cuGraphDestroy(graph) };
+        let _ignored = unsafe { driver.cuGraphDestroy(graph) };
     }
 }

@@ -16,7 +16,7 @@ fn old_machine() -> MachineBuilder {
     Machine::builder().memory(64 * MIB).driver_version(12040)
 }
 
-/// A pool with room for so many blocks.
+/// A pool with room for `blocks` blocks.
 fn pool(blocks: u64) -> Pool {
     let builder = Pool::builder(CudaMemoryResource::new());
     builder.initial_size(mib(2 * blocks)).maximum_size(mib(2 * blocks)).build().expect("a pool")

@@ -23,7 +23,7 @@ fn pool_that_was_short(preset: PoolPreset, own: &CudaStream, other: &CudaStream)
         blocks.iter().step_by(2).for_each(|&block| free(&pool, other, block, BLOCK));
     };
     free_half(&blocks[..32]);
-    let _kept = pool.allocate(own, layout(4 * BLOCK)).expect("memory");
+    let _live = pool.allocate(own, layout(4 * BLOCK)).expect("memory");
     free_half(&blocks[32..]);
     pool
 }

@@ -12,7 +12,7 @@ use rmm_core::{CudaStream, DevicePtr, Resource, SyncResource as _};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, MachineGuard, Schedule};
 
-/// Of so many granules a block is large.
+/// The unit of the sizes: large blocks.
 const GRANULE: usize = 8 << 10;
 
 fn machine() -> MachineGuard {

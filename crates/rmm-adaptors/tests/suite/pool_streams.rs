@@ -146,7 +146,7 @@ fn trim_frees_the_metadata_of_streams() {
         pool.trim(u64::MAX);
         let before = pool.statistics().bookkeeping_bytes;
         let mut streams: Vec<_> = (0..1000).map(|_| stream()).collect();
-        // So many free blocks, apart from each other, that each list needs bins.
+        // Enough free blocks, apart from each other, for each list to need bins.
         for stream in &streams {
             let block = |_| pool.allocate(stream, layout(256)).expect("a block");
             let blocks: Vec<_> = (0..40).map(block).collect();
@@ -207,7 +207,7 @@ fn a_wait_for_a_destroyed_stream_ignores_its_successor() {
     machine.assert_no_violations();
 }
 
-/// Driver calls for each allocation and free, once so many streams have each used the pool, which
+/// Driver calls for each allocation and free, once `count` streams have each used the pool, which
 /// has room for few blocks: each stream gets memory that others have freed.
 fn driver_calls_with(count: u64) -> u64 {
     const SIZE: usize = 64 << 10;

@@ -75,7 +75,7 @@ fn a_stream_keeps_its_list_during_an_upstream_call() {
     let machine = Machine::builder().memory(64 * MIB).schedule(Schedule::Lazy).enter();
     let upstream = Hooked::default();
     let pool = PoolMemoryResource::builder(upstream.clone()).build().unwrap();
-    // So many busy streams that the pool forgets idle ones when another is used.
+    // Enough busy streams for the pool to forget idle ones when another is used.
     let others: Vec<CudaStream> = (0..31).map(|_| stream()).collect();
     for other in &others {
         let block = pool.allocate(other, layout(256)).unwrap();

@@ -328,7 +328,7 @@ unsafe impl ExtendableResource for SlowToLeave {
         let taken = self.upstream.allocate_at(start, layout);
         if taken.is_err() {
             // After the first deallocation, no one may be receiving.
-            let _without_receiver = self.failed.send(());
+            let _ignored = self.failed.send(());
         }
         taken
     }

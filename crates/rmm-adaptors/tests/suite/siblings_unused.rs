@@ -10,7 +10,7 @@ use crate::support::{MIB, Pool, free, layout, stream};
 
 const BYTES: usize = 4096;
 
-/// Pools that were used on so many streams, with a block each that stays.
+/// `count` pools that were used on these streams, with a block each that stays.
 fn siblings(count: usize, streams: &[CudaStream]) -> Vec<(Pool, rmm_core::DevicePtr)> {
     (0..count)
         .map(|_| {
@@ -26,7 +26,7 @@ fn siblings(count: usize, streams: &[CudaStream]) -> Vec<(Pool, rmm_core::Device
         .collect()
 }
 
-/// The driver calls of a refusal beside so many pools, once they have returned what they can.
+/// The driver calls of a refusal beside `count` pools, once they have returned what they can.
 fn calls_beside(count: usize) -> u64 {
     let machine = Machine::builder().memory(256 * MIB).schedule(Schedule::Eager).enter();
     let streams: Vec<CudaStream> = (0..8).map(|_| stream()).collect();

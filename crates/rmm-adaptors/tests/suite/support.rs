@@ -8,7 +8,7 @@ use rmm_sim::{Kernel, Machine};
 
 pub(crate) const MIB: usize = 1 << 20;
 
-/// So many MiB of device memory, in bytes.
+/// `count` MiB of device memory, in bytes.
 pub(crate) const fn mib(count: u64) -> u64 {
     count << 20
 }

@@ -117,7 +117,7 @@ impl Sinks {
         fork::lock(&self.state)
     }
 
-    /// As [`flush`](Self::flush), but gives up if the lock stays taken.
+    /// Flushes the sinks, but gives up if the lock stays taken.
     fn flush_unless_locked(&self) {
         for _ in 0..TRIES {
             let mut state = match self.state.try_lock() {
@@ -143,7 +143,8 @@ impl State {
     /// Flushes where errors and panics cannot be reported.
     fn flush_quietly(&mut self) {
         for sink in &mut self.sinks {
-            let _unreported = catch_unwind(AssertUnwindSafe(|| sink.flush()));
+            // There is nowhere to report a failed flush.
+            let _ignored = catch_unwind(AssertUnwindSafe(|| sink.flush()));
         }
     }
 }
@@ -182,8 +183,8 @@ fn flush_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the handler is a function without arguments that neither unwinds nor ends the
-        // process.
-        let _without_it_the_last_lines_are_lost = unsafe { atexit(flush_all) };
+        // process. If that fails, the last lines are lost.
+        let _ignored = unsafe { atexit(flush_all) };
     });
 }
 

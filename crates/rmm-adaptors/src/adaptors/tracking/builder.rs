@@ -36,7 +36,7 @@ impl<U> TrackingResourceAdaptorBuilder<U> {
     pub fn build(self) -> TrackingResourceAdaptor<U> {
         self.on_finding(|finding| {
             // There is no one to report a failed write to.
-            let _told = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
+            let _ignored = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
         })
     }
 

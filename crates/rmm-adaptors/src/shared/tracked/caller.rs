@@ -20,7 +20,8 @@ static NAME_CALLER: OnceLock<NameCaller> = OnceLock::new();
 /// counts.
 #[doc(hidden)]
 pub fn name_callers_by(name: fn() -> Option<String>) {
-    let _first = NAME_CALLER.set(name);
+    // The first name stays.
+    let _ignored = NAME_CALLER.set(name);
 }
 
 #[derive(Clone, Debug)]

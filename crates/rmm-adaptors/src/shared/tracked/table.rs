@@ -141,8 +141,7 @@ impl Tracking {
     #[cold]
     fn report(&self, finding: &TrackingFinding<'_>) {
         // A free may be part of a `Drop`, which must not unwind.
-        let _panicked =
-            catch_unwind(AssertUnwindSafe(|| in_program(|| (self.on_finding)(finding))));
+        let _ignored = catch_unwind(AssertUnwindSafe(|| in_program(|| (self.on_finding)(finding))));
     }
 
     pub(crate) fn bytes(&self) -> u64 {

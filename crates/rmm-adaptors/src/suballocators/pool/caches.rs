@@ -68,7 +68,7 @@ pub(crate) enum CachePolicy {
     /// Those of up to 1 MiB by size class, and a few larger ones, since cached blocks do not
     /// coalesce.
     SizeClasses,
-    /// As [`SizeClasses`](Self::SizeClasses), but few of them where memory is short: in memory that
+    /// Those of up to 1 MiB by size class, but few of them where memory is short: in memory that
     /// can be extended a cached block costs the pages around it. All caches may hold `most`
     /// 1,024ths of the pool.
     SizeClassesByDemand {
@@ -87,10 +87,10 @@ pub(crate) enum Take {
     Done(u64),
     /// The thread has a cache for the stream, without such a block.
     Missed,
-    /// As [`Missed`](Self::Missed), many times since the thread's last free.
+    /// The thread's cache for the stream has missed many times since the thread's last free.
     Short,
-    /// As [`Missed`](Self::Missed), but there are such blocks, for which an event should be
-    /// recorded on the stream.
+    /// The thread's cache for the stream has such blocks, but an event should be recorded on the
+    /// stream before they are taken.
     Unfenced,
     /// The thread has no cache for the stream.
     NotHere,
@@ -229,7 +229,8 @@ impl Caches {
         self.with_as(ThreadToken::current()?, stream, act)
     }
 
-    /// As [`with`](Self::with); `me` is the calling thread.
+    /// Enters the cache of the thread `me`, which is the calling one, for the stream, if there is
+    /// one.
     #[inline]
     fn with_as<R>(
         &self,
@@ -314,7 +315,8 @@ impl Caches {
         self.has_spans() || self.keeps_cached(stream, class)
     }
 
-    /// As [`keeps`](Self::keeps), of a block that is no part of a span.
+    /// Whether a block of the class that is freed on the stream, and is no part of a span, is worth
+    /// caching now.
     #[inline]
     fn keeps_cached(&self, stream: StreamId, class: Class) -> bool {
         self.keeps_large() || !self.may_pass_by(stream, class)
@@ -346,7 +348,8 @@ impl Caches {
         self.table.iter().map(hits).fold(0, u32::wrapping_add)
     }
 
-    /// Whether threads use so many streams that calls pass the caches by for now. Counts this call.
+    /// Whether threads use more streams than the caches can serve, so that calls pass the caches by
+    /// for now. Counts this call.
     ///
     /// The pool's lock is held.
     #[inline]
@@ -361,7 +364,7 @@ impl Caches {
     }
 
     /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes, of
-    /// which `peak` were in use at once so far, in so many operations on the heap.
+    /// which `peak` were in use at once so far, in `operations` operations on the heap.
     pub(crate) fn set_capacity_from(&self, reserved: u64, peak: u64, operations: u64) {
         match self.policy {
             CachePolicy::OneSize(_) => self.budget.set_from_blocks_of_one_size(reserved),
@@ -372,8 +375,8 @@ impl Caches {
         }
     }
 
-    /// Notes that a request has called upstream, after so many operations on the heap: from now on
-    /// caches may hold less, if they may hold more by demand.
+    /// Notes that a request has called upstream, after `operations` operations on the heap: from
+    /// now on caches may hold less, if they may hold more by demand.
     pub(crate) fn note_shortage(&self, operations: u64) {
         if self.follows_demand() {
             self.budget.note_shortage(operations);
@@ -440,7 +443,8 @@ impl Caches {
         }
     }
 
-    /// As [`make`](Self::make); `me` is the calling thread.
+    /// Makes a cache for the stream on the thread `me`, which is the calling one. Otherwise as
+    /// [`make`](Self::make).
     fn make_as(&self, me: ThreadToken, stream: StreamId, mut to: impl FnMut(StreamId, Flushed)) {
         let candidates = [Self::first_slot(stream), Self::further_slot(stream, me)];
         let mut revoker = self.table.revoker();

@@ -127,7 +127,7 @@ impl Node {
 /// in them is usable.
 const FOREIGN_BINS: usize = 8;
 
-/// Of so many free blocks a new slab is made in the one at the lowest place.
+/// The number of free blocks of which the one at the lowest place gets a new slab.
 const LOWEST_OF: usize = 64;
 
 impl Heap {

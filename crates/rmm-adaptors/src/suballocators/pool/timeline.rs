@@ -244,8 +244,8 @@ impl Timeline {
         slot.policy == RecordPolicy::Fenced && slot.unsealed_frees > 0
     }
 
-    /// Whether so many blocks, or a larger part than `bytes`, wait for such an event that it should
-    /// be recorded before the next block is taken.
+    /// Whether such an event should be recorded before the next block is taken: many blocks wait
+    /// for it, or a larger part than `bytes`.
     pub(crate) fn is_fence_due(&self, list: ListId, bytes: u64) -> bool {
         let slot = &self.slots[list.index()];
         self.awaits_fence(list)

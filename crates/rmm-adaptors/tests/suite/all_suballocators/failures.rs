@@ -33,7 +33,7 @@ fn run<R: Allocator>(runner: &mut Runner<R>, seed: u64) {
 /// Fails each call of the driver once, including those that construct the suballocator.
 pub(super) fn of_the_driver<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + DRIVER_SEEDS {
-        let _told = OfSeed(seed);
+        let _seed = OfSeed(seed);
         let code = if seed.is_multiple_of(2) { CuResult::UNKNOWN } else { CuResult::OUT_OF_MEMORY };
         let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed));
         let failed = Checker::new().machine(machine).fail_each_call(code, |machine| {
@@ -54,7 +54,7 @@ pub(super) fn of_the_driver<R: Allocator>(make: Make<R>) {
 /// Fails each upstream allocation once.
 pub(super) fn of_upstream<R: Allocator>(make: Make<R>) {
     for seed in base_seed()..base_seed() + UPSTREAM_SEEDS {
-        let _told = OfSeed(seed);
+        let _seed = OfSeed(seed);
         for number in 1.. {
             let machine = Machine::builder().memory(64 << 20).schedule(schedule(seed)).build();
             let entered = machine.enter();

@@ -96,7 +96,7 @@ fn run<R: Allocator>(program: &Program, make: Make<R>) -> u64 {
 pub(super) fn keep_the_order<R: Allocator>(make: Make<R>) {
     let mut waits = 0;
     for seed in base_seed()..base_seed() + SEEDS {
-        let _told = OfSeed(seed);
+        let _seed = OfSeed(seed);
         waits += run(&Program::of(seed, 1 + seed % 8), make);
     }
     assert!(waits > 0, "there was memory for everybody");
@@ -125,7 +125,7 @@ fn places_here<R: Allocator>(program: &Program, make: Make<R>) -> Vec<Option<u64
 fn repeat<R: Allocator>(make: Make<R>) {
     let mut blocks = 0;
     for seed in base_seed()..base_seed() + REPEATED {
-        let _told = OfSeed(seed);
+        let _seed = OfSeed(seed);
         let program = Program::of(seed, 1);
         // A process queries the driver's capabilities once; on a device with a seeded schedule,
         // each call may advance the work.
@@ -151,7 +151,7 @@ fn the_same_calls_get_the_same_addresses() {
 #[test]
 fn deterministic_addresses_depend_on_calls_alone() {
     for seed in base_seed()..base_seed() + REPEATED {
-        let _told = OfSeed(seed);
+        let _seed = OfSeed(seed);
         let drawn = Program::of(seed, 1);
         // The driver's own pools choose addresses by what the device has completed.
         let program = |schedule| Program {

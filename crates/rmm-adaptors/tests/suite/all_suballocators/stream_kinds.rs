@@ -108,7 +108,7 @@ fn run<R: Allocator>(make: Make<R>, seed: u64) -> Figures {
 pub(super) fn keep_the_order<R: Allocator>(make: Make<R>) {
     let mut total = Figures::default();
     for seed in base_seed()..base_seed() + SEEDS {
-        let _told = OfSeed(seed);
+        let _seed = OfSeed(seed);
         total += run(make, seed);
     }
     let is_enough = total.allocations > 300

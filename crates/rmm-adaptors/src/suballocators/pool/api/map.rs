@@ -20,7 +20,8 @@ impl PoolCore {
         self.blocks_in_parts(|| ())
     }
 
-    /// As [`blocks`](Self::blocks). Calls `paused` whenever others had the time to take the lock.
+    /// All blocks, by segment and address, as they are at one time. Calls `paused` whenever others
+    /// had the time to take the lock.
     fn blocks_in_parts(&self, mut paused: impl FnMut()) -> Vec<PoolBlock> {
         let mut state = self.lock();
         for attempt in 1.. {

@@ -217,8 +217,9 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.trim(&self.inner.upstream, keep)
     }
 
-    /// As [`trim`](Self::trim), after a wait on this thread for the work that comes before frees,
-    /// if some of it is pending. While a stream may be under capture it does not wait.
+    /// Returns idle upstream blocks, as [`trim`](Self::trim) does, after a wait on this thread for
+    /// the work that comes before frees, if some of it is pending. While a stream may be under
+    /// capture it does not wait.
     ///
     /// ```
     /// use std::alloc::Layout;

@@ -93,7 +93,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// steps of an allocation, and usable by any stream at once. They count as live.
     ///
     /// # Errors
-    /// As an allocation of so many bytes;
+    /// The errors of an allocation of `bytes` bytes;
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if that is more than
     /// can be addressed.
     pub fn reserve(&self, bytes: u64) -> Result<Reservation<S>, Error> {

@@ -72,13 +72,13 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         unsafe { self.sleep_with(SleepOptions::new(contents)) }
     }
 
-    /// As [`sleep`](Self::sleep), with options.
+    /// Puts the pool to sleep with these options, as [`sleep`](Self::sleep) does.
     ///
     /// # Errors
-    /// As [`sleep`](Self::sleep).
+    /// The errors of [`sleep`](Self::sleep).
     ///
     /// # Safety
-    /// As [`sleep`](Self::sleep).
+    /// The contract of [`sleep`](Self::sleep).
     pub unsafe fn sleep_with(&self, options: SleepOptions<'_>) -> Result<u64, Error> {
         // SAFETY: the caller's contract.
         unsafe { self.inner.core.sleep(&self.inner.upstream, options) }
@@ -102,11 +102,11 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.wake_with(|_| ())
     }
 
-    /// As [`wake`](Self::wake). Calls `report` now and then while contents are copied back, on this
-    /// thread, with no lock held. If it panics, the pool goes on sleeping.
+    /// Wakes the pool, as [`wake`](Self::wake) does, and calls `report` now and then while contents
+    /// are copied back, on this thread, with no lock held. If it panics, the pool goes on sleeping.
     ///
     /// # Errors
-    /// As [`wake`](Self::wake).
+    /// The errors of [`wake`](Self::wake).
     pub fn wake_with(&self, mut report: impl FnMut(CopyProgress)) -> Result<u64, Error> {
         self.inner.core.wake(&self.inner.upstream, &mut report)
     }

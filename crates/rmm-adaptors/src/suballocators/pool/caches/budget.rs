@@ -41,15 +41,15 @@ const CALM_OPERATIONS: u64 = 1024;
 /// One cache may hold this fraction of what all may hold.
 const FRACTION_OF_ALL: u64 = 16;
 
-/// Where threads wait for each other each cache may hold so many bytes more, and the pool grows by
+/// The bytes that each cache may hold more where threads wait for each other. The pool grows by
 /// as many, 256 MiB at most: a miss costs more than a microsecond there.
 const ROOM_OF_EACH: u64 = 16 << 20;
 
-/// In small pools all caches may hold so many bytes, but at most half of the pool: a few blocks for
-/// each stream keep calls away from the lock.
+/// The bytes that all caches of a small pool may hold, but at most half of the pool: a few blocks
+/// for each stream keep calls away from the lock.
 const LEAST_TOTAL: u64 = 2 << 20;
 
-/// In small pools a cache may hold so many bytes, but at most a quarter of the pool. The legacy
+/// The bytes that a cache of a small pool may hold, but at most a quarter of the pool. The legacy
 /// default stream needs an event for each round through its cache, which costs as much as some
 /// dozens of allocations. Memory is never short for it: caches are flushed before a pool grows
 /// beyond what it retains.
@@ -222,7 +222,7 @@ impl Budget {
         grant.bytes() > 2 * self.total.load(Ordering::Relaxed) / holders
     }
 
-    /// Counts a refusal. Returns whether there were so many that another cache should return its
+    /// Counts a refusal. Returns whether there were enough of them for another cache to return its
     /// grant.
     pub(super) fn is_short_at_miss(&self) -> bool {
         let misses = self.misses.load(Ordering::Relaxed).wrapping_add(1);

@@ -82,13 +82,14 @@ pub(super) struct Cache {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Put {
     Done,
-    /// As [`Done`](Self::Done), and the block with this address was evicted for it.
+    /// The block is cached, and the one with this address was evicted for it.
     Instead(u64),
     /// The cache is full and should be flushed in part, or the block is too large for it.
     Full,
     /// The caches of the pool are full, and the block is too large for this one's part.
     Scarce,
-    /// As [`Scarce`](Self::Scarce), many times: another cache should be flushed for this one.
+    /// The caches of the pool were found full many times: another cache should be flushed for this
+    /// one.
     Starved,
     /// The thread has no cache for the stream.
     NotHere,
@@ -109,7 +110,7 @@ impl FlushGoal {
     /// All blocks.
     pub(super) const ALL: Self = Self { most: usize::MAX, bytes: 0, small_bytes: 0 };
 
-    /// So many that the cache has some room again for a while, but at most `most`.
+    /// As many blocks as give the cache some room again for a while, but at most `most`.
     pub(super) fn in_part(most: usize, budget: &Budget, grant: &Grant) -> Self {
         let bytes = if budget.is_spent() { grant.bytes() / 4 * 3 } else { u64::MAX };
         Self { most, bytes, small_bytes: budget.capacity() / 4 * 3 }
@@ -231,7 +232,7 @@ impl Cache {
         Some(address)
     }
 
-    /// As [`take`](Self::take), of a class that is not large.
+    /// Takes the newest block of a class that is not large.
     #[inline]
     pub(super) fn take_small(&mut self, class: Class, counters: &Counters) -> Option<u64> {
         let newest = &mut self.newest[class.index()];
@@ -309,7 +310,7 @@ impl Cache {
         self.misses >= MANY_MISSES && !class.is_large()
     }
 
-    /// As [`put`](Self::put), of a class that is not large, while there are unused entries. Returns
+    /// Caches a freed block of a class that is not large, while there are unused entries. Returns
     /// whether the block is in the cache.
     #[inline]
     pub(super) fn put_small(
@@ -377,7 +378,7 @@ impl Cache {
         Put::Instead(address)
     }
 
-    /// As [`put`](Self::put), of a block from the heap that is not large.
+    /// Caches a block from the heap that is not large. Returns whether there was room.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -389,7 +390,7 @@ impl Cache {
         self.add_to::<false>(class, address, budget, counters) == Put::Done
     }
 
-    /// As [`put`](Self::put), of a block that is not large, on the legacy default stream.
+    /// Caches a freed block that is not large, on the legacy default stream: it is young at first.
     fn put_young(
         &mut self,
         class: Class,

@@ -46,7 +46,8 @@ impl Class {
         Self::small(size)
     }
 
-    /// As [`holding`](Self::holding); `None` if the class is large or the size is zero.
+    /// The smallest class whose blocks hold `size` bytes; `None` if that is large or the size is
+    /// zero.
     #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes")]
     #[inline]
     pub(super) const fn small(size: u64) -> Option<Self> {
@@ -54,7 +55,7 @@ impl Class {
         if last >= LARGEST {
             return None;
         }
-        // With so many bits cleared at the end it is the last granule of a block of the class.
+        // With its lowest `doublings` bits cleared it is the last granule of a block of the class.
         let last = last / GRANULE;
         let doublings = doublings_of(last);
         let steps = last >> doublings;
@@ -74,7 +75,7 @@ impl Class {
         self.number == LARGE_CLASS
     }
 
-    /// Whether a block of so many bytes is large, in a pool whose blocks have different sizes.
+    /// Whether a block of `size` bytes is large, in a pool whose blocks have different sizes.
     #[inline]
     pub(crate) const fn is_large_size(size: u64) -> bool {
         size > LARGEST
@@ -101,7 +102,7 @@ impl Class {
     }
 }
 
-/// The number of the smallest class that holds so many granules, which are not zero.
+/// The number of the smallest class that holds `granules` granules, which are not zero.
 #[expect(clippy::cast_possible_truncation, reason = "what is left after the shift is below 32")]
 #[inline]
 const fn of_granules(granules: u64) -> usize {

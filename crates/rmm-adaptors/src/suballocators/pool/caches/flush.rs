@@ -76,7 +76,8 @@ impl Caches {
         has_more
     }
 
-    /// As [`flush_all`](Self::flush_all); `me` is the calling thread, unless that is exiting.
+    /// Flushes the caches that [`flush_all`](Self::flush_all) does; `me` is the calling thread,
+    /// unless that is exiting.
     pub(super) fn flush_all_as(
         &self,
         me: Option<ThreadToken>,

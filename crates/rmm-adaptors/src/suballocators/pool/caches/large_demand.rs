@@ -13,7 +13,7 @@ use crate::suballocators::pool::values::units::{GRANULE, ListId};
 const WINDOW: u32 = 1024;
 /// The same for requests while the blocks are not cached.
 const GHOST_WINDOW: u32 = 128;
-/// With fewer hits than one in so many misses, the blocks are not cached: a hit saves about twice
+/// With fewer hits than one in this many misses, the blocks are not cached: a hit saves about twice
 /// what a request and a free in the heap cost, and a miss adds an eighth of that.
 const MISSES_PER_HIT: u32 = 8;
 /// Sizes that are remembered: of several streams, each of whose caches holds four.

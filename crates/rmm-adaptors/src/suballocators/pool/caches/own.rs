@@ -22,8 +22,8 @@ impl Caches {
         }
     }
 
-    /// As [`take`](Self::take), of a class that is not large, from a cache that no other thread can
-    /// use. [`Take::NotHere`] says nothing about a cache that threads share.
+    /// Takes a block of a class that is not large from a cache that no other thread can use.
+    /// [`Take::NotHere`] says nothing about a cache that threads share.
     #[inline]
     pub(crate) fn take_own(&self, stream: StreamId, class: Class) -> Take {
         // A thread without a token has no cache.
@@ -37,8 +37,8 @@ impl Caches {
         taken.unwrap_or(Take::NotHere)
     }
 
-    /// As [`put`](Self::put), of a class that is not large, into a cache that no other thread can
-    /// use. Returns whether the block is there; if not, `put` may still cache it.
+    /// Caches a freed block of a class that is not large in a cache that no other thread can use.
+    /// Returns whether the block is there; if not, [`put`](Self::put) may still cache it.
     #[inline]
     pub(crate) fn put_own(&self, stream: StreamId, class: Class, address: u64) -> bool {
         // Relaxed: as in `put`.

@@ -73,7 +73,7 @@ impl SlotHeader {
         self.stream.store(stream.map_or(NO_STREAM, StreamId::get), Ordering::Relaxed);
     }
 
-    /// Counts a change of owners; whether there were so many that the cache should be
+    /// Counts a change of owners; whether there were enough of them for the cache to be
     /// [shared](Self::share).
     pub(super) fn is_shared_at_change(&self) -> bool {
         self.changes.fetch_add(1, Ordering::Relaxed) + 1 >= SHARED_AFTER
@@ -132,7 +132,7 @@ impl SlotHeader {
         self.calls_seen.swap(calls, Ordering::Relaxed) == calls
     }
 
-    /// Counts a miss; whether there were so many that the slot is to be taken from its owner.
+    /// Counts a miss; whether there were enough of them to take the slot from its owner.
     pub(super) fn is_stolen_at_miss(&self) -> bool {
         let misses = self.misses.fetch_add(1, Ordering::Relaxed) + 1;
         misses.is_multiple_of(STEAL_AFTER_MISSES)

@@ -45,7 +45,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// A block of so many bytes, one free part. `was_idle`: no work uses it.
+    /// A block of `size` bytes, one free part. `was_idle`: no work uses it.
     pub(crate) fn new(address: u64, size: u64, was_idle: bool) -> Self {
         let mut parts = Vec::with_capacity(MOST_PARTS);
         parts.push(Part { address, size, is_free: true });
@@ -77,7 +77,7 @@ impl Span {
         address.wrapping_sub(self.start) < self.size
     }
 
-    /// Hands out a part of so many bytes: from the smallest free part that has them.
+    /// Hands out a part of `size` bytes: from the smallest free part that has them.
     fn take(&mut self, size: u64) -> Option<u64> {
         if size > self.largest {
             return None;
@@ -104,7 +104,7 @@ impl Span {
         Some(address)
     }
 
-    /// Takes a part back that begins at the address. Returns whether one of so many bytes does.
+    /// Takes a part back that begins at the address. Returns whether one of `size` bytes does.
     fn put(&mut self, address: u64, size: u64) -> bool {
         let Ok(index) = self.parts.binary_search_by_key(&address, |part| part.address) else {
             return false;
@@ -161,14 +161,14 @@ impl Spans {
         self.free
     }
 
-    /// Hands out a part of so many bytes, of the first span that has them.
+    /// Hands out a part of `size` bytes, of the first span that has them.
     pub(super) fn take(&mut self, size: u64) -> Option<u64> {
         let address = self.spans.iter_mut().find_map(|span| span.take(size))?;
         self.free -= size;
         Some(address)
     }
 
-    /// Takes a part back. Returns whether one of so many bytes begins at the address.
+    /// Takes a part back. Returns whether one of `size` bytes begins at the address.
     pub(super) fn put(&mut self, address: u64, size: u64) -> bool {
         let its = self.spans.iter_mut().find(|span| span.contains(address));
         let is_put = its.is_some_and(|span| span.put(address, size));

@@ -87,7 +87,8 @@ impl FewBlocks {
         if is_usable(best) { Some(best) } else { self.find_usable(wanted, is_usable) }
     }
 
-    /// As [`find`](Self::find), of granules, where the best fit is not usable.
+    /// The smallest block of at least `wanted` granules that `is_usable` accepts, where the best
+    /// fit is not usable.
     #[cold]
     fn find_usable(&self, wanted: u32, is_usable: impl Fn(NodeId) -> bool) -> Option<NodeId> {
         let blocks = self.sizes.iter().zip(&self.ids).filter(|&(&size, _)| size >= wanted);

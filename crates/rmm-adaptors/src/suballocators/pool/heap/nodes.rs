@@ -261,7 +261,8 @@ impl Nodes {
         &self.further[index / CHUNK][index % CHUNK]
     }
 
-    /// As [`further`](Self::further).
+    /// A record that is not among the first, to change it. Out of line, so that most calls stay
+    /// small.
     #[cold]
     #[inline(never)]
     fn further_mut(&mut self, index: usize) -> &mut Node {

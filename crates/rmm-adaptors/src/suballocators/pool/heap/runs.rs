@@ -40,7 +40,7 @@ const INDEXED_FROM: usize = 1 << 14;
 
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// The index is built for heaps of at least so many blocks.
+    /// The index is built for heaps of at least this many blocks.
     pub(super) from: usize,
     is_kept: bool,
     /// Updates left until the index is dropped.
@@ -72,7 +72,7 @@ impl Runs {
         self.is_kept
     }
 
-    /// Builds the index of all runs of a heap with so many `blocks`.
+    /// Builds the index of all runs of a heap with `blocks` blocks.
     pub(super) fn make(&mut self, blocks: usize, runs: impl IntoIterator<Item = (Start, Run)>) {
         debug_assert!(!self.is_kept, "it is made once");
         (self.is_kept, self.lifetime) = (true, blocks);

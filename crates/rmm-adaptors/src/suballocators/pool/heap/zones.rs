@@ -31,8 +31,8 @@ pub(super) struct SlabSizes {
     pub(super) are_made: bool,
     /// Bytes of a slab. A free part of a slab with as many is large again.
     pub(super) bytes: u64,
-    /// So many bytes a heap has for each stream, or small blocks of all streams share what there
-    /// is: free parts of slabs are a small part of it.
+    /// The bytes that a heap has at least for each stream. In a smaller heap, small blocks of all
+    /// streams share what there is: free parts of slabs are a small part of it.
     pub(super) heap_for_each: u64,
 }
 

@@ -268,14 +268,14 @@ impl PoolCore {
         if is_plain { self.caches.class(layout.size() as u64) } else { None }
     }
 
-    /// As [`class`](Self::class), if such blocks are cached and not large.
+    /// The size class of a layout that is not empty, if such blocks are cached and not large.
     #[inline]
     pub(crate) fn small_class(&self, layout: Layout) -> Option<Class> {
         let is_plain = layout.align() <= CUDA_ALLOCATION_ALIGNMENT;
         if is_plain { self.caches.small_class(layout.size()) } else { None }
     }
 
-    /// Whether a block of so many bytes is smaller than the size class of its layout.
+    /// Whether a block of `bytes` bytes is smaller than the size class of its layout.
     pub(crate) fn is_undersized(&self, layout: Layout, bytes: u64) -> bool {
         self.class(layout).is_some_and(|class| class.block_size() > bytes)
     }
@@ -305,7 +305,8 @@ impl PoolCore {
         Err(Error::not_ready(self.name, why))
     }
 
-    /// As [`check_memory`](Self::check_memory), for a free, which a pool that sleeps accepts.
+    /// Checks that the pool's memory is there, for a free. Unlike with
+    /// [`check_memory`](Self::check_memory), a pool that sleeps passes.
     ///
     /// # Errors
     /// If a context has ended or failed.

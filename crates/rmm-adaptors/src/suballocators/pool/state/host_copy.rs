@@ -118,7 +118,8 @@ impl HostCopy {
     /// Copies, and waits for that.
     ///
     /// # Safety
-    /// As [`copy_to_host`](Self::copy_to_host), for these parts, which lie in the copy.
+    /// The contract of [`copy_to_host`](Self::copy_to_host), for these parts, which lie in the
+    /// copy.
     unsafe fn copy_parts(
         &mut self,
         direction: Direction,
@@ -143,7 +144,7 @@ impl HostCopy {
     /// Enqueues all copies, a few large ones ahead of those that are complete.
     ///
     /// # Safety
-    /// As [`copy_parts`](Self::copy_parts).
+    /// The contract of [`copy_parts`](Self::copy_parts).
     unsafe fn enqueue(
         &self,
         stream: &CudaStream,
@@ -179,7 +180,7 @@ impl HostCopy {
     /// Enqueues the copy of a part within one chunk.
     ///
     /// # Safety
-    /// As [`copy_parts`](Self::copy_parts).
+    /// The contract of [`copy_parts`](Self::copy_parts).
     unsafe fn enqueue_one(
         &self,
         stream: &CudaStream,
@@ -216,7 +217,7 @@ impl Drop for HostCopy {
         for (chunk, layout) in self.chunks.drain(..) {
             // A panic of the program's resource was reported when it began, and must not leave a
             // `Drop`.
-            let _reported = catch_unwind(AssertUnwindSafe(|| {
+            let _ignored = catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: the field's invariant, and the block is in the list no more; no work uses
                 // it.
                 unsafe { self.memory.deallocate_sync(chunk, layout) };

@@ -38,7 +38,7 @@ type Shard = HashMap<Address, NodeId, BuildIdHasher>;
 
 /// A power of two.
 const SHARDS: usize = 64;
-/// Blocks from which on there are so many shards.
+/// The number of blocks from which on there is more than one shard.
 const SHARDED_FROM: usize = (1 << 14) / 8 * 7;
 /// The bits of a hash that name the shard: tables use the lowest ones, and the seven highest.
 const SHARD_BITS_FROM: u32 = 48;

@@ -349,7 +349,8 @@ impl PoolState {
         self.reclaim_some(RECLAIM_BATCH);
     }
 
-    /// As [`reclaim_completed`](Self::reclaim_completed), with a bound on the blocks examined.
+    /// Moves blocks whose last use is known to be complete to the idle list, as
+    /// [`reclaim_completed`](Self::reclaim_completed) does, and examines `most` blocks at most.
     pub(crate) fn reclaim_some(&mut self, most: usize) {
         let (mut most, mut next, mut left) = (most, 0, None);
         while let Some(list) = self.heap.next_occupied(&mut next) {
@@ -471,7 +472,8 @@ impl PoolState {
         peak.max(self.heap.live().saturating_add(more))
     }
 
-    /// As [`peak_with`](Self::peak_with), while caches hold as much as `cached`.
+    /// The peak of what the program uses, once `more` are allocated, while caches hold as much as
+    /// `cached`.
     pub(crate) fn peak_beside(&self, cached: u64, more: u64) -> u64 {
         let live = self.heap.live().saturating_sub(cached);
         self.program_peak.max(live.saturating_add(more))
@@ -488,7 +490,7 @@ impl PoolState {
         self.statistics.allocations + self.statistics.frees
     }
 
-    /// Counts a free of so many bytes. Returns whether the policy, or the time, asks for a look at
+    /// Counts a free of `bytes` bytes. Returns whether the policy, or the time, asks for a look at
     /// unused memory.
     #[inline]
     pub(crate) fn release_is_due(&mut self, policy: ReleasePolicy, bytes: u64) -> bool {

@@ -117,7 +117,7 @@ impl PoolState {
             return false;
         }
         // If none can be recorded the blocks stay unknown, and later steps remain.
-        let _unknown = self.seal_context();
+        let _ignored = self.seal_context();
         self.timeline.poll_context();
         true
     }
@@ -174,7 +174,7 @@ impl PoolState {
                 }
             }
             // If no event can be recorded the blocks stay unknown, and later steps remain.
-            let _unknown = self.seal_late(list);
+            let _ignored = self.seal_late(list);
         }
         self.timeline.poll(list);
     }
@@ -234,8 +234,9 @@ impl PoolState {
 }
 
 impl Session<'_> {
-    /// As [`poll_others`](PoolState::poll_others), a few streams at a time until a block of `size`
-    /// bytes is free for the stream of `list`. Returns also whether all were polled.
+    /// Polls the other streams, as [`poll_others`](PoolState::poll_others) does, but a few at a
+    /// time until a block of `size` bytes is free for the stream of `list`. Returns also whether
+    /// all were polled.
     pub(crate) fn poll_for(
         &mut self,
         list: ListId,

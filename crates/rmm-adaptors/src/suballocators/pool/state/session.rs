@@ -155,7 +155,7 @@ impl<'p> Session<'p> {
         self.state = Some(state);
     }
 
-    /// As [`wait_once`](Self::wait_once), for so long.
+    /// Waits for the signal that a call to upstream has ended, but no longer than `time`.
     fn wait_at_most(&mut self, time: Duration) {
         fork::check_wait();
         let state = self.state.take().expect("the lock is held between the calls of a session");
@@ -232,10 +232,10 @@ impl<'p> Session<'p> {
     /// is idle.
     pub(crate) fn wait_for_device(&mut self) {
         // If it fails nothing is known to be idle, and the request goes on to its next step.
-        let _unknown = self.try_wait_for_device();
+        let _ignored = self.try_wait_for_device();
     }
 
-    /// As [`wait_for_device`](Self::wait_for_device).
+    /// Waits on this thread until the device has completed all work.
     ///
     /// # Errors
     /// The driver's: then nothing is known.

@@ -25,7 +25,7 @@ use crate::suballocators::pool::values::units::ListId;
 /// sixty-fourth 1.37 times and 0.10.
 const WAITING_FRACTION: u64 = 64;
 
-/// In small pools so many bytes may wait, but at most a quarter of the pool.
+/// The bytes that may wait in a small pool, but at most a quarter of the pool.
 const LEAST_WAITING: u64 = 128 << 20;
 
 /// The same where memory can be extended, and is held for its bytes: there, generation of text with
@@ -61,8 +61,7 @@ impl PoolCore {
         self.allocate_missed(upstream, stream, layout, taken)
     }
 
-    /// As [`allocate`](Self::allocate), where the thread's own cache has no small block. `missed`
-    /// is its answer.
+    /// Allocates where the thread's own cache has no small block. `missed` is its answer.
     #[inline(never)]
     fn allocate_missed(
         &self,

@@ -56,7 +56,7 @@ impl PoolCore {
         self.end_sleep();
         let chunks = self.lock().blocks_to_return(&unknown);
         // A panic of upstream was reported when it began, and must not leave a `Drop`.
-        let _reported = give_back_all(chunks, upstream);
+        let _ignored = give_back_all(chunks, upstream);
     }
 
     /// Whether the context was reset, as this error says, and the memory is there all the same.
@@ -89,12 +89,12 @@ impl PoolCore {
         if state.timeline.awaits_context(ListId::ANY_STREAM) {
             // If none can be recorded, as while a stream is under capture, those lists stay
             // unsealed.
-            let _unmarked = state.seal_context();
+            let _ignored = state.seal_context();
         }
         let lists: Vec<ListId> = state.timeline.lists().collect();
         for list in lists {
             // If no event can be recorded, as on a stream under capture, the list stays unsealed.
-            let _unmarked = state.seal_late(list);
+            let _ignored = state.seal_late(list);
             let waited = state.timeline.synchronize(list);
             if waited.is_err() || state.timeline.is_unsealed(list) {
                 unknown.insert(list);

@@ -169,7 +169,7 @@ impl Drop for Allocated<'_> {
         for (base, layout) in self.blocks.drain(..) {
             // A panic of upstream was reported when it began. It must not leave a `Drop`, nor keep
             // the others from going back.
-            let _reported = catch_unwind(AssertUnwindSafe(|| {
+            let _ignored = catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: the field's invariant, and the block is in the list no more.
                 unsafe { self.upstream.deallocate_sync(base, layout) };
             }));

@@ -38,7 +38,7 @@ impl PoolCore {
         self.deallocate_any(stream, pointer, layout);
     }
 
-    /// As [`deallocate`](Self::deallocate), of any block.
+    /// Takes any block back, in a stream's order or (with no stream) with all use of it completed.
     #[inline(never)]
     fn deallocate_any(&self, stream: Option<StreamRef<'_>>, pointer: DevicePtr, layout: Layout) {
         if fork::is_child() {

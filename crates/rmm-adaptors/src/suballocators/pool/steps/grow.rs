@@ -72,7 +72,7 @@ impl Session<'_> {
     /// Returns every idle upstream block and asks for one that is large enough.
     ///
     /// # Errors
-    /// As [`grow`](Self::grow); `None` also if that could not help.
+    /// The errors of [`grow`](Self::grow); `None` also if that could not help.
     pub(crate) fn return_idle_and_grow(
         &mut self,
         request: Request<'_>,

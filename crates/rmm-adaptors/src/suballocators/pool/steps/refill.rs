@@ -183,20 +183,20 @@ impl PoolCore {
     /// Flushes some blocks of this thread's cache for the stream: to the transfer cache, or to the
     /// heap.
     fn flush(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId, class: Class) {
-        let mut spilt = [0; BATCH_LEN];
-        let (spilt, of_class) = self.caches.flush(stream.id(), class, &mut spilt);
+        let mut flushed = [0; BATCH_LEN];
+        let (flushed, of_class) = self.caches.flush(stream.id(), class, &mut flushed);
         let release = (list, state.timeline.open(list));
         let mut is_due = false;
         if of_class == BATCH_LEN
             && !class.is_large()
-            && state.transfer.offer(class, release, spilt, self.caches.capacity())
+            && state.transfer.offer(class, release, flushed, self.caches.capacity())
         {
-            state.statistics.flushed_blocks += spilt.len() as u64;
-            for _ in spilt {
+            state.statistics.flushed_blocks += flushed.len() as u64;
+            for _ in flushed {
                 is_due |= state.timeline.note_free(list, class.block_size());
             }
         } else {
-            for &address in spilt {
+            for &address in flushed {
                 is_due |= state.take_back_cached(stream.id(), address).is_some();
             }
         }

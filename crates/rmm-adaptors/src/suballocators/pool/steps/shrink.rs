@@ -19,7 +19,8 @@ use crate::suballocators::pool::values::units::ListId;
 /// should.
 const WAITED_FOR_FRACTION: u64 = 64;
 
-/// What such a wait costs: about a millisecond of the device's time, as much as so many exchanges.
+/// What such a wait costs: about a millisecond of the device's time, as much as this many
+/// exchanges.
 const EXCHANGES_PER_WAIT: u64 = 16;
 
 impl Session<'_> {
@@ -141,7 +142,7 @@ impl PoolCore {
         bytes
     }
 
-    /// Notes that so many bytes were freed into the heap.
+    /// Notes that `bytes` bytes were freed into the heap.
     #[inline]
     pub(crate) fn note_freed(&self, state: &mut PoolState, bytes: u64) {
         if state.release_is_due(self.growth.release, bytes) {

@@ -127,7 +127,7 @@ impl PoolCore {
     }
 
     /// # Safety
-    /// As [`PoolMemoryResource::sleep`](crate::PoolMemoryResource::sleep).
+    /// The contract of [`PoolMemoryResource::sleep`](crate::PoolMemoryResource::sleep).
     pub(crate) unsafe fn sleep(
         &self,
         upstream: &AnyResource<()>,
@@ -335,7 +335,7 @@ impl PoolCore {
 /// that it has refused.
 ///
 /// # Safety
-/// As [`ExtendableResource::suspend`].
+/// The contract of [`ExtendableResource::suspend`].
 unsafe fn suspend_each(extendable: &dyn ExtendableResource, pieces: &Pieces) -> Pieces {
     let suspend = |&(base, layout): &_| {
         // SAFETY: the caller's contract.

@@ -21,10 +21,10 @@ const MOST_BYTES: u64 = 256 << 20;
 /// A span is this part of the pool at most, unless it has to be larger for the request.
 const SPAN_FRACTION: u64 = 64;
 
-/// A span holds so many blocks of the request's size at least ...
+/// The fewest blocks of the request's size that a span holds ...
 const FEWEST_BLOCKS: u64 = 4;
 
-/// ... and at most: it would run out of parts.
+/// ... and the most: it would run out of parts.
 const MOST_BLOCKS: u64 = 64;
 
 /// This part of the pool is in no span.

@@ -94,7 +94,7 @@ impl PoolCore {
         state.timeline.poll_context();
         if state.timeline.is_context_event_due() {
             // If none can be recorded the slots stay.
-            let _unknown = state.seal_context();
+            let _ignored = state.seal_context();
         }
         for _ in 0..SWEEP_LEN {
             let Some(list) = state.timeline.next_to_sweep() else { continue };
@@ -127,7 +127,7 @@ impl StreamWatcher for PoolCore {
             && let Ok(_context) = self.context.enter()
         {
             // If it fails, only a wait for the whole device can show that the blocks are idle.
-            let _unknown = state.timeline.seal(list, |event| stream.record(event));
+            let _ignored = state.timeline.seal(list, |event| stream.record(event));
         }
         state.timeline.retire(list);
         if state.heap.is_empty(list) {

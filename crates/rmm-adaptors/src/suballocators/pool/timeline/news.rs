@@ -50,7 +50,7 @@ mod tests {
     use crate::suballocators::pool::state::pool_state::{Extent, PoolState};
     use crate::suballocators::pool::values::units::GRANULE;
 
-    /// A pool in which each of so many streams has freed a block.
+    /// A pool in which each of these streams has freed a block.
     fn state(streams: &[CudaStream]) -> (PoolState, Vec<ListId>) {
         let mut state = PoolState::new();
         let pieces = vec![GRANULE * streams.len() as u64];

@@ -5,14 +5,14 @@
 /// Operations on the heap over which waits for the lock are counted.
 const WINDOW: u64 = 256;
 
-/// The lock is contended if one operation in so many waits for it.
+/// The lock is contended if one operation in this many waits for it.
 const OPERATIONS_A_WAIT: u64 = 64;
 
-/// For so many operations it counts as contended from then on: what is done about it makes waits
+/// The operations for which it counts as contended from then on: what is done about it makes waits
 /// rare.
 const LASTS: u64 = 16_384;
 
-/// After a refused request it does not count as contended for so many operations.
+/// The operations after a refused request for which it does not count as contended.
 const PAUSE: u64 = 65_536;
 
 /// The waits for a pool's lock. Protected by that lock.
@@ -27,7 +27,7 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Notes that so many threads have waited so far, and says whether the lock is contended.
+    /// Notes that threads have waited `waits` times so far, and says whether the lock is contended.
     #[inline]
     pub(crate) fn note(&mut self, operations: u64, waits: u64) -> bool {
         let more = operations.wrapping_sub(self.seen.0);

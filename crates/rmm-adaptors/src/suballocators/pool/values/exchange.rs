@@ -3,7 +3,7 @@
 //!
 //! An exchange costs about 60 us on an H200, thousands of allocations. So a pool that grows may
 //! exchange as many pieces as it has mapped in all, which at most doubles the time of its growth,
-//! and later one in so many operations: then it holds more instead, up to a limit.
+//! and later one in [`OPERATIONS`]: then it holds more instead, up to a limit.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ pub(crate) struct Exchanges {
 }
 
 impl Exchanges {
-    /// Notes that so many pieces were mapped, after which `reserved` bytes are.
+    /// Notes that `pieces` pieces were mapped, after which `reserved` bytes are.
     pub(crate) fn note_growth(&mut self, pieces: u64, reserved: u64) {
         if reserved > self.most_reserved {
             self.most_reserved = reserved;
@@ -28,12 +28,12 @@ impl Exchanges {
         }
     }
 
-    /// How many pieces may be exchanged now, after so many operations in all.
+    /// How many pieces may be exchanged now, after `operations` operations in all.
     pub(crate) fn allowed(&self, operations: u64) -> u64 {
         (self.mapped + operations / OPERATIONS).saturating_sub(self.exchanged)
     }
 
-    /// Notes that so many pieces are exchanged.
+    /// Notes that `pieces` pieces are exchanged.
     pub(crate) fn note(&mut self, pieces: u64) {
         self.exchanged += pieces;
     }

@@ -18,7 +18,7 @@ const LARGEST_DOUBLING: u64 = 1 << 30;
 const LARGEST_PIECE: u64 = 128 << 20;
 /// The same in a compact pool.
 const LARGEST_COMPACT_PIECE: u64 = 32 << 20;
-/// So many pieces are mapped for one request at most, about a millisecond's.
+/// The most pieces that are mapped for one request, about a millisecond's.
 const MOST_PIECES: u64 = 24;
 
 /// What a pool keeps beyond the peak use where memory can be extended: a twenty-first, so less
@@ -67,7 +67,7 @@ impl Growth {
         self.block.unwrap_or(GRANULE)
     }
 
-    /// The fewest bytes that upstream can be asked for to have so many.
+    /// The fewest bytes that upstream can be asked for to have `bytes` bytes.
     pub(crate) fn whole_pages(&self, bytes: u64) -> u64 {
         bytes.checked_next_multiple_of(self.page).unwrap_or(bytes)
     }
@@ -137,7 +137,8 @@ impl Growth {
         (most / page * page).max((missing / MOST_PIECES).next_multiple_of(page)).max(page)
     }
 
-    /// As [`piece_size`](Self::piece_size), while a program loads what it needs: that stays.
+    /// Upper bound on the bytes of a piece while a program loads what it needs: that stays.
+    /// Otherwise as [`piece_size`](Self::piece_size).
     pub(crate) fn coarse_piece_size(&self, held: u64, missing: u64) -> u64 {
         // What does not stay goes back in whole pieces.
         if self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Never {
@@ -156,8 +157,8 @@ impl Growth {
         peak.saturating_add(more).saturating_add(self.initial_size)
     }
 
-    /// As [`retain_target`](Self::retain_target), for memory that can be extended: it fragments
-    /// less, and pieces go back from anywhere.
+    /// The bytes that a pool over memory that can be extended retains for a program whose peak was
+    /// `peak`: it fragments less, and pieces go back from anywhere.
     pub(crate) fn retain_target_extendable(&self, peak: u64, pace: Pace) -> u64 {
         peak.saturating_add(self.surplus(peak, pace)).saturating_add(self.initial_size)
     }

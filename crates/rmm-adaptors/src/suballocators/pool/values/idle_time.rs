@@ -64,7 +64,7 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         let later = |now: u64| Some(now.saturating_add(by));
-        let _before = self.nanoseconds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let _ignored = self.nanoseconds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
     /// The time since 0.
@@ -91,9 +91,9 @@ impl Clock {
     }
 }
 
-/// So many frees reach the heap between two looks at the clock, which costs about 25 ns.
+/// The frees that reach the heap between two looks at the clock, which costs about 25 ns.
 const FREES_BETWEEN_LOOKS: u32 = 64;
-/// So many freed bytes are worth a look at the clock.
+/// The freed bytes that are worth a look at the clock.
 const BYTES_BETWEEN_LOOKS: u64 = 2 << 20;
 
 /// The current span of time, and what was in use in it.
@@ -123,7 +123,7 @@ impl IdleTime {
         self.peak = self.peak.max(live);
     }
 
-    /// Counts a free of so many bytes. Returns whether the span is over, as far as the clock was
+    /// Counts a free of `bytes` bytes. Returns whether the span is over, as far as the clock was
     /// read.
     #[inline]
     pub(crate) fn note_free(&mut self, bytes: u64) -> bool {

@@ -10,14 +10,14 @@
 
 #![forbid(unsafe_code)]
 
-/// One in so many requests to the heap asks.
+/// One in this many requests to the heap asks.
 const REQUESTS: u32 = 8;
 
 /// How many of them ask after a request that called upstream. An answer costs about a microsecond,
 /// and growth, or an exchange, at least 35.
 const TURNS: u32 = 256;
 
-/// A turn that found nothing counts as so many: the streams are behind.
+/// A turn that found nothing counts as this many: the streams are behind.
 const IN_VAIN: u32 = 8;
 
 /// When to ask about a stream next.

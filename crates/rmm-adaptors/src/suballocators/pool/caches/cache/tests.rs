@@ -11,7 +11,7 @@ fn cache() -> (Cache, Counters) {
     (Cache::new(StreamRef::per_thread().id()), Counters::default())
 }
 
-/// That of a pool whose caches hold so many bytes each.
+/// The budget of a pool whose caches hold `capacity` bytes each.
 fn budget(capacity: u64) -> Budget {
     let budget = Budget::default();
     budget.set_from(capacity * CACHE_FRACTION);

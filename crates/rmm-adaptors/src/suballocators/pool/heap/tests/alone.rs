@@ -7,7 +7,7 @@ use crate::suballocators::pool::values::units::ListId;
 /// Large enough not to be part of a slab.
 const BLOCK: u64 = 4 << 20;
 
-/// A heap of three parts: idle memory of so many bytes, a live block, and idle memory of
+/// A heap of three parts: idle memory of `idle` bytes, a live block, and idle memory of
 /// [`BLOCK`] bytes.
 fn between_idle(idle: u64) -> (Heap, NodeId) {
     let mut heap = extendable((idle + 2 * BLOCK) / PAGE);

@@ -23,7 +23,7 @@ fn offset(heap: &Heap, node: NodeId) -> u64 {
 #[test]
 fn a_slab_that_ends_with_its_block_takes_in_the_part_behind_it() {
     let mut heap = heap();
-    let _kept = [2, 4].map(|granules| take(&mut heap, granules));
+    let _live = [2, 4].map(|granules| take(&mut heap, granules));
     let large = take(&mut heap, 8);
     let small = [1, 3, 3].map(|granules| take(&mut heap, granules));
     assert_eq!(offset(&heap, large), 8);

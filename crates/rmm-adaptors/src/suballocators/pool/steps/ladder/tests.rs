@@ -98,7 +98,7 @@ impl InTurns {
 // SAFETY: what it gives comes from `CudaMemoryResource`, which keeps the contract.
 unsafe impl SyncResource for InTurns {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
-        // So many calls come from requests that never end.
+        // The first `HELD` calls come from requests that never end.
         if layout.size() == LARGE && self.turns().asked < HELD {
             self.ask();
             return Err(Error::out_of_memory("full").with_layout(layout));
