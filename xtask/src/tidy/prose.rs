@@ -14,8 +14,10 @@ const EXAMPLE_WIDTH: usize = 120;
 /// What `words.txt` says.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rules<'a> {
-    /// A word in lower case, and the better one.
+    /// A word, in lower case unless capitals count, and the better one.
     words: Vec<(&'a str, &'a str)>,
+    /// The same, in Rust files alone.
+    rust_words: Vec<(&'a str, &'a str)>,
     /// Paths that are not searched.
     skipped: Vec<&'a str>,
 }
@@ -38,7 +40,10 @@ impl<'a> Rules<'a> {
         let mut rules = Self::default();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             if let Some((word, better)) = line.split_once(" => ") {
-                rules.words.push((word, better));
+                match word.strip_prefix("rust ") {
+                    Some(word) => rules.rust_words.push((word, better)),
+                    None => rules.words.push((word, better)),
+                }
             } else if let Some((path, _)) = line.strip_prefix("skip ").and_then(split_reason) {
                 rules.skipped.push(path);
             } else {
@@ -66,11 +71,13 @@ fn words_in(file: &SourceFile, rules: &Rules<'_>) -> Vec<Finding> {
     if rules.skips(&file.path) {
         return findings;
     }
+    let rust_words = if file.is_rust() { &rules.rust_words[..] } else { &[] };
     for (index, line) in file.text.lines().enumerate() {
         let lower = line.to_lowercase();
-        for &(word, better) in &rules.words {
+        for &(word, better) in rules.words.iter().chain(rust_words) {
             let text = format!("`{}`: write {better}", word.trim_end_matches('*'));
-            let found = occurrences(&lower, word);
+            let is_exact = word.contains(char::is_uppercase);
+            let found = occurrences(if is_exact { line } else { &lower }, word);
             findings.extend((0..found).map(|_| Finding::new(&file.path, index + 1, text.as_str())));
         }
     }
@@ -129,7 +136,8 @@ mod tests {
         SourceFile { path: path.to_owned(), text: text.to_owned() }
     }
 
-    const RULES: &str = "# about\n\nskip docs/old/: made\ndepot => cache\nrelic r* => a name\n";
+    const RULES: &str = "# about\n\nskip docs/old/: made\ndepot => cache\nrelic r* => a name\n\
+                         rust let _x* => let _y\nThus => so\n";
 
     #[test]
     fn words_are_found_whole_and_in_any_case() {
@@ -139,6 +147,9 @@ mod tests {
         assert_eq!(found("depots, depositing, the_depot, xdepot"), 0);
         assert_eq!(found("Relic R12 and relic ruins"), 2);
         assert_eq!(words_in(&file("docs/old/a.md", "depot"), &rules), []);
+        assert_eq!(words_in(&file("a.rs", "let _xy = 1; let xy = 2"), &rules).len(), 1);
+        assert_eq!(found("let _xy = 1;"), 0, "not in Rust");
+        assert_eq!(found("Thus, and thus"), 1, "a capital counts");
         let finding = &words_in(&file("a.md", "\ndepot"), &rules)[0];
         assert_eq!(finding.to_string(), "a.md:2: `depot`: write cache");
     }
