@@ -7,7 +7,7 @@ use std::ptr;
 use rmm_core::sys::CuStream;
 use rmm_core::{DevicePtr, Error, StreamRef, SyncResource as _};
 
-use crate::failure::{CountedBlocks, Failure};
+use crate::failure::{ErrorFigures, Failure};
 use crate::library::clear_mut;
 use crate::resource::{ResourceHandle, borrow};
 use crate::status::{RMM_RS_OK, RMM_RS_OUT_OF_MEMORY, Status};
@@ -23,7 +23,7 @@ pub(crate) fn layout(bytes: usize, alignment: usize) -> Result<Layout, Failure> 
 fn refused_layout(bytes: usize, alignment: usize) -> Failure {
     if alignment.is_power_of_two() {
         let text = format!("out of memory: {bytes} bytes are more than any device has");
-        let figures = CountedBlocks { requested: Some(bytes as u64), ..CountedBlocks::default() };
+        let figures = ErrorFigures { requested: Some(bytes as u64), ..ErrorFigures::default() };
         return Failure {
             figures: Box::new(figures),
             ..Failure::plain(RMM_RS_OUT_OF_MEMORY, text)

@@ -9,7 +9,7 @@ use crate::status::{
 
 /// The figures of a failure, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CountedBlocks {
+pub(crate) struct ErrorFigures {
     pub(crate) cuda_code: Option<u32>,
     pub(crate) requested: Option<u64>,
     pub(crate) limit: Option<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct CountedBlocks {
 pub(crate) struct Failure {
     pub(crate) status: i32,
     pub(crate) text: String,
-    pub(crate) figures: Box<CountedBlocks>,
+    pub(crate) figures: Box<ErrorFigures>,
     /// What would have helped, the best first.
     pub(crate) remedies: Vec<Remedy>,
 }
@@ -69,7 +69,7 @@ impl From<&Error> for Failure {
             _ => RMM_RS_CUDA_ERROR,
         };
         let usage = error.usage();
-        let figures = CountedBlocks {
+        let figures = ErrorFigures {
             cuda_code: error.code().map(|code| code.0),
             requested: error.requested().map(|bytes| bytes as u64),
             limit: usage.and_then(|usage| usage.limit),

@@ -5,7 +5,7 @@ use std::ptr;
 
 use rmm_core::sys::Driver;
 
-use crate::failure::{CountedBlocks, Failure};
+use crate::failure::{ErrorFigures, Failure};
 use crate::guard;
 use crate::sized::{self, Sized};
 use crate::status::{RMM_RS_OK, RMM_RS_REFUSED, Status};
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn rmm_rs_last_error_message(buffer: *mut c_char, capacity
 /// Writes the details of the calling thread's last failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_last_error_detail(out: *mut ErrorDetail) -> Status {
-    let none = CountedBlocks::default();
+    let none = ErrorFigures::default();
     let detail = guard::with_last(|last| {
         let figures = last.map_or(none, |failure| *failure.figures);
         let or_unknown = |figure: Option<u64>| figure.unwrap_or(RMM_RS_UNKNOWN);

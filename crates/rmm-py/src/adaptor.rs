@@ -12,14 +12,14 @@ macro_rules! adaptor {
             module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
         )]
         pub(crate) struct $name {
-            engine: crate::kept::Kept<$engine<rmm_core::AnyResource>>,
+            engine: crate::drop_detached::DropDetached<$engine<rmm_core::AnyResource>>,
         }
 
         impl $name {
             fn over(upstream: crate::resource::Upstream<'_>, engine: $engine<rmm_core::AnyResource>) -> PyClassInitializer<Self> {
                 let any = rmm_core::AnyResource::new(engine.clone());
                 crate::resource::UpstreamResourceAdaptor::over(upstream, any)
-                    .add_subclass(Self { engine: crate::kept::Kept::new(engine) })
+                    .add_subclass(Self { engine: crate::drop_detached::DropDetached::new(engine) })
             }
         }
     };

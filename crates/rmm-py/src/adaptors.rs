@@ -14,7 +14,7 @@ use rmm_core::AnyResource;
 
 use crate::adaptor::{adaptor, silent_adaptor};
 use crate::callbacks::attached;
-use crate::kept::Kept;
+use crate::drop_detached::DropDetached;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 use crate::truth::Truth;
 
@@ -262,7 +262,7 @@ impl ThreadSafeResourceAdaptor {
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct FallbackMemoryResource {
-    engine: Kept<Fallback>,
+    engine: DropDetached<Fallback>,
     fallback: Py<crate::resource::DeviceMemoryResource>,
 }
 
@@ -277,7 +277,7 @@ impl FallbackMemoryResource {
         let engine = Fallback::new(upstream_mr.engine()?, fallback_mr.engine()?);
         let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(engine.clone()));
         let fallback = fallback_mr.0.unbind();
-        Ok(base.add_subclass(Self { engine: Kept::new(engine), fallback }))
+        Ok(base.add_subclass(Self { engine: DropDetached::new(engine), fallback }))
     }
 
     /// The second resource.

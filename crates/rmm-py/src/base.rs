@@ -16,7 +16,7 @@ use rmm_resources::{
     SystemMemoryResource as System, VirtualMemoryResource as Virtual,
 };
 
-use crate::kept::Kept;
+use crate::drop_detached::DropDetached;
 use crate::resource::{DeviceMemoryResource, make};
 use crate::sizes::Bytes;
 use crate::truth::Truth;
@@ -140,7 +140,7 @@ impl RegisteredHostMemoryResource {
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct CudaAsyncMemoryResource {
-    engine: Kept<Async>,
+    engine: DropDetached<Async>,
 }
 
 #[pymethods]
@@ -194,7 +194,7 @@ impl CudaAsyncMemoryResource {
             }
         })?;
         let base = DeviceMemoryResource::over_engine(AnyResource::new(engine.clone()));
-        Ok(base.add_subclass(Self { engine: Kept::new(engine) }))
+        Ok(base.add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 
     /// The address of the driver's pool (`cudaMemPool_t`). Not in RMM.
@@ -259,7 +259,7 @@ impl CudaAsyncViewMemoryResource {
     module = "rmm_rs.pylibrmm.memory_resource.experimental"
 )]
 pub(crate) struct CudaAsyncManagedMemoryResource {
-    engine: Kept<AsyncManaged>,
+    engine: DropDetached<AsyncManaged>,
 }
 
 #[pymethods]
@@ -268,7 +268,7 @@ impl CudaAsyncManagedMemoryResource {
     fn py_new(py: Python<'_>) -> PyResult<PyClassInitializer<Self>> {
         let engine = make(py, AsyncManaged::new)?;
         let base = DeviceMemoryResource::over_engine(AnyResource::new(engine.clone()));
-        Ok(base.add_subclass(Self { engine: Kept::new(engine) }))
+        Ok(base.add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 
     /// The address of the driver's pool.

@@ -27,10 +27,10 @@ use rmm_adaptors::{
 use rmm_core::sys::CuResult;
 use rmm_core::{AnyResource, DevicePtr, Error, StreamRef};
 
+use crate::drop_detached::DropDetached;
 use crate::errors::note_raised;
 use crate::functions::Functions;
 use crate::interpreter;
-use crate::kept::Kept;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor};
 use crate::stream::Stream;
 
@@ -42,19 +42,19 @@ const ENDING: &str = "the Python interpreter is ending";
 /// replace it, or fail by it.
 pub(crate) fn attached<R: interpreter::Plain>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     interpreter::attached(|py| {
-        let _aside = Aside::new(py);
+        let _saved = SavedException::new(py);
         act(py)
     })
 }
 
 /// The exception that a thread propagates, set aside until this is dropped.
-struct Aside<'py> {
+struct SavedException<'py> {
     exception: [*mut ffi::PyObject; 3],
     /// The thread is attached.
     _attached: Python<'py>,
 }
 
-impl<'py> Aside<'py> {
+impl<'py> SavedException<'py> {
     fn new(attached: Python<'py>) -> Self {
         let [mut kind, mut value, mut traceback] = [ptr::null_mut(); 3];
         // SAFETY: the thread is attached, and the places may be written to.
@@ -63,7 +63,7 @@ impl<'py> Aside<'py> {
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for SavedException<'_> {
     fn drop(&mut self) {
         let [kind, value, traceback] = self.exception;
         // SAFETY: the thread is attached, by the field; the references are those that
@@ -106,7 +106,7 @@ struct Callbacks {
     /// Blocks that are allocated.
     live: Arc<AtomicUsize>,
     /// A second handle, beside that of the base.
-    engine: Kept<AnyResource>,
+    engine: DropDetached<AnyResource>,
 }
 
 fn allocate(
@@ -196,7 +196,7 @@ impl CallbackMemoryResource {
         // that nothing else uses, of the size that was asked for, and free it.
         let engine: Engine = unsafe { Engine::new(on_allocate, on_free) };
         let engine = AnyResource::new(engine);
-        let callbacks = Callbacks { functions, live, engine: Kept::new(engine.clone()) };
+        let callbacks = Callbacks { functions, live, engine: DropDetached::new(engine.clone()) };
         let is_first = slf.get().callbacks.set(callbacks).is_ok();
         if is_first && slf.as_super().get().begin(engine) {
             return Ok(());
@@ -232,7 +232,7 @@ impl CallbackMemoryResource {
 pub(crate) struct FailureCallbackResourceAdaptor {
     functions: Arc<Functions<1>>,
     /// A second handle, beside that of the base.
-    engine: Kept<AnyResource>,
+    engine: DropDetached<AnyResource>,
 }
 
 #[pymethods]
@@ -261,7 +261,7 @@ impl FailureCallbackResourceAdaptor {
         };
         let builder = FailureEngine::builder(upstream_mr.engine()?).max_retries(u32::MAX);
         let engine = AnyResource::new(builder.build(on_failure));
-        let own = Self { functions, engine: Kept::new(engine.clone()) };
+        let own = Self { functions, engine: DropDetached::new(engine.clone()) };
         Ok(UpstreamResourceAdaptor::over(upstream_mr, engine).add_subclass(own))
     }
 

@@ -92,19 +92,19 @@ pub(crate) fn attached<T: Plain>(act: impl FnOnce(Python<'_>) -> T) -> Option<T>
         // PyO3 may count the thread as attached although it is not: this crate, or C code that
         // calls it, has let go of the lock.
         let act = ManuallyDrop::new(act);
-        let _again = Again::attach()?;
+        let _guard = AttachGuard::attach()?;
         let act = ManuallyDrop::into_inner(act);
         Python::try_attach(act)
     })
 }
 
 /// The lock, held again within a call that has let go of it.
-struct Again {
+struct AttachGuard {
     outer: LetGo,
     before: ffi::PyGILState_STATE,
 }
 
-impl Again {
+impl AttachGuard {
     #[cold]
     fn attach() -> Option<Self> {
         // SAFETY: it may be called at any time.
@@ -117,7 +117,7 @@ impl Again {
     }
 }
 
-impl Drop for Again {
+impl Drop for AttachGuard {
     fn drop(&mut self) {
         LET_GO.set(self.outer);
         // SAFETY: it is what `attach` got on this thread.

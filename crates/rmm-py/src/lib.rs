@@ -9,13 +9,14 @@
 //!                              copies    \      |         /         /       /
 //!                                 \       +-- resource ------------------- +
 //!                                  place, stream, foreign, host   sizes
-//!                                    errors, remedy, kept -- interpreter, fork
+//!                                    errors, remedy, drop_detached -- interpreter, fork
 //! ```
 //!
 //! # The interpreter's lock
 //!
 //! 1. Allocations and frees keep it until the engine is about to wait, and a hit in a cache to the
-//!    end ([`interpreter`]). It is let go of for everything else, in `Drop` too ([`kept`]).
+//!    end ([`interpreter`]). It is let go of for everything else, in `Drop` too
+//!    ([`drop_detached`]).
 //! 2. No thread waits for a lock of this crate while it holds the interpreter's, but for locks that
 //!    are held only to read or write some fields; and none calls Python while it holds one.
 //! 3. Callbacks attach with [`interpreter::attached`]: while the interpreter ends, an allocation by
@@ -44,13 +45,13 @@ mod counting;
 mod current_device;
 mod device;
 mod dlpack;
+mod drop_detached;
 mod errors;
 mod foreign;
 mod fork;
 mod functions;
 mod host;
 mod interpreter;
-mod kept;
 mod logging;
 mod place;
 mod pool;

@@ -9,7 +9,7 @@ use pyo3::types::PyWeakrefReference;
 use rmm_adaptors::{LOG_FILE_VARIABLE, LoggingResourceAdaptor as Logging};
 use rmm_core::{AnyResource, Device};
 
-use crate::kept::Kept;
+use crate::drop_detached::DropDetached;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 
 /// Writes each call to a file of comma-separated values, as RMM does.
@@ -28,7 +28,7 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct LoggingResourceAdaptor {
-    engine: Kept<Logging<AnyResource>>,
+    engine: DropDetached<Logging<AnyResource>>,
     path: String,
 }
 
@@ -84,7 +84,7 @@ impl LoggingResourceAdaptor {
         let engine = py.detach(|| Logging::builder(upstream).file(&path).build());
         let engine = engine.map_err(|error| PyOSError::new_err(error.to_string()))?;
         let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(engine.clone()));
-        Ok(base.add_subclass(Self { engine: Kept::new(engine), path }))
+        Ok(base.add_subclass(Self { engine: DropDetached::new(engine), path }))
     }
 
     #[pyo3(signature = (*_args, **_kwargs))]

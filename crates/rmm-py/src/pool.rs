@@ -11,7 +11,7 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Device};
 
 use crate::budget::{Budget, MaximumSize};
-use crate::kept::Kept;
+use crate::drop_detached::DropDetached;
 use crate::pressure::{Pressure, PressureCallback};
 use crate::reservation::Reservation;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
@@ -43,7 +43,7 @@ use crate::wrong_free;
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct PoolMemoryResource {
-    engine: Kept<Pool>,
+    engine: DropDetached<Pool>,
 }
 
 fn preset_of(name: &str) -> PyResult<PoolPreset> {
@@ -192,7 +192,7 @@ impl PoolMemoryResource {
         };
         let engine = make(py, build)?;
         let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(engine.clone()));
-        Ok(base.add_subclass(Self { engine: Kept::new(engine) }))
+        Ok(base.add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 
     /// The bytes that the pool has taken from its upstream.

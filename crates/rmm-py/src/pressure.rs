@@ -43,7 +43,7 @@ impl Pressure {
 #[pyclass(frozen, weakref, module = "rmm_rs")]
 pub(crate) struct PressureCallback {
     functions: Arc<Functions<1>>,
-    guard: Mutex<Option<Kept<Guard>>>,
+    guard: Mutex<Option<DropDetached<Guard>>>,
 }
 
 /// What the pool calls.
@@ -92,7 +92,7 @@ impl PressureCallback {
         let called = Arc::new(called);
         let of_pool = Arc::clone(&called);
         let register = || Ok(pool.on_pressure(move |pressure| has_freed(&of_pool, pressure)));
-        let guard = Mutex::new(Some(Kept::new(make(py, register)?)));
+        let guard = Mutex::new(Some(DropDetached::new(make(py, register)?)));
         let own = Py::new(py, Self { functions, guard })?;
         let weak = PyWeakrefReference::new(own.bind(py))?.into_any().unbind();
         // Set once, here.

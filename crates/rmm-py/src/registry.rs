@@ -63,7 +63,7 @@ pub(crate) fn set_per_device_resource(
     let before = make(py, || per_device::replace(Device::new(ordinal)?, engine))?;
     let replaced = lock().insert(device, mr.0.unbind());
     drop(replaced);
-    drop(crate::kept::Kept::new(before));
+    drop(crate::drop_detached::DropDetached::new(before));
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn _forget_resources(py: Python<'_>) -> PyResult<()> {
         let Ok(device) = make(py, || Device::new(ordinal)) else { continue };
         let first = || rmm_core::AnyResource::new(rmm_resources::CudaMemoryResource::new());
         let before = make(py, || per_device::replace(device, first()))?;
-        drop(crate::kept::Kept::new(before));
+        drop(crate::drop_detached::DropDetached::new(before));
     }
     drop(all);
     Ok(())

@@ -5,7 +5,7 @@ use pyo3::types::PyTuple;
 use rmm_adaptors::Reservation as Engine;
 use rmm_core::AnyResource;
 
-use crate::kept::Kept;
+use crate::drop_detached::DropDetached;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 
 /// Memory that is set aside in a pool, by `PoolMemoryResource.reserve`: a resource whose
@@ -14,14 +14,14 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 #[derive(Debug)]
 #[pyclass(frozen, extends = UpstreamResourceAdaptor, module = "rmm_rs.mr")]
 pub(crate) struct Reservation {
-    engine: Kept<Engine>,
+    engine: DropDetached<Engine>,
 }
 
 impl Reservation {
     /// The class over a reservation of the pool.
     pub(crate) fn over(py: Python<'_>, pool: Upstream<'_>, engine: Engine) -> PyResult<Py<Self>> {
         let base = UpstreamResourceAdaptor::over(pool, AnyResource::new(engine.clone()));
-        Py::new(py, base.add_subclass(Self { engine: Kept::new(engine) }))
+        Py::new(py, base.add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 }
 

@@ -12,7 +12,6 @@ use crate::collector::distinct;
 pub(crate) use crate::errors::make;
 use crate::errors::{self, of_allocation, of_call, wrong_type};
 use crate::interpreter::kept_until_wait;
-use crate::kept::Kept;
 use crate::place::At;
 use crate::stream::StreamArg;
 use crate::{fork, shown, sizes, tag, wrong_free};
@@ -22,13 +21,13 @@ use crate::{fork, shown, sizes, tag, wrong_free};
 #[pyclass(subclass, frozen, weakref, module = "rmm_rs.pylibrmm.memory_resource._memory_resource")]
 pub(crate) struct DeviceMemoryResource {
     /// Empty in a bare instance, and until `__init__` where that makes the resource.
-    engine: OnceLock<Kept<AnyResource>>,
+    engine: OnceLock<DropDetached<AnyResource>>,
 }
 
 impl DeviceMemoryResource {
     /// What every class without an upstream begins with.
     pub(crate) fn over_engine(engine: AnyResource) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(Self { engine: OnceLock::from(Kept::new(engine)) })
+        PyClassInitializer::from(Self { engine: OnceLock::from(DropDetached::new(engine)) })
     }
 
     /// An instance without memory.
@@ -38,7 +37,7 @@ impl DeviceMemoryResource {
 
     /// Gives a bare instance its memory. Returns whether it had none.
     pub(crate) fn begin(&self, engine: AnyResource) -> bool {
-        self.engine.set(Kept::new(engine)).is_ok()
+        self.engine.set(DropDetached::new(engine)).is_ok()
     }
 
     /// The engine's resource.

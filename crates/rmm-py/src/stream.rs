@@ -8,6 +8,7 @@ use pyo3::sync::PyOnceLock;
 use rmm_core::sys::CuStream;
 use rmm_core::{AnnouncedStream, CudaStream, Error, StreamFlags, StreamRef};
 
+use crate::drop_detached::DropDetached;
 use crate::errors::{of_call, wrong_type};
 use crate::foreign::{self, Lifetime};
 use crate::fork;
@@ -28,19 +29,19 @@ pub(crate) struct Stream {
     handle: usize,
     /// The engine's stream; `None` if no owner says when the stream ends, so that the driver has to
     /// be asked at each use whether it is still the same.
-    known: Option<Kept<CudaStream>>,
+    known: Option<DropDetached<CudaStream>>,
     /// The Python object that the stream belongs to.
     owner: Option<Py<PyAny>>,
     /// Of a stream that this made: C recognises its handle, and calls no driver to identify it.
     #[expect(dead_code, reason = "it ends with the stream")]
-    announced: Option<Kept<AnnouncedStream>>,
+    announced: Option<DropDetached<AnnouncedStream>>,
 }
 
 static DEFAULT: PyOnceLock<Py<Stream>> = PyOnceLock::new();
 
 impl Stream {
     pub(crate) fn new(handle: usize, known: Option<CudaStream>, owner: Option<Py<PyAny>>) -> Self {
-        Self { handle, known: known.map(Kept::new), owner, announced: None }
+        Self { handle, known: known.map(DropDetached::new), owner, announced: None }
     }
 
     /// The stream of a handle: the default streams are known.
@@ -164,8 +165,8 @@ impl Stream {
         let Some(object) = obj else {
             let stream = create(py, flags)?;
             let handle = stream.as_raw().as_raw().addr();
-            let announced = Some(Kept::new(py.detach(|| stream.announce())));
-            let known = Some(Kept::new(stream));
+            let announced = Some(DropDetached::new(py.detach(|| stream.announce())));
+            let known = Some(DropDetached::new(stream));
             return Ok(Self { handle, known, owner: None, announced });
         };
         if flags.is_some() {
@@ -218,7 +219,7 @@ impl Stream {
 #[derive(Debug)]
 #[pyclass(frozen, weakref, module = "rmm_rs.pylibrmm.stream")]
 pub(crate) struct _OwningStream {
-    stream: Kept<CudaStream>,
+    stream: DropDetached<CudaStream>,
 }
 
 #[pymethods]
@@ -226,7 +227,7 @@ impl _OwningStream {
     #[new]
     #[pyo3(signature = (flags=None))]
     fn py_new(py: Python<'_>, flags: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        Ok(Self { stream: Kept::new(create(py, flags)?) })
+        Ok(Self { stream: DropDetached::new(create(py, flags)?) })
     }
 
     fn __cuda_stream__(&self) -> (u32, usize) {

@@ -4,9 +4,9 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rmm_core::CudaStreamPool as Engine;
 
+use crate::drop_detached::DropDetached;
 use crate::errors::of_call;
 use crate::fork;
-use crate::kept::Kept;
 use crate::stream::{Stream, pool_flags};
 
 /// Streams that are handed out in turn.
@@ -20,7 +20,7 @@ use crate::stream::{Stream, pool_flags};
 #[derive(Debug)]
 #[pyclass(frozen, weakref, module = "rmm_rs.pylibrmm.cuda_stream_pool")]
 pub(crate) struct CudaStreamPool {
-    pool: Kept<Engine>,
+    pool: DropDetached<Engine>,
 }
 
 #[pymethods]
@@ -38,7 +38,7 @@ impl CudaStreamPool {
         }
         fork::check()?;
         let pool = py.detach(|| Engine::new(pool_size, flags));
-        Ok(Self { pool: Kept::new(pool.map_err(|error| of_call(py, &error))?) })
+        Ok(Self { pool: DropDetached::new(pool.map_err(|error| of_call(py, &error))?) })
     }
 
     /// A stream: the next one in turn, or the one with this number, modulo the size.

@@ -9,7 +9,7 @@ use rmm_adaptors::{ArenaMemoryResource as Arena, FixedSizeMemoryResource as Fixe
 use rmm_core::{AnyResource, CUDA_ALLOCATION_ALIGNMENT};
 
 use crate::bins::Bins;
-use crate::kept::Kept;
+use crate::drop_detached::DropDetached;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor, make};
 use crate::sizes::Bytes;
 use crate::truth::Truth;
@@ -77,7 +77,7 @@ impl ArenaMemoryResource {
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct FixedSizeMemoryResource {
-    engine: Kept<FixedSize>,
+    engine: DropDetached<FixedSize>,
 }
 
 #[pymethods]
@@ -99,7 +99,7 @@ impl FixedSizeMemoryResource {
         };
         let engine = make(py, build)?;
         let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(engine.clone()));
-        Ok(base.add_subclass(Self { engine: Kept::new(engine) }))
+        Ok(base.add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 
     /// The bytes of a block. Not in RMM's Python package.
@@ -124,8 +124,8 @@ impl FixedSizeMemoryResource {
     module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
 )]
 pub(crate) struct BinningMemoryResource {
-    bins: Kept<Bins>,
-    upstream: Kept<AnyResource>,
+    bins: DropDetached<Bins>,
+    upstream: DropDetached<AnyResource>,
     given: Py<PyList>,
 }
 
@@ -166,7 +166,7 @@ impl BinningMemoryResource {
         }
         let given = PyList::empty(py).unbind();
         let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(bins.clone()));
-        let (bins, upstream) = (Kept::new(bins), Kept::new(upstream));
+        let (bins, upstream) = (DropDetached::new(bins), DropDetached::new(upstream));
         Ok(base.add_subclass(Self { bins, upstream, given }))
     }
 

@@ -9,7 +9,7 @@ use rmm_core::sys::{CuStream, CuUuid};
 use rmm_core::{AnyResource, CudaStream, DeviceGuard, StreamFlags, fork, per_device};
 use rmm_spec::ResourceSpec;
 
-use crate::failure::{CountedBlocks, Failure};
+use crate::failure::{ErrorFigures, Failure};
 use crate::status::RMM_RS_OUT_OF_MEMORY;
 use crate::streams;
 
@@ -149,7 +149,7 @@ impl Device {
             );
             let (requested, live) = (Some(bytes), Some(before));
             let figures =
-                CountedBlocks { requested, live, limit: Some(limit), ..CountedBlocks::default() };
+                ErrorFigures { requested, live, limit: Some(limit), ..ErrorFigures::default() };
             return Err(Failure {
                 figures: Box::new(figures),
                 ..Failure::plain(RMM_RS_OUT_OF_MEMORY, text)

@@ -29,13 +29,13 @@ impl Awaited for Group {
 }
 
 /// The turn of one group.
-struct Taken {
+struct TurnGuard {
     group: Arc<Group>,
     /// Dropped before the turn is given away.
     awaiting: Option<Awaiting>,
 }
 
-impl Taken {
+impl TurnGuard {
     fn take(group: &Arc<Group>) -> Option<Self> {
         group.turns.take().then(|| Self {
             group: Arc::clone(group),
@@ -44,7 +44,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         self.awaiting = None;
         self.group.turns.change(|state| *state = State::default());
@@ -56,7 +56,7 @@ impl Drop for Taken {
 #[must_use = "others may ask once it is dropped"]
 pub struct Turn<'o> {
     others: &'o Others,
-    _taken: Vec<Taken>,
+    _guards: Vec<TurnGuard>,
 }
 
 impl fmt::Debug for Turn<'_> {
@@ -69,7 +69,7 @@ impl Others {
     /// Waits until no other thread of these groups asks.
     pub fn take_turn(&self) -> Turn<'_> {
         // In the order of their addresses, so that no two threads wait for each other.
-        Turn { others: self, _taken: self.groups.iter().filter_map(Taken::take).collect() }
+        Turn { others: self, _guards: self.groups.iter().filter_map(TurnGuard::take).collect() }
     }
 }
 

@@ -11,9 +11,9 @@ use crate::interpreter::without_the_lock;
 /// driver, wait, or call back into Python; and never in the child of a fork, where the driver and
 /// the locks are the parent's.
 #[derive(Debug)]
-pub(crate) struct Kept<T: Send>(ManuallyDrop<T>);
+pub(crate) struct DropDetached<T: Send>(ManuallyDrop<T>);
 
-impl<T: Send> Kept<T> {
+impl<T: Send> DropDetached<T> {
     pub(crate) fn new(object: T) -> Self {
         Self(ManuallyDrop::new(object))
     }
@@ -35,7 +35,7 @@ impl<T: Send> Kept<T> {
     }
 }
 
-impl<T: Send> Drop for Kept<T> {
+impl<T: Send> Drop for DropDetached<T> {
     fn drop(&mut self) {
         if !fork::in_child() {
             // SAFETY: nothing uses the field after `drop`.
