@@ -198,10 +198,11 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         self.to_device_in(stream, &resource_for(stream)?)
     }
 
-    /// As [`to_device`](Self::to_device), from `resource`.
+    /// Copies the elements to a new vector on `stream`, from `resource`. Otherwise as
+    /// [`to_device`](Self::to_device).
     ///
     /// # Errors
-    /// As [`to_device`](Self::to_device).
+    /// The errors of [`to_device`](Self::to_device).
     pub fn to_device_in<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,

@@ -9,9 +9,9 @@ use pyo3::types::{PyTuple, PyWeakrefReference};
 use rmm_adaptors::{PoolMemoryResource, Pressure as Engine, PressureCallback as Guard};
 
 use crate::callbacks::attached;
+use crate::drop_detached::DropDetached;
 use crate::errors::note_raised;
 use crate::functions::Functions;
-use crate::kept::Kept;
 use crate::resource::make;
 
 /// A request that is about to fail for lack of memory. Not in RMM.

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as _};
 
 use crate::collector::distinct;
+use crate::drop_detached::DropDetached;
 pub(crate) use crate::errors::make;
 use crate::errors::{self, of_allocation, of_call, wrong_type};
 use crate::interpreter::kept_until_wait;

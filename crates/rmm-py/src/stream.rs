@@ -12,7 +12,6 @@ use crate::drop_detached::DropDetached;
 use crate::errors::{of_call, wrong_type};
 use crate::foreign::{self, Lifetime};
 use crate::fork;
-use crate::kept::Kept;
 
 /// A CUDA stream: a new one, or one of another library.
 ///

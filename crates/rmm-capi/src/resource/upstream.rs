@@ -31,16 +31,16 @@ pub unsafe extern "C" fn rmm_rs_resource_upstream(
     resource: *const ResourceHandle,
     out: *mut *const ResourceHandle,
 ) -> Status {
-    // SAFETY: the crate's contract.
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { library::clear(out) };
     guard::status(|| {
-        // SAFETY: the crate's contract.
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let resource = unsafe { borrow(resource) }?;
         if out.is_null() {
             return Err(Failure::invalid("the place for the upstream is null"));
         }
         match upstream_of(resource) {
-            // SAFETY: the crate's contract.
+            // SAFETY: by the clause on pointers, `out` is null or valid for a write.
             Some(upstream) => unsafe { give(Arc::new(resource.below(upstream)), out) },
             None => Ok(()),
         }

@@ -436,7 +436,7 @@ pub unsafe trait ExtendableResource: SyncResource {
     /// Makes suspended blocks usable again, at their addresses.
     ///
     /// # Errors
-    /// As [`allocate_at`](Self::allocate_at). It can be tried again.
+    /// The errors of [`allocate_at`](Self::allocate_at). It can be tried again.
     fn resume(&self, _blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
         Ok(())
     }

@@ -80,8 +80,8 @@ impl DeviceBuffer {
         self.block().capacity
     }
 
-    /// Has room for at least so many bytes. The contents stay, and the buffer is on the stream
-    /// then.
+    /// Has room for at least `new_capacity` bytes. The contents stay, and the buffer is on the
+    /// stream then.
     #[pyo3(signature = (new_capacity, stream=StreamArg::Default))]
     fn reserve(&self, py: Python<'_>, new_capacity: usize, stream: StreamArg<'_>) -> PyResult<()> {
         self.grow(py, new_capacity, &stream, None)

@@ -59,7 +59,7 @@ impl Space {
     /// Unmaps a block and keeps its physical memory.
     ///
     /// # Safety
-    /// As [`suspend`](Self::suspend).
+    /// The conditions of [`suspend`](Self::suspend) hold.
     unsafe fn unmap_retained(
         &self,
         driver: &Driver,

@@ -107,9 +107,9 @@ pub enum ReleasePolicy {
         /// Reserved bytes that the pool keeps.
         bytes: u64,
     },
-    /// Memory that the program has not needed lately: after so many operations the pool keeps as
-    /// much as was in use at once during them. Operations are allocations and frees that missed the
-    /// thread caches.
+    /// Memory that the program has not needed lately: after every `operations` operations the pool
+    /// keeps as much as was in use at once during them. Operations are allocations and frees that
+    /// missed the thread caches.
     #[doc(alias = "AfterIdle")]
     Unused {
         /// Operations between two looks.
