@@ -98,6 +98,11 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let is_there = |path: &str| PARENTS.iter().any(|parent| root.join(parent).join(path).exists());
     findings.extend(paths::check(ARCHITECTURE, &text, is_there));
 
+    let summary = fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap_or_default();
+    let pages = sources.iter().filter(|file| paths::is_left_out(&file.path, &summary));
+    let text = "docs/SUMMARY.md, mdBook's list of pages, does not name it";
+    findings.extend(pages.map(|file| Finding::new(&file.path, 1, text)));
+
     for finding in &findings {
         eprintln!("{finding}");
     }

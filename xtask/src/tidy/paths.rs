@@ -1,4 +1,4 @@
-//! The paths in a page: each is that of a file or folder.
+//! The paths in a page: each is that of a file or folder. The pages that mdBook leaves out.
 
 use super::finding::Finding;
 
@@ -19,6 +19,12 @@ pub(super) fn check(page: &str, text: &str, is_there: impl Fn(&str) -> bool) -> 
         .collect()
 }
 
+/// Whether a file is a page of `docs` that mdBook, which reads the summary, leaves out.
+pub(super) fn is_left_out(path: &str, summary: &str) -> bool {
+    let page = path.strip_prefix("docs/").and_then(|path| path.strip_suffix(".md"));
+    page.is_some_and(|page| page != "SUMMARY" && !summary.contains(&format!("({page}.md)")))
+}
+
 #[cfg(test)]
 mod tests {
     //! Pages with paths.
@@ -31,5 +37,12 @@ mod tests {
         let findings = check("page.md", page, |path| path == "a/b.rs");
         let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["page.md:2: `a/c.rs` is no file or folder"]);
+    }
+
+    #[test]
+    fn a_page_that_mdbook_leaves_out_is_found() {
+        let found = |path| is_left_out(path, "- [A](a.md)\n- [C](c.md)");
+        assert!(found("docs/b/c.md") && found("docs/b.md"));
+        assert!(!found("docs/a.md") && !found("docs/SUMMARY.md") && !found("crates/d.md"));
     }
 }

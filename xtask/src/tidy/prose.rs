@@ -1,4 +1,4 @@
-//! The width of comments, and words that have a better one in `words.txt`.
+//! The width of comments and pages, and words that have a better one in `words.txt`.
 
 use super::files::SourceFile;
 use super::finding::Finding;
@@ -97,16 +97,20 @@ fn occurrences(line: &str, word: &str) -> usize {
         .count()
 }
 
-/// Comments that are too wide. Exempt is what cannot be broken: rows of tables, lines with a URL,
-/// and lines without a space to break at.
+/// Comments, and lines of pages, that are too wide. Exempt is what cannot be broken: rows of
+/// tables, lines with a URL, lines without a space to break at, and examples in pages.
 fn wide_comments(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if !file.is_rust() {
-        return findings;
-    }
+    let page = file.path.strip_prefix("docs/").and_then(|page| page.strip_suffix(".md"));
+    let (start, example_width) = match page {
+        _ if file.is_rust() => ("//", EXAMPLE_WIDTH),
+        // Reports are generated.
+        Some(page) if !page.starts_with("benchmarks/") => ("", usize::MAX),
+        _ => return findings,
+    };
     let mut is_example = false;
     for (index, line) in file.text.lines().enumerate() {
-        let Some(comment) = line.trim_start().strip_prefix("//") else {
+        let Some(comment) = line.trim_start().strip_prefix(start) else {
             is_example = false;
             continue;
         };
@@ -115,11 +119,11 @@ fn wide_comments(file: &SourceFile) -> Vec<Finding> {
             is_example = !is_example;
         }
         let (width, columns) =
-            (if is_example { EXAMPLE_WIDTH } else { WIDTH }, line.chars().count());
+            (if is_example { example_width } else { WIDTH }, line.chars().count());
         let cannot_break =
             comment.starts_with('|') || comment.contains("://") || !comment.contains(' ');
         if columns > width && !cannot_break {
-            let text = format!("a comment of {columns} columns, {width} are allowed");
+            let text = format!("{columns} columns, {width} are allowed");
             findings.push(Finding::new(&file.path, index + 1, text));
         }
     }
@@ -174,5 +178,7 @@ mod tests {
         assert_eq!(found(&format!("/// ```\n/// {wide}{wide}\n/// ```\n/// {wide}x")), 2);
         assert_eq!(found(&format!("/// ```\n/// {}\n/// ```", &wide[..99])), 0, "an example");
         assert!(wide_comments(&file("a.md", &format!("// {wide}{wide}"))).is_empty());
+        let page = format!("{wide}x\n```\n{wide}{wide}\n```\n| {wide} | {wide} |\n");
+        assert_eq!(wide_comments(&file("docs/a.md", &page)).len(), 1, "a page");
     }
 }
