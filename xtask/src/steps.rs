@@ -12,6 +12,37 @@ use crate::error::Result;
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
+    /// Steps of other parts are neither run nor in the table.
+    only: Option<Part>,
+}
+
+/// A part of `cargo xtask ci`, which is a job of its own in continuous integration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// What needs no tests to be built.
+    Lints,
+    /// All that is in no other part.
+    Tests,
+    /// The libraries for C and C++ programs.
+    C,
+    /// The Python package, and the commands of README.md.
+    Python,
+}
+
+impl Part {
+    /// The part of a step: each has one.
+    fn of(step: &str) -> Self {
+        let begins = |names: &[&str]| names.iter().any(|name| step.starts_with(name));
+        if begins(&["formatting", "tidy", "clippy", "dependencies"]) {
+            Self::Lints
+        } else if begins(&["test -p rmm-capi", "test -p rmm-preload", "rmm-tests, C++"]) {
+            Self::C
+        } else if begins(&["python", "rmm-tests, Python", "README.md"]) {
+            Self::Python
+        } else {
+            Self::Tests
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -29,6 +60,16 @@ enum Outcome {
 }
 
 impl Steps {
+    /// The steps of one part, or of all.
+    pub(crate) fn of(only: Option<Part>) -> Self {
+        Self { done: Vec::new(), only }
+    }
+
+    /// Whether a step is run, or noted.
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        self.only.is_none_or(|part| part == Part::of(name))
+    }
+
     /// Prints and runs a command; it passes if it exits with success.
     pub(crate) fn run(&mut self, name: impl Into<String>, command: &mut Command) {
         let line = describe(command);
@@ -42,6 +83,9 @@ impl Steps {
     /// Runs a check that is a function of this program.
     pub(crate) fn check(&mut self, name: impl Into<String>, check: impl FnOnce() -> Result<()>) {
         let name = name.into();
+        if !self.takes(&name) {
+            return;
+        }
         println!("\n== {name}");
         let start = Instant::now();
         let outcome = match check() {
@@ -57,9 +101,10 @@ impl Steps {
 
     /// Notes a step that there is no need to run, and why.
     pub(crate) fn skip(&mut self, name: impl Into<String>, why: impl Into<String>) {
-        let step =
-            Step { name: name.into(), outcome: Outcome::Skipped(why.into()), took: Duration::ZERO };
-        self.done.push(step);
+        let (name, outcome) = (name.into(), Outcome::Skipped(why.into()));
+        if self.takes(&name) {
+            self.done.push(Step { name, outcome, took: Duration::ZERO });
+        }
     }
 
     /// Prints the table of all steps.
@@ -124,6 +169,8 @@ fn first_line(text: &str) -> &str {
 mod tests {
     //! What a run of steps reports.
 
+    use clap::ValueEnum as _;
+
     use super::*;
     use crate::command::cargo;
 
@@ -153,6 +200,25 @@ mod tests {
         steps.run("bad", cargo().arg("no-such-subcommand-of-ours"));
         steps.run("good", cargo().arg("--version"));
         assert_eq!(steps.finish().unwrap_err().to_string(), "1 of 2 steps failed: bad");
+    }
+
+    #[test]
+    fn steps_of_other_parts_are_not_run() {
+        let mut steps = Steps::of(Some(Part::Lints));
+        steps.check("tests", || Err("broken".into()));
+        steps.skip("python", "there is none");
+        steps.check("clippy rmm-x", || Ok(()));
+        let names: Vec<&str> = steps.done.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(names, ["clippy rmm-x"]);
+    }
+
+    #[test]
+    fn each_part_is_a_job() {
+        let workflow = include_str!("../../.github/workflows/pull-request.yml");
+        let parts = Part::value_variants().iter();
+        let names: Vec<String> = parts.map(|part| format!("{part:?}").to_lowercase()).collect();
+        let matrix = format!("part: [{}]", names.join(", "));
+        assert!(workflow.contains(&matrix), "{matrix}");
     }
 
     #[test]
