@@ -83,6 +83,20 @@ fn every_stack_of_the_list_can_be_built() {
         });
         assert_eq!(stacks::named(stack.name), Some(stack), "a name stands for one stack");
     }
+    let unknown = "nothing".parse::<ResourceSpec>().unwrap_err().to_string();
+    let known = unknown.split_once("there are ").and_then(|(_, names)| names.lines().next());
+    let table = include_str!("../src/lib.rs");
+    for name in known.unwrap().split(", ") {
+        let is_in = |stack: &&stacks::NamedStack| {
+            stack.spec.split(['(', ',', ')']).any(|word| word == name)
+        };
+        let mut all = [stacks::RESOURCES, stacks::VARIANTS, stacks::ADAPTORS].into_iter().flatten();
+        assert!(all.any(|stack| is_in(&stack)), "{name} is in no stack");
+        assert!(
+            table.contains(&format!("`{name}`")),
+            "{name} is not in the table of `ResourceSpec`"
+        );
+    }
     let stack = |name| stacks::named(name).unwrap();
     assert_eq!(stack("pool").spec_with(&[]), "pool()");
     assert_eq!(stack("pool").spec_with(&values), "pool(initial=1MiB)");

@@ -1,5 +1,5 @@
 //! The facade's modules: every public item of the parts is in one of them, and the root stays
-//! small.
+//! small. And the other places that name each resource: CONTRIBUTING.md has the list.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,6 +21,23 @@ const PLUMBING: [&str; 10] = [
     "ask_again",
     "name_callers_by",
 ];
+
+/// Places that name the resources and adaptors of a part (of both, if there is none), and those
+/// that they leave out.
+const PLACES: [(&str, &str, &[&str]); 8] = [
+    ("", "../../CHANGELOG.md", &[]),
+    ("", "../../docs/migrating", &[]),
+    // No text describes a function, memory of the host alone, or a subscriber.
+    ("", "../rmm-spec/src", &["Callback", "Host", "Tracing"]),
+    ("", "../rmm-capi/src", &["Callback", "Tagged", "Tracing"]),
+    ("", "../rmm-py/src", &["Host", "Tracing"]),
+    ("rmm-resources", "../rmm-resources/tests/suite/every.rs", &[]),
+    ("rmm-resources", "../rmm-conformance/tests/gpu/exit/resources.rs", &[]),
+    // Those of fixed sizes, and one that is behind a feature.
+    ("rmm-adaptors", ADAPTOR_STACKS, &["Binning", "FixedSize", "Tracing"]),
+];
+
+const ADAPTOR_STACKS: &str = "../rmm-adaptors/tests/suite/adaptors/stacks.rs";
 
 fn file(path: &str) -> PathBuf {
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the test");
@@ -89,4 +106,30 @@ fn the_root_holds_what_a_first_program_names() {
     assert!(items.len() <= MOST_IN_ROOT, "{} items in the root: {items:?}", items.len());
     let is_glob = |line: &&str| line.starts_with("pub use") && line.contains('*');
     assert_eq!(root.lines().find(is_glob), None, "items are named one by one");
+}
+
+/// The text of a file, or of all files in a folder.
+fn text_of(path: &Path) -> String {
+    match fs::read_dir(path) {
+        Ok(files) => files.map(|entry| text_of(&entry.expect("it is there").path())).collect(),
+        Err(_) => fs::read_to_string(path).expect("it is text"),
+    }
+}
+
+#[test]
+fn each_resource_is_named_in_all_places() {
+    for (part, place, left_out) in PLACES {
+        let text = text_of(&file(place));
+        let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        let parts =
+            ["rmm-resources", "rmm-adaptors"].into_iter().filter(|name| name.starts_with(part));
+        let items = parts.flat_map(|part| reexports_of(&format!("../{part}/src/lib.rs")));
+        let is_missing = |name: &String| {
+            let kind = ["MemoryResource", "ResourceAdaptor"];
+            let short = kind.iter().find_map(|kind| name.strip_suffix(kind));
+            short.is_some_and(|short| left_out.contains(&short) == words.contains(name.as_str()))
+        };
+        let missing: Vec<String> = items.filter(is_missing).collect();
+        assert!(missing.is_empty(), "{place} lacks these, or has what is left out: {missing:?}");
+    }
 }

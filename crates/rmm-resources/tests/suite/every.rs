@@ -9,8 +9,8 @@ use rmm_core::{
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::{Fault, Leak, LeakKind, Machine};
 use rmm_sys::CuResult;
@@ -21,7 +21,7 @@ use crate::short::{calls, layout, mib, peek, poke, stream, unified, write_later}
 type Make = fn() -> Result<Box<dyn Resource>, Error>;
 
 /// Every resource, by its name.
-const EVERY: [(&str, Make); 11] = [
+const EVERY: [(&str, Make); 12] = [
     ("cuda", || Ok(Box::new(CudaMemoryResource::new()))),
     ("virtual", || Ok(Box::new(VirtualMemoryResource::new()?))),
     ("cuda-async", || Ok(Box::new(CudaAsyncMemoryResource::new()?))),
@@ -33,6 +33,7 @@ const EVERY: [(&str, Make); 11] = [
     ("cuda-async-pinned", || Ok(Box::new(CudaAsyncPinnedMemoryResource::new()?))),
     ("managed", || Ok(Box::new(ManagedMemoryResource::new()))),
     ("pinned", || Ok(Box::new(PinnedHostMemoryResource::new()))),
+    ("registered", || Ok(Box::new(RegisteredHostMemoryResource::new()))),
     ("system", || Ok(Box::new(SystemMemoryResource::new()?))),
     ("sam-headroom", || Ok(Box::new(SamHeadroomMemoryResource::new(mib(1))?))),
     ("host", || Ok(Box::new(HostMemoryResource::new()))),

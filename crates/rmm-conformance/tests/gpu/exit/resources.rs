@@ -8,8 +8,8 @@ use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, Synchronized};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::Machine;
 
@@ -37,6 +37,7 @@ pub(super) fn fill() -> Result<Held, Failure> {
         made(CudaAsyncPinnedMemoryResource::new()),
         made(Ok(ManagedMemoryResource::new())),
         made(Ok(PinnedHostMemoryResource::new())),
+        made(Ok(RegisteredHostMemoryResource::new())),
         made(SystemMemoryResource::new()),
         made(SamHeadroomMemoryResource::new(0)),
         made(Ok(HostMemoryResource::new())),
