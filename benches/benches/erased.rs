@@ -11,8 +11,8 @@ use rmm_benches::nothing::Nothing;
 use rmm_benches::setup;
 use rmm_cli::device::OpenDevice;
 use rmm_core::{
-    AnyResource, AnySyncResource, CudaStream, DeviceAsyncResourceRef, Resource, SyncResource,
-    Synchronized,
+    AnyResource, AnySynchronousResource, CudaStream, DeviceAsyncResourceRef, Resource,
+    Synchronized, SynchronousResource,
 };
 
 fn main() -> ExitCode {
@@ -36,7 +36,7 @@ fn pairs(criterion: &mut Criterion, stream: &CudaStream) -> Result<(), Box<dyn E
     let layout = Layout::from_size_align(4096, 256)?;
     let any: AnyResource = AnyResource::new(Nothing);
     let borrowed = DeviceAsyncResourceRef::new(&any);
-    let any_sync: AnySyncResource = AnySyncResource::new(Nothing);
+    let any_sync: AnySynchronousResource = AnySynchronousResource::new(Nothing);
     let adapted = Synchronized::new(any_sync.clone());
     pair(criterion, "erased/direct", &Nothing, stream, layout);
     pair(criterion, "erased/any", &any, stream, layout);
@@ -67,7 +67,12 @@ fn pair(
     });
 }
 
-fn pair_sync(criterion: &mut Criterion, name: &str, resource: &impl SyncResource, layout: Layout) {
+fn pair_sync(
+    criterion: &mut Criterion,
+    name: &str,
+    resource: &impl SynchronousResource,
+    layout: Layout,
+) {
     criterion.bench_function(name, |bencher| {
         bencher.iter(|| {
             let (resource, layout) = (black_box(resource), black_box(layout));

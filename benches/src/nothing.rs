@@ -4,7 +4,8 @@ use std::alloc::Layout;
 use std::hint::black_box;
 
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
+    SynchronousResource,
 };
 
 /// Hands out one address for all blocks, a multiple of 2 MiB. There is no memory, so no caller may
@@ -15,7 +16,7 @@ pub struct Nothing;
 const ADDRESS: DevicePtr = DevicePtr(2 << 20);
 
 // SAFETY: it returns an address without memory, which the benchmarks never access.
-unsafe impl SyncResource for Nothing {
+unsafe impl SynchronousResource for Nothing {
     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         Ok(black_box(ADDRESS))
     }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
 use rmm_core::{
-    AnySyncResource, Device, DevicePtr, Error, HostDeviceAccessible, SyncResource, copy,
+    AnySynchronousResource, Device, DevicePtr, Error, HostDeviceAccessible, SynchronousResource,
+    copy,
 };
 use rmm_resources::{
     PinnedHostMemoryResource, RegisteredHostMemoryResource, VirtualMemoryResource,
@@ -89,7 +90,7 @@ fn keep(bench: &mut Bench<'_>) -> Outcome {
     let (mut asleep, mut awake) = (Vec::new(), Vec::new());
     for _ in 0..=bench.extent.repetitions() {
         let options = SleepOptions::new(Contents::ToHost).wait_for_work(true);
-        let options = options.host_memory(AnySyncResource::new(pinned.clone()));
+        let options = options.host_memory(AnySynchronousResource::new(pinned.clone()));
         let clock = Instant::now();
         // SAFETY: no work uses the block meanwhile.
         unsafe { pool.sleep_with(options) }?;
@@ -109,7 +110,7 @@ fn keep(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// One copy of all bytes to the host.
-fn bus_speed(pinned: &impl SyncResource, bytes: u64, repetitions: usize) -> Outcome<f64> {
+fn bus_speed(pinned: &impl SynchronousResource, bytes: u64, repetitions: usize) -> Outcome<f64> {
     let layout = layout(bytes)?;
     let (pool, source) = pool_of(bytes)?;
     let target = pinned.allocate_sync(layout)?;
@@ -137,7 +138,12 @@ pub(super) fn pinned(bench: &mut Bench<'_>) -> Outcome {
     come_up(bench, "registered", bytes, &registered)
 }
 
-fn come_up(bench: &mut Bench<'_>, name: &str, bytes: u64, resource: &impl SyncResource) -> Outcome {
+fn come_up(
+    bench: &mut Bench<'_>,
+    name: &str,
+    bytes: u64,
+    resource: &impl SynchronousResource,
+) -> Outcome {
     let layout = layout(bytes)?;
     let value = bench.median_of(|| {
         let clock = Instant::now();

@@ -7,7 +7,9 @@ use std::thread;
 
 use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
 use rmm_cli::device::OpenDevice;
-use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamRef, SyncResource};
+use rmm_core::{
+    CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamRef, SynchronousResource,
+};
 use rmm_resources::CudaMemoryResource;
 
 const SIZES: [usize; 10] = [0, 1, 255, 256, 257, 1000, 4096, 0, 1 << 20, (1 << 20) + 1];

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
     AnyResource, CudaStream, DeviceAccessible, DeviceAsyncResourceRef, DevicePtr, HasProperty,
-    Resource, StreamRef, SyncResource, copy,
+    Resource, StreamRef, SynchronousResource, copy,
 };
 use rmm_resources::{
     CudaMemoryResource, current_device_resource, reset_current_device_resource,
@@ -40,7 +40,7 @@ impl PartialEq for Counting {
 }
 
 // SAFETY: all memory is the upstream's, which keeps the contract.
-unsafe impl SyncResource for Counting {
+unsafe impl SynchronousResource for Counting {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, rmm_core::Error> {
         let pointer = self.upstream.allocate_sync(layout)?;
         self.live.fetch_add(1, Ordering::Relaxed);

@@ -17,7 +17,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, Context, CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
-    Introspect as _, Resource, StreamRef, SyncResource,
+    Introspect as _, Resource, StreamRef, SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};

@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
 use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource, TracingResourceAdaptor};
-use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 use tracing::field::{Field, Visit};

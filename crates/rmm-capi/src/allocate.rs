@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use rmm_core::sys::CuStream;
-use rmm_core::{DevicePtr, Error, StreamRef, SyncResource as _};
+use rmm_core::{DevicePtr, Error, StreamRef, SynchronousResource as _};
 
 use crate::failure::{ErrorFigures, Failure};
 use crate::library::clear_mut;
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn rmm_rs_resource_deallocate_sync(
         if pointer.is_null() {
             return RMM_RS_OK;
         }
-        // SAFETY: the clause on frees is the contract of `SyncResource::deallocate_sync`.
+        // SAFETY: the clause on frees is the contract of `SynchronousResource::deallocate_sync`.
         resource.status_of(|| unsafe { resource.any.deallocate_sync(of_c(pointer), layout) })
     })
 }

@@ -11,7 +11,7 @@ use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::sys::CuResult;
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, Query, Resource,
-    StreamRef, SyncResource, Synchronized, is_pointer_aligned, process_is_exiting, wait,
+    StreamRef, Synchronized, SynchronousResource, is_pointer_aligned, process_is_exiting, wait,
 };
 
 use crate::allocate::{
@@ -267,7 +267,7 @@ fn of_status(status: i32, layout: Layout, noted: Option<Failure>) -> Error {
 
 // SAFETY: by the clause on callbacks, the functions and the properties of the table keep the
 // contract of this trait.
-unsafe impl SyncResource for Foreign {
+unsafe impl SynchronousResource for Foreign {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let allocate = |table: &Callbacks, out: *mut *mut c_void| {
             let function = table.allocate_sync?;

@@ -1,7 +1,7 @@
 //! The pool and the adaptors in a stack.
 
 use rmm_adaptors::{PoolMemoryResource, Reservation};
-use rmm_core::{Introspect as _, SyncResource as _};
+use rmm_core::{Introspect as _, SynchronousResource as _};
 
 use crate::failure::Failure;
 use crate::resource::ResourceHandle;

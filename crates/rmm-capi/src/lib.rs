@@ -58,8 +58,8 @@
 //! - **Callbacks.** A function of the caller has the type that its declaration says. It may be
 //!   called with its context on any thread, on several at once, until its `release` is called,
 //!   once, or without end if there is none. The functions of a [table](callbacks::Callbacks) and
-//!   its properties keep the contract of [`SyncResource`](rmm_core::SyncResource), and, if it is
-//!   flagged as stream-ordered, of [`Resource`](rmm_core::Resource).
+//!   its properties keep the contract of [`SynchronousResource`](rmm_core::SynchronousResource),
+//!   and, if it is flagged as stream-ordered, of [`Resource`](rmm_core::Resource).
 //!
 //! What a function does with a null pointer, an alignment that is not a power of two, a size that
 //! overflows, a text that is not UTF-8 or a number that is not one of the constants is not

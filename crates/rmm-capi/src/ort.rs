@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rmm_core::sys::CuStream;
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Resource as _, SyncResource as _};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Resource as _, SynchronousResource as _};
 
 use crate::allocate::{layout, of_c, to_c};
 use crate::failure::Failure;

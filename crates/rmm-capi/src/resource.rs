@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{
     AnyResource, DevicePtr, Error, Introspect, MemoryCaps, Resource as _, StreamRef,
-    SyncResource as _,
+    SynchronousResource as _,
 };
 
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ impl ResourceHandle {
     /// A new reference to a resource of Rust, for C: `rmm_rs_resource_release` releases it.
     ///
     /// ```
-    /// use rmm_core::{AnyResource, SyncResource};
+    /// use rmm_core::{AnyResource, SynchronousResource};
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// let reference = rmm_rs::ResourceHandle::handle_of(AnyResource::of(&CudaMemoryResource::new()));

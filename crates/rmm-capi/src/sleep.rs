@@ -1,7 +1,7 @@
 //! Pools that return all physical memory to the device, and keep their addresses.
 
 use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
-use rmm_core::{AnySyncResource, HostAccessible};
+use rmm_core::{AnySynchronousResource, HostAccessible};
 
 use crate::failure::Failure;
 use crate::find::pool_in;
@@ -55,7 +55,7 @@ unsafe fn read(options: *const SleepSettings) -> Result<SleepOptions<'static>, F
     }
     // SAFETY: it is live, by the caller's contract.
     let host = unsafe { borrow(raw.host_memory) }?;
-    let memory = AnySyncResource::<()>::from(host.any.clone()).try_widen::<HostAccessible>();
+    let memory = AnySynchronousResource::<()>::from(host.any.clone()).try_widen::<HostAccessible>();
     let memory = memory.map_err(|_| Failure::invalid("the host cannot use the host memory"))?;
     Ok(options.host_memory(memory))
 }

@@ -1,6 +1,6 @@
 //! Returning unused memory of a whole stack.
 
-use rmm_core::{AnyResource, Introspect as _, SyncResource};
+use rmm_core::{AnyResource, Introspect as _, SynchronousResource};
 
 use crate::failure::Failure;
 use crate::guard;
@@ -9,8 +9,8 @@ use crate::resource::{ResourceHandle, borrow};
 use crate::status::Status;
 
 /// Whether the resource, or one in the tree below it, is a suballocator that can return memory.
-pub fn holds_memory(resource: &(dyn SyncResource + 'static)) -> bool {
-    let in_stack = |resource: &(dyn SyncResource + 'static)| {
+pub fn holds_memory(resource: &(dyn SynchronousResource + 'static)) -> bool {
+    let in_stack = |resource: &(dyn SynchronousResource + 'static)| {
         resource.as_trimmable().is_some()
             || resource.other_upstreams().into_iter().any(holds_memory)
     };

@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{CudaStream, Device, DevicePtr, SyncResource, copy};
+use rmm_core::{CudaStream, Device, DevicePtr, SynchronousResource, copy};
 use rmm_resources::CudaMemoryResource;
 
 use crate::failure::ensure;

@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use rmm_adaptors::CallbackMemoryResource;
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
-    Structure, SyncResource,
+    Structure, SynchronousResource,
 };
 use rmm_spec::{ResourceSpec, stacks::NamedStack};
 
@@ -46,7 +46,7 @@ fn called_back(resource: AnyResource) -> AnyResource {
 }
 
 // SAFETY: every call goes to the resource inside, which keeps the contract.
-unsafe impl SyncResource for ErasedStack {
+unsafe impl SynchronousResource for ErasedStack {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }

@@ -7,7 +7,7 @@ use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::sys::CuResult;
 use rmm_core::{
     Annotator, AnyResource, Context, CudaStream, DevicePtr, Error, Introspect as _, Resource as _,
-    StreamKind, StreamRef, SyncResource, process_is_exiting,
+    StreamKind, StreamRef, SynchronousResource, process_is_exiting,
 };
 use rmm_resources::per_device_resource;
 
@@ -159,7 +159,7 @@ pub(crate) fn check_serves(
     if !matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
         return Ok(());
     }
-    let mut next: Option<&(dyn SyncResource + 'static)> = Some(resource);
+    let mut next: Option<&(dyn SynchronousResource + 'static)> = Some(resource);
     while let Some(resource) = next {
         if let Some(its) = resource.try_value::<Context>() {
             let other = "the default stream of this device does not order memory of another's";

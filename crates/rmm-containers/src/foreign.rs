@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource,
-    StreamRef, SyncResource, fork, process_is_exiting,
+    StreamRef, SynchronousResource, fork, process_is_exiting,
 };
 
 const NAME: &str = "foreign";
@@ -96,7 +96,7 @@ fn allocates_nothing(layout: Layout) -> Result<DevicePtr, Error> {
 
 // SAFETY: it allocates no memory. The one block is the other library's, which the caller of the
 // constructor answers for.
-unsafe impl SyncResource for ForeignMemory {
+unsafe impl SynchronousResource for ForeignMemory {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocates_nothing(layout)
     }

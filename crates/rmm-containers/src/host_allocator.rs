@@ -6,15 +6,16 @@ use std::sync::{Arc, OnceLock};
 
 use rmm_core::known_contexts::context_of_memory;
 use rmm_core::{
-    Context, DevicePtr, HasProperty, HasResource, HostAccessible, SyncResource, process_is_exiting,
+    Context, DevicePtr, HasProperty, HasResource, HostAccessible, SynchronousResource,
+    process_is_exiting,
 };
 
 /// An allocator for host collections over a host-accessible resource: pinned or managed memory for
 /// a vector that the host and devices read.
 ///
-/// It allocates with [`allocate_sync`](SyncResource::allocate_sync). All clones share one resource,
-/// which lives as long as the last of them. If the resource is out of memory, methods such as
-/// `try_reserve` report it and all others abort, as with any allocator.
+/// It allocates with [`allocate_sync`](SynchronousResource::allocate_sync). All clones share one
+/// resource, which lives as long as the last of them. If the resource is out of memory, methods
+/// such as `try_reserve` report it and all others abort, as with any allocator.
 ///
 /// Device work that uses the memory must be complete before the collection accesses, moves or frees
 /// it.
@@ -34,12 +35,12 @@ use rmm_core::{
 ///
 /// use allocator_api2::vec::Vec;
 /// use rmm_containers::HostAllocator;
-/// use rmm_core::{DevicePtr, Error, HasProperty, HostAccessible, SyncResource};
+/// use rmm_core::{DevicePtr, Error, HasProperty, HostAccessible, SynchronousResource};
 ///
 /// #[derive(Debug)]
 /// struct Heap; // stands for a resource of pinned or managed memory
 /// # // SAFETY: the system allocator keeps the contract.
-/// # unsafe impl SyncResource for Heap {
+/// # unsafe impl SynchronousResource for Heap {
 /// #     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
 /// #         // SAFETY: the layout is not empty, as `HostAllocator` says.
 /// #         let pointer = unsafe { alloc(layout) };
@@ -97,7 +98,7 @@ struct Shared<R> {
     context: OnceLock<Context>,
 }
 
-impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
+impl<R: SynchronousResource + HasProperty<HostAccessible>> HostAllocator<R> {
     /// An allocator over `resource`, which may be a reference or a shared handle.
     pub fn new(resource: R) -> Self {
         Self { shared: Arc::new(Shared { resource, context: OnceLock::new() }) }
@@ -110,7 +111,7 @@ impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
     }
 }
 
-impl<R: SyncResource> HasResource for HostAllocator<R> {
+impl<R: SynchronousResource> HasResource for HostAllocator<R> {
     type Resource = R;
 
     fn memory_resource(&self) -> &R {
@@ -124,7 +125,7 @@ impl<R> Clone for HostAllocator<R> {
     }
 }
 
-impl<R: SyncResource + HasProperty<HostAccessible>> HostAllocator<R> {
+impl<R: SynchronousResource + HasProperty<HostAccessible>> HostAllocator<R> {
     /// The context that the memory ends with, once there is some that does.
     pub(crate) fn context(&self) -> Option<Context> {
         self.shared.context.get().copied()
@@ -187,7 +188,7 @@ macro_rules! implement {
         // 2. All clones share the resource, and moving one does not move memory.
         unsafe impl<R> $version::alloc::Allocator for HostAllocator<R>
         where
-            R: SyncResource + HasProperty<HostAccessible>,
+            R: SynchronousResource + HasProperty<HostAccessible>,
         {
             fn allocate(
                 &self,

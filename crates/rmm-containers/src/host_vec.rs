@@ -11,7 +11,7 @@ use allocator_api2::vec::Vec as AllocatedVec;
 use bytemuck::Pod;
 use rmm_core::{
     Annotator, Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HasResource,
-    HostAccessible, StreamRef, SyncResource, process_is_exiting,
+    HostAccessible, StreamRef, SynchronousResource, process_is_exiting,
 };
 use rmm_resources::{ManagedMemoryResource, PinnedHostMemoryResource};
 
@@ -82,7 +82,7 @@ pub type ManagedVec<T> = HostVec<T, ManagedMemoryResource>;
 /// ```
 pub struct HostVec<T, R>
 where
-    R: SyncResource + HasProperty<HostAccessible>,
+    R: SynchronousResource + HasProperty<HostAccessible>,
 {
     elements: ManuallyDrop<AllocatedVec<T, HostAllocator<R>>>,
     tracker: UseTracker,
@@ -91,7 +91,7 @@ where
 impl<T, R> HostVec<T, R>
 where
     T: Pod,
-    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,
+    R: SynchronousResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,
 {
     const ORIGIN: &'static str = "HostVec";
 
@@ -213,7 +213,7 @@ where
 impl<T, R> HostVec<T, R>
 where
     T: Pod,
-    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
+    R: SynchronousResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
 {
     fn range(&self) -> RangeView<'_> {
         // SAFETY: 1. The range has this many bytes of device-accessible memory, and the order knows
@@ -257,7 +257,7 @@ where
 }
 
 /// The address of the elements; null if no memory is allocated.
-fn device_address<T, R: SyncResource + HasProperty<HostAccessible>>(
+fn device_address<T, R: SynchronousResource + HasProperty<HostAccessible>>(
     elements: &AllocatedVec<T, HostAllocator<R>>,
 ) -> DevicePtr {
     match elements.capacity() {
@@ -270,7 +270,7 @@ fn too_many(len: usize) -> Error {
     Error::invalid_argument("HostVec", format!("{len} elements are more than can be addressed"))
 }
 
-impl<T, R: SyncResource + HasProperty<HostAccessible>> HasResource for HostVec<T, R> {
+impl<T, R: SynchronousResource + HasProperty<HostAccessible>> HasResource for HostVec<T, R> {
     type Resource = R;
 
     fn memory_resource(&self) -> &R {
@@ -279,7 +279,7 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> HasResource for HostVec<T
 }
 
 /// Addresses and sizes, not the contents.
-impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T, R> {
+impl<T, R: SynchronousResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("HostVec");
         if let Some(name) = self.tracker.name() {
@@ -296,7 +296,7 @@ impl<T, R: SyncResource + HasProperty<HostAccessible>> fmt::Debug for HostVec<T,
     }
 }
 
-impl<T, R: SyncResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
+impl<T, R: SynchronousResource + HasProperty<HostAccessible>> Drop for HostVec<T, R> {
     fn drop(&mut self) {
         // At process exit the system frees all memory, and the driver may have shut down: it is not
         // asked whether work that uses the memory is complete.

@@ -5,7 +5,7 @@ use std::ops::{Bound, Range, RangeBounds};
 use rmm_core::sys::CuResult;
 use rmm_core::{
     DevicePtr, Error, HostAccessible, Introspect as _, MemoryKind, PrefetchTarget, RelaxedCapture,
-    StreamRef, SyncResource, copy, prefetch,
+    StreamRef, SynchronousResource, copy, prefetch,
 };
 
 use crate::use_tracker::{Access, StreamIn, UseKind, UseTracker};
@@ -17,7 +17,7 @@ pub(crate) struct RangeView<'a> {
     /// The uses of the allocation.
     tracker: &'a UseTracker,
     /// The resource that the allocation came from.
-    resource: &'a (dyn SyncResource + 'a),
+    resource: &'a (dyn SynchronousResource + 'a),
     /// The address of the range.
     pointer: DevicePtr,
     /// The distance in bytes from the beginning of the allocation.
@@ -35,7 +35,7 @@ impl<'a> RangeView<'a> {
     ///    one writes, and none writes if this one is read.
     pub(crate) unsafe fn new(
         tracker: &'a UseTracker,
-        resource: &'a (dyn SyncResource + 'a),
+        resource: &'a (dyn SynchronousResource + 'a),
         pointer: DevicePtr,
         bytes: usize,
     ) -> Self {

@@ -11,7 +11,7 @@ use rmm_containers::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceUVector, R
 use rmm_core::sys::{CuDevicePtr, CuResult, CuStream};
 use rmm_core::{
     AnyResource, CudaStream, Device, DevicePtr, Error, ErrorKind, Introspect as _, Resource as _,
-    StreamFlags, StreamRef, SyncResource as _, check,
+    StreamFlags, StreamRef, SynchronousResource as _, check,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sim::{Checker, Kernel, Machine, Schedule};

@@ -10,7 +10,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use rmm_containers::HostAllocator;
-use rmm_core::{DevicePtr, Error, HasProperty, HostAccessible, SyncResource};
+use rmm_core::{DevicePtr, Error, HasProperty, HostAccessible, SynchronousResource};
 
 /// The system allocator, with a limit per allocation and counters.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Heap {
 }
 
 // SAFETY: the system allocator keeps the contract.
-unsafe impl SyncResource for Heap {
+unsafe impl SynchronousResource for Heap {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         assert_ne!(layout.size(), 0, "empty allocations do not reach the resource");

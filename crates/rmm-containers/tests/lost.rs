@@ -10,7 +10,8 @@ use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
 use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult};
 use rmm_core::{
     CudaStream, Device, DeviceAccessible, DevicePtr, Error, HasProperty, HostDeviceAccessible,
-    Property, PropertySet, Query, Resource, StreamFlags, StreamRef, SyncResource, current_driver,
+    Property, PropertySet, Query, Resource, StreamFlags, StreamRef, SynchronousResource,
+    current_driver,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, Machine, Schedule};
@@ -83,7 +84,7 @@ impl<U> Drop for CountedDrop<U> {
 }
 
 // SAFETY: all calls are forwarded to the inner resource, which keeps the contract.
-unsafe impl<U: SyncResource> SyncResource for CountedDrop<U> {
+unsafe impl<U: SynchronousResource> SynchronousResource for CountedDrop<U> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }
@@ -121,7 +122,10 @@ impl<U> PartialEq for CountedDrop<U> {
 }
 
 // SAFETY: the memory is that of the inner resource.
-unsafe impl<P: Property, U: SyncResource + HasProperty<P>> HasProperty<P> for CountedDrop<U> {}
+unsafe impl<P: Property, U: SynchronousResource + HasProperty<P>> HasProperty<P>
+    for CountedDrop<U>
+{
+}
 
 #[test]
 fn a_leaked_vector_keeps_its_pool() {

@@ -9,7 +9,7 @@ use allocator_api2::vec::Vec as VecIn;
 use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_containers::{HostAllocator, HostVec, ManagedVec, PinnedVec};
 use rmm_core::{
-    Device, DeviceGuard, HasProperty, HostAccessible, HostDeviceAccessible, SyncResource,
+    Device, DeviceGuard, HasProperty, HostAccessible, HostDeviceAccessible, SynchronousResource,
 };
 use rmm_resources::{
     HostMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
@@ -25,7 +25,7 @@ type Make = fn() -> Owner;
 
 fn collection<R>(resource: R) -> Owner
 where
-    R: SyncResource + HasProperty<HostAccessible> + 'static,
+    R: SynchronousResource + HasProperty<HostAccessible> + 'static,
 {
     let mut numbers = VecIn::<u8, _>::new_in(HostAllocator::new(resource));
     numbers.resize(BYTES, 1);

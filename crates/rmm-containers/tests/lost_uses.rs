@@ -8,7 +8,7 @@ use rmm_adaptors::{
 use rmm_containers::DeviceUVector;
 use rmm_core::{
     AnyResource, CudaStream, Device, DeviceGuard, DevicePtr, Resource as _, StreamRef,
-    SyncResource as _,
+    SynchronousResource as _,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Fault, Kernel, Machine, Schedule};

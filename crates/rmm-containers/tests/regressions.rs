@@ -7,7 +7,7 @@ use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, HostVec, PinnedV
 use rmm_core::sys::CuResult;
 use rmm_core::{
     CudaStream, DevicePtr, ErrorKind, HostDeviceAccessible, StreamFlags, StreamRef,
-    SyncResource as _,
+    SynchronousResource as _,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource,

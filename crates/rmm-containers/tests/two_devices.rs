@@ -2,7 +2,7 @@
 
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
 use rmm_core::{
-    Context, CudaStream, Device, DevicePtr, StreamFlags, StreamRef, SyncResource as _,
+    Context, CudaStream, Device, DevicePtr, StreamFlags, StreamRef, SynchronousResource as _,
     current_driver,
 };
 use rmm_resources::{

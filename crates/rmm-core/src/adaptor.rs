@@ -93,7 +93,7 @@ macro_rules! adaptor {
         fn allocate(&$this:tt, $below:ident, $layout:ident) $allocate:block
         $(fn freed(&$freed_this:tt, $freed_layout:ident) $freed:block)?
     ) => {
-        impl<$upstream: $crate::SyncResource> $type<$upstream> {
+        impl<$upstream: $crate::SynchronousResource> $type<$upstream> {
             #[doc(hidden)]
             #[inline]
             fn __allocate_below<'below, __Calls: $crate::adaptor_support::Calls>(
@@ -125,7 +125,7 @@ macro_rules! adaptor {
         // SAFETY: `adapt` returns memory of the upstream with this layout only, and every block
         // goes back there with it: the upstream is a field, which is the same in every call, and
         // the author's code runs in functions of its own. What is provided is the upstream's.
-        unsafe impl<$upstream: $crate::SyncResource> $crate::adaptor_support::AdaptedResource
+        unsafe impl<$upstream: $crate::SynchronousResource> $crate::adaptor_support::AdaptedResource
             for $type<$upstream>
         {
             type Upstream = $upstream;
@@ -166,7 +166,7 @@ macro_rules! adaptor {
         $crate::__resource_of_adaptor!($type<$upstream>, {}, {});
 
         /// Equal if the upstreams are: then each can free the other's memory.
-        impl<$upstream: $crate::SyncResource + PartialEq> PartialEq for $type<$upstream> {
+        impl<$upstream: $crate::SynchronousResource + PartialEq> PartialEq for $type<$upstream> {
             fn eq(&self, other: &Self) -> bool {
                 self.__upstream() == other.__upstream()
             }
@@ -182,7 +182,7 @@ macro_rules! adaptor {
 macro_rules! __resource_of_adaptor {
     ($type:ident<$upstream:ident>, { $($to_any_sync:tt)* }, { $($to_any:tt)* }) => {
         // SAFETY: the adaptor keeps the contract, by its own.
-        unsafe impl<$upstream: $crate::SyncResource> $crate::SyncResource for $type<$upstream> {
+        unsafe impl<$upstream: $crate::SynchronousResource> $crate::SynchronousResource for $type<$upstream> {
             fn do_allocate_sync(
                 &self,
                 layout: ::std::alloc::Layout,
@@ -259,7 +259,7 @@ macro_rules! __resource_of_adaptor {
         }
 
         // The memory is the upstream's.
-        $crate::__properties_of!([$upstream: $crate::SyncResource] $type<$upstream>, |this| {
+        $crate::__properties_of!([$upstream: $crate::SynchronousResource] $type<$upstream>, |this| {
             $crate::adaptor_support::AdaptedResource::below(this)
         });
     };

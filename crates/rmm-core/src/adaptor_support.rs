@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::siblings::{allocate_in_program, in_library};
-use crate::{DevicePtr, Error, Query, Resource, StreamRef, SyncResource};
+use crate::{DevicePtr, Error, Query, Resource, StreamRef, SynchronousResource};
 
 /// The calls of an upstream, synchronous or on a stream.
 pub trait Calls {
-    /// Allocates memory: by [`SyncResource::allocate_sync`], or on the stream by
+    /// Allocates memory: by [`SynchronousResource::allocate_sync`], or on the stream by
     /// [`Resource::allocate`].
     ///
     /// # Errors
@@ -32,7 +32,7 @@ pub trait Calls {
 #[derive(Debug)]
 pub struct SyncCalls<'u, U>(pub &'u U);
 
-impl<U: SyncResource> Calls for SyncCalls<'_, U> {
+impl<U: SynchronousResource> Calls for SyncCalls<'_, U> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
@@ -76,18 +76,18 @@ impl<U: Resource> Calls for StreamCalls<'_, U> {
 /// implemented with it.
 ///
 /// # Safety
-/// It keeps the contract of [`SyncResource`], and of [`Resource`] if the upstream is one, as long
-/// as the calls of the [upstream](Self::below) keep it, which is always the same one. The memory
-/// has all properties of the upstream's.
+/// It keeps the contract of [`SynchronousResource`], and of [`Resource`] if the upstream is one, as
+/// long as the calls of the [upstream](Self::below) keep it, which is always the same one. The
+/// memory has all properties of the upstream's.
 pub unsafe trait AdaptedResource {
     /// The upstream's type.
-    type Upstream: SyncResource;
+    type Upstream: SynchronousResource;
 
     /// The upstream.
     fn below(&self) -> &Self::Upstream;
 
     /// Allocates memory by these calls of the upstream, to implement
-    /// [`SyncResource::do_allocate_sync`] and [`Resource::do_allocate`].
+    /// [`SynchronousResource::do_allocate_sync`] and [`Resource::do_allocate`].
     ///
     /// # Errors
     /// As those.
@@ -96,13 +96,13 @@ pub unsafe trait AdaptedResource {
     /// Frees memory.
     ///
     /// # Safety
-    /// The contract of [`SyncResource::do_deallocate_sync`] or [`Resource::do_deallocate`].
+    /// The contract of [`SynchronousResource::do_deallocate_sync`] or [`Resource::do_deallocate`].
     unsafe fn free_through<C: Calls>(&self, calls: &C, pointer: DevicePtr, layout: Layout);
 
-    /// The adaptor's name, which [`SyncResource::name`] returns.
+    /// The adaptor's name, which [`SynchronousResource::name`] returns.
     fn adaptor_name(&self) -> &'static str;
 
-    /// Answers what the upstream and its properties do not: as [`SyncResource::provide`].
+    /// Answers what the upstream and its properties do not: as [`SynchronousResource::provide`].
     fn provide_more<'a>(&'a self, _: &mut Query<'a>) {}
 }
 
@@ -124,7 +124,7 @@ impl<'b, C: Calls> Upstream<'b, C> {
     /// dropped is freed.
     ///
     /// # Errors
-    /// The errors of [`SyncResource::allocate_sync`].
+    /// The errors of [`SynchronousResource::allocate_sync`].
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<Block<'b, C>, Error> {
         let pointer = in_library(|| self.calls.allocate(layout))?;
@@ -218,7 +218,7 @@ fn another_layout(name: &'static str, layout: Layout) -> Error {
 #[macro_export]
 macro_rules! __by_clone {
     (to_any_sync) => {
-        $crate::__by_clone!(to_any_sync, AnySyncResource);
+        $crate::__by_clone!(to_any_sync, AnySynchronousResource);
     };
     (to_any) => {
         $crate::__by_clone!(to_any, AnyResource);

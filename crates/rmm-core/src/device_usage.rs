@@ -10,7 +10,7 @@ use crate::{MemoryInfo, PoolUsage, format_bytes};
 /// ```
 /// use std::alloc::Layout;
 /// use rmm_adaptors::PoolMemoryResource;
-/// use rmm_core::SyncResource;
+/// use rmm_core::SynchronousResource;
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

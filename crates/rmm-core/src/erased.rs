@@ -3,7 +3,7 @@
 //! | | owned | borrowed |
 //! |---|---|---|
 //! | stream-ordered | [`AnyResource`](crate::AnyResource) | [`ResourceRef`] |
-//! | synchronous | [`AnySyncResource`] | [`SyncResourceRef`] |
+//! | synchronous | [`AnySynchronousResource`] | [`SynchronousResourceRef`] |
 //!
 //! Each column is one type, with the [order](crate::Order) of the calls as a parameter.
 
@@ -15,8 +15,8 @@ mod order;
 mod reference;
 
 pub use aliases::{
-    AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
+    AnySynchronousResource, DeviceAsyncResourceRef, DeviceResourceRef, HostAsyncResourceRef,
     HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef,
 };
 pub use order::ErasableAs;
-pub use reference::{ResourceRef, SyncResourceRef};
+pub use reference::{ResourceRef, SynchronousResourceRef};

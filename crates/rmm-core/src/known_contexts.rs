@@ -13,7 +13,7 @@ use rmm_sys::CuUuid;
 use crate::driver::loaded_driver;
 use crate::{
     CaptureScope, Context, CudaStream, Device, Error, Introspect as _, MemoryKind, RelaxedCapture,
-    StreamRef, SyncResource, ask_again, fork,
+    StreamRef, SynchronousResource, ask_again, fork,
 };
 
 /// The contexts of a machine, by its first device: a process may have several in software.
@@ -46,7 +46,7 @@ fn machine() -> CuUuid {
 
 /// The context that memory from a resource ends with, just after it was allocated: the resource's
 /// own, or else the current one. `None` for memory of the host, and if there is no context.
-pub fn context_of_memory(resource: &(impl SyncResource + ?Sized)) -> Option<Context> {
+pub fn context_of_memory(resource: &(impl SynchronousResource + ?Sized)) -> Option<Context> {
     if resource.try_property::<MemoryKind>() == Some(MemoryKind::Host) {
         return None;
     }

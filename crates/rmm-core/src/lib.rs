@@ -1,14 +1,14 @@
 //! The concepts of GPU memory management: memory resources, streams, events, devices and errors.
 //!
-//! A [`SyncResource`] allocates memory that every stream may use at once; a [`Resource`] allocates
-//! it *in stream order*. Programs can implement both; the resources over the driver are in
-//! `rmm-resources`, suballocators and adaptors in `rmm-adaptors`. [`ResourceRef`] and
+//! A [`SynchronousResource`] allocates memory that every stream may use at once; a [`Resource`]
+//! allocates it *in stream order*. Programs can implement both; the resources over the driver are
+//! in `rmm-resources`, suballocators and adaptors in `rmm-adaptors`. [`ResourceRef`] and
 //! [`AnyResource`] are type-erased resources that keep the properties of the memory in their type
-//! ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of them); [`SyncResourceRef`]
-//! and [`AnySyncResource`] are their synchronous counterparts. [`Introspect`] returns the
-//! properties and the stack of any resource; [`HasResource`] returns the resource that a container
-//! uses. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the view of the CUDA
-//! `<memory_resource>` proposal.
+//! ([`DeviceAccessible`], [`HostAccessible`], or a [set](PropertySet) of them);
+//! [`SynchronousResourceRef`] and [`AnySynchronousResource`] are their synchronous counterparts.
+//! [`Introspect`] returns the properties and the stack of any resource; [`HasResource`] returns the
+//! resource that a container uses. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the
+//! view of the CUDA `<memory_resource>` proposal.
 //!
 //! Every item can be found by the name that it has in RMM or CUDA: search for `cuda_stream_view` or
 //! `cudaMemcpyAsync`.
@@ -25,8 +25,9 @@
 //! 2. [`Resource::deallocate`] on stream *s* promises that every use of the memory is ordered
 //!    before the free on *s*. The next request on *s* may get the memory at once, while the device
 //!    still uses it: the order of *s* keeps the two uses apart.
-//! 3. Memory from [`SyncResource::allocate_sync`] may be used by every stream once the call
-//!    returns, and [`SyncResource::deallocate_sync`] promises that all uses have *completed*.
+//! 3. Memory from [`SynchronousResource::allocate_sync`] may be used by every stream once the call
+//!    returns, and [`SynchronousResource::deallocate_sync`] promises that all uses have
+//!    *completed*.
 //! 4. Memory is freed with the [`Layout`](std::alloc::Layout) that it was allocated with, by a
 //!    resource equal to the one that allocated it.
 //! 5. A request of zero bytes succeeds with [`DevicePtr::NULL`], and freeing it does nothing. The
@@ -106,9 +107,9 @@ pub use device_usage::DeviceUsage;
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
 pub use erased::{
-    AnySyncResource, DeviceAsyncResourceRef, DeviceResourceRef, ErasableAs, HostAsyncResourceRef,
-    HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef, ResourceRef,
-    SyncResourceRef,
+    AnySynchronousResource, DeviceAsyncResourceRef, DeviceResourceRef, ErasableAs,
+    HostAsyncResourceRef, HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef,
+    ResourceRef, SynchronousResourceRef,
 };
 pub use error::{Error, ErrorKind};
 pub use event::CudaEvent;
@@ -125,8 +126,8 @@ pub use proposal::{AnyContext, MemoryResource, ResourceView, StreamBound, Stream
 pub use remedy::{Remedy, RemedyAction};
 pub use resource::{
     AnyResource, AsDyn, Description, DeviceResource, ExtendableResource, HasResource, Introspect,
-    Metric, Order, PropertySink, Query, Resource, Stack, StreamOrdered, Structure, SyncResource,
-    Synchronous, TrimmableResource,
+    Metric, Order, PropertySink, Query, Resource, Stack, StreamOrdered, Structure, Synchronous,
+    SynchronousResource, TrimmableResource,
 };
 /// The driver's functions, handles and codes, as they appear in this crate's interface.
 pub use rmm_sys as sys;

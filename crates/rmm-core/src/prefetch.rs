@@ -48,7 +48,7 @@ impl PrefetchTarget {
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{CudaStream, Device, PrefetchTarget, SyncResource, prefetch};
+/// use rmm_core::{CudaStream, Device, PrefetchTarget, SynchronousResource, prefetch};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

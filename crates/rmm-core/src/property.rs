@@ -17,7 +17,7 @@ pub use set::{Contains, HostDeviceAccessible, PropertySet, SatisfiedBy};
 /// page, is not.
 ///
 /// ```
-/// use rmm_core::{DevicePtr, Error, HasProperty, Introspect, Property, Query, SyncResource};
+/// use rmm_core::{DevicePtr, Error, HasProperty, Introspect, Property, Query, SynchronousResource};
 /// # use std::alloc::Layout;
 ///
 /// /// The memory keeps its contents when the machine is switched off.
@@ -32,7 +32,7 @@ pub use set::{Contains, HostDeviceAccessible, PropertySet, SatisfiedBy};
 /// // SAFETY: all its memory is on a disk.
 /// unsafe impl HasProperty<Persistent> for Flash {}
 /// # // SAFETY: it hands nothing out.
-/// # unsafe impl SyncResource for Flash {
+/// # unsafe impl SynchronousResource for Flash {
 /// #     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
 /// #         Err(Error::out_of_memory("flash"))
 /// #     }
@@ -44,7 +44,7 @@ pub use set::{Contains, HostDeviceAccessible, PropertySet, SatisfiedBy};
 /// #         query.properties(self).has::<Persistent>();
 /// #     }
 /// # }
-/// // ... and its `SyncResource::provide` says `query.properties(self).has::<Persistent>()`.
+/// // ... and its `SynchronousResource::provide` says `query.properties(self).has::<Persistent>()`.
 /// assert!(Flash.has_property::<Persistent>());
 /// ```
 pub trait Property: Debug + Copy + Send + Sync + 'static {
@@ -110,13 +110,13 @@ impl Property for HostAccessible {
 /// A type whose memory has the property `P`.
 ///
 /// ```
-/// use rmm_core::{DeviceAccessible, HasProperty, HostAccessible, SyncResource};
+/// use rmm_core::{DeviceAccessible, HasProperty, HostAccessible, SynchronousResource};
 /// use rmm_resources::ManagedMemoryResource;
 ///
 /// /// `cuda::mr::synchronous_resource_with<R, host_accessible, device_accessible>`
 /// fn name<R>(resource: &R) -> &'static str
 /// where
-///     R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,
+///     R: SynchronousResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,
 /// {
 ///     resource.name()
 /// }
@@ -125,7 +125,7 @@ impl Property for HostAccessible {
 ///
 /// Pointers to a resource have its properties, and adaptors those of their upstream. See
 /// [`Property`] for how a resource declares one. A resource that declares a property here provides
-/// it at run time too, in [`SyncResource::provide`](crate::SyncResource::provide).
+/// it at run time too, in [`SynchronousResource::provide`](crate::SynchronousResource::provide).
 ///
 /// # Safety
 /// All memory that the type allocates has the property for as long as it is allocated: code relies

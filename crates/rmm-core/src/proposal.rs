@@ -7,7 +7,7 @@ use std::alloc::Layout;
 use crate::resource::delegate_sync;
 use crate::{
     CudaStream, DevicePtr, Error, HasMemoryKind, Introspect, MemoryCaps, MemoryKind, Resource,
-    StreamRef, SyncResource,
+    StreamRef, SynchronousResource,
 };
 
 /// The context of memory that every stream may use at once, and every host thread if it is
@@ -59,9 +59,9 @@ impl From<CudaStream> for StreamContext {
 /// `<memory_resource>` proposal, whose kind of memory is given by
 /// [`HasMemoryKind`].
 ///
-/// Every [`SyncResource`] is one for [any context](AnyContext), and [`StreamBound`] one for that of
-/// its stream. Programs can add contexts. It is for code that is generic over contexts or written
-/// to the proposal; all other code takes a [`SyncResource`] or a [`Resource`].
+/// Every [`SynchronousResource`] is one for [any context](AnyContext), and [`StreamBound`] one for
+/// that of its stream. Programs can add contexts. It is for code that is generic over contexts or
+/// written to the proposal; all other code takes a [`SynchronousResource`] or a [`Resource`].
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -97,11 +97,11 @@ impl From<CudaStream> for StreamContext {
 ///
 /// # Safety
 /// Allocated memory may be used in the [context](Self::context) at once; the rest of the contract
-/// of [`SyncResource`] holds too.
+/// of [`SynchronousResource`] holds too.
 #[doc(alias = "cuda::memory_resource")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not allocate memory for the context `{C}`",
-    note = "a `SyncResource` is for `AnyContext`; `StreamBound` makes a `Resource` one for `StreamContext`"
+    note = "a `SynchronousResource` is for `AnyContext`; `StreamBound` makes a `Resource` one for `StreamContext`"
 )]
 pub unsafe trait MemoryResource<C = AnyContext> {
     /// The context in which the memory may be used at once.
@@ -128,7 +128,7 @@ pub unsafe trait MemoryResource<C = AnyContext> {
 }
 
 // SAFETY: memory that every stream may use may be used in any context.
-unsafe impl<R: SyncResource + ?Sized> MemoryResource for R {
+unsafe impl<R: SynchronousResource + ?Sized> MemoryResource for R {
     fn context(&self) -> &AnyContext {
         &AnyContext
     }
@@ -146,7 +146,7 @@ unsafe impl<R: SyncResource + ?Sized> MemoryResource for R {
 /// A resource that allocates on one stream, for code that does not use streams.
 ///
 /// Memory for every stream is the [upstream](Self::upstream)'s to allocate, by
-/// [`allocate_sync`](SyncResource::allocate_sync).
+/// [`allocate_sync`](SynchronousResource::allocate_sync).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -230,9 +230,9 @@ unsafe impl<R: HasMemoryKind> HasMemoryKind for StreamBound<R> {
 /// A borrowed resource whose memory has the capabilities `CAPS`, which are bits of [`MemoryCaps`]:
 /// the view of the CUDA `<memory_resource>` proposal.
 ///
-/// Unlike the property set of [`SyncResourceRef`](crate::SyncResourceRef), `CAPS` is a number, so
-/// that libraries can compute with it. A view converts to one with fewer capabilities, checked at
-/// compile time:
+/// Unlike the property set of [`SynchronousResourceRef`](crate::SynchronousResourceRef), `CAPS` is
+/// a number, so that libraries can compute with it. A view converts to one with fewer capabilities,
+/// checked at compile time:
 ///
 /// ```
 /// use rmm_core::{MemoryCaps, ResourceView};
@@ -261,12 +261,12 @@ unsafe impl<R: HasMemoryKind> HasMemoryKind for StreamBound<R> {
 pub struct ResourceView<'a, const CAPS: u32> {
     /// # Invariant
     /// Its memory has the capabilities `CAPS`.
-    resource: &'a dyn SyncResource,
+    resource: &'a dyn SynchronousResource,
 }
 
 impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
     /// Views a resource. A capability that its kind of memory lacks is refused at compile time.
-    pub fn new<R: SyncResource + HasMemoryKind>(resource: &'a R) -> Self {
+    pub fn new<R: SynchronousResource + HasMemoryKind>(resource: &'a R) -> Self {
         const {
             assert!(
                 R::KIND.caps().bits() & CAPS == CAPS,
@@ -289,7 +289,7 @@ impl<'a, const CAPS: u32> ResourceView<'a, CAPS> {
     /// const HOST: u32 = MemoryCaps::HOST_ACCESSIBLE.bits();
     /// assert!(ResourceView::<HOST>::try_new(&resource).is_none());
     /// ```
-    pub fn try_new(resource: &'a dyn SyncResource) -> Option<Self> {
+    pub fn try_new(resource: &'a dyn SynchronousResource) -> Option<Self> {
         let kind = resource.try_property::<MemoryKind>();
         let caps = kind.map_or_else(|| resource.accessibility(), MemoryKind::caps);
         (caps.bits() & CAPS == CAPS).then_some(Self { resource })

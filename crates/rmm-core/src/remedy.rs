@@ -10,7 +10,7 @@ use crate::{LimitId, PoolUsage, StreamId, format_bytes};
 /// ```
 /// use std::alloc::Layout;
 /// use rmm_adaptors::PoolMemoryResource;
-/// use rmm_core::{RemedyAction, SyncResource};
+/// use rmm_core::{RemedyAction, SynchronousResource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,10 +15,10 @@ mod trim;
 mod trim_stack;
 
 pub use concept::{
-    AnyResource, AsDyn, ExtendableResource, Order, Resource, StreamOrdered, Structure,
-    SyncResource, Synchronous,
+    AnyResource, AsDyn, ExtendableResource, Order, Resource, StreamOrdered, Structure, Synchronous,
+    SynchronousResource,
 };
-pub(crate) use concept::{ComparableResource, ComparableSyncResource, SealedOrder, Shared};
+pub(crate) use concept::{ComparableResource, ComparableSynchronousResource, SealedOrder, Shared};
 pub(crate) use delegate::{delegate_resource, delegate_sync};
 pub use describe::{Description, Metric};
 pub use device_resource::DeviceResource;

@@ -44,8 +44,8 @@ use self::turns::Turns;
 use crate::driver_pools::DriverPools;
 pub use crate::limit_id::LimitId;
 use crate::{
-    Device, Error, Introspect, MemoryKind, PoolUsage, Structure, SyncResource, TrimmableResource,
-    fork,
+    Device, Error, Introspect, MemoryKind, PoolUsage, Structure, SynchronousResource,
+    TrimmableResource, fork,
 };
 
 /// What a group's members draw on: the memory of a device, of one kind.
@@ -138,7 +138,7 @@ impl Siblings {
     pub fn announce(
         &self,
         resource: Weak<dyn TrimmableResource>,
-        upstream: Option<&(dyn SyncResource + 'static)>,
+        upstream: Option<&(dyn SynchronousResource + 'static)>,
     ) {
         let mut draws_on = Vec::new();
         if let Some(upstream) = upstream {
@@ -188,7 +188,7 @@ fn all_groups() -> Vec<Arc<Group>> {
 }
 
 /// Adds the limits of all resources in the stack that starts here.
-fn note_limits(resource: &(dyn SyncResource + 'static), limits: &mut Vec<LimitId>) {
+fn note_limits(resource: &(dyn SynchronousResource + 'static), limits: &mut Vec<LimitId>) {
     if let Some(limit) = resource.try_value::<LimitId>()
         && !limits.contains(&limit)
     {
@@ -200,7 +200,7 @@ fn note_limits(resource: &(dyn SyncResource + 'static), limits: &mut Vec<LimitId
 }
 
 /// Whether all resources in the stack that starts here [may be waited for](MayBeWaitedFor).
-pub fn may_be_waited_for(resource: &(dyn SyncResource + 'static)) -> bool {
+pub fn may_be_waited_for(resource: &(dyn SynchronousResource + 'static)) -> bool {
     resource.try_value::<MayBeWaitedFor>().is_some()
         && Structure::of(resource).upstreams().all(may_be_waited_for)
 }

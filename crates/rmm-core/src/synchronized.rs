@@ -4,10 +4,12 @@ use std::alloc::Layout;
 
 use crate::siblings::MayBeWaitedFor;
 use crate::{
-    DevicePtr, Error, Query, Resource, StreamRef, Structure, SyncResource, process_is_exiting,
+    DevicePtr, Error, Query, Resource, StreamRef, Structure, SynchronousResource,
+    process_is_exiting,
 };
 
-/// Makes a [`Resource`] of any [`SyncResource`]: it synchronizes with the stream before it frees.
+/// Makes a [`Resource`] of any [`SynchronousResource`]: it synchronizes with the stream before it
+/// frees.
 ///
 /// Memory freed on a stream with which it cannot synchronize, because the stream is being captured
 /// or its context is lost, stays allocated: the device may still use it. So does memory freed while
@@ -15,12 +17,12 @@ use crate::{
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{AnySyncResource, CudaStream, Resource, Synchronized};
+/// use rmm_core::{AnySynchronousResource, CudaStream, Resource, Synchronized};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let _machine = rmm_sim::enter();
-/// let plain: AnySyncResource = AnySyncResource::new(CudaMemoryResource::new()); // no stream order
+/// let plain: AnySynchronousResource = AnySynchronousResource::new(CudaMemoryResource::new()); // no stream order
 /// let ordered = Synchronized::new(plain);
 /// let stream = CudaStream::new()?;
 /// let layout = Layout::from_size_align(1000, 256)?;
@@ -50,7 +52,7 @@ impl<R> Synchronized<R> {
 }
 
 // SAFETY: every call goes to the upstream, which keeps the contract.
-unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
+unsafe impl<R: SynchronousResource> SynchronousResource for Synchronized<R> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.resource.do_allocate_sync(layout)
     }
@@ -78,7 +80,7 @@ unsafe impl<R: SyncResource> SyncResource for Synchronized<R> {
 
 // SAFETY: memory that every stream may use may be used by one, and it is freed only when the stream
 // has done all that is ordered before the free.
-unsafe impl<R: SyncResource> Resource for Synchronized<R> {
+unsafe impl<R: SynchronousResource> Resource for Synchronized<R> {
     fn do_allocate(&self, _stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.resource.do_allocate_sync(layout)
     }

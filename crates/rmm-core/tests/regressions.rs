@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use rmm_core::{
-    CudaEvent, CudaStream, Device, StreamRef, SyncResource, TimedEvent, process_is_exiting,
+    CudaEvent, CudaStream, Device, StreamRef, SynchronousResource, TimedEvent, process_is_exiting,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, current_device_resource, reset_current_device_resource,

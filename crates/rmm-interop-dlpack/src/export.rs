@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut};
 
 use rmm_containers::{DeviceBuffer, DeviceUVector, HostVec, ManagedVec, PinnedVec};
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, StreamRef, SynchronousResource,
 };
 
 use crate::abi::{DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor};
@@ -223,7 +223,7 @@ fn export_host_vec<T, R>(
 ) -> Result<NonNull<DLManagedTensorVersioned>, Error>
 where
     T: Element,
-    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
+    R: SynchronousResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + 'static,
 {
     check_shape(shape, vector.len())?;
     match ready {

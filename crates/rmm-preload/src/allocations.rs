@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use dashmap::DashMap;
 use rmm_core::sys::{CuDevicePtr, CuResult, CuStream, Driver};
-use rmm_core::{AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, Resource, SyncResource};
+use rmm_core::{
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, Resource, SynchronousResource,
+};
 
 use crate::next::next;
 use crate::{devices, report, streams};

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect as _, PoolUsage,
-    Query, Resource, StreamRef, Structure, SyncResource, TrimmableResource,
+    Query, Resource, StreamRef, Structure, SynchronousResource, TrimmableResource,
 };
 
 /// The requests of up to this size, or all larger ones.
@@ -86,7 +86,7 @@ impl Bins {
     /// Whether a resource is this one, or takes memory from it. Looks at each of the others once.
     fn is_below(
         &self,
-        resource: &(dyn SyncResource + 'static),
+        resource: &(dyn SynchronousResource + 'static),
         seen: &mut Vec<*const RwLock<Vec<Arc<Slot>>>>,
     ) -> bool {
         for resource in resource.stack() {
@@ -158,7 +158,7 @@ impl PartialEq for Bins {
 
 // SAFETY: each request and its free go to the same resource: the slot of a size does not change
 // while a block of it is counted, which it is before it is allocated, and until after it is freed.
-unsafe impl SyncResource for Bins {
+unsafe impl SynchronousResource for Bins {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_by(layout, |resource| resource.allocate_sync(layout))
     }

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use rmm_adaptors::{
     Contents, PoolMemoryResource as Pool, PoolPreset, PoolStatistics, ReleasePolicy, SleepOptions,
 };
-use rmm_core::{AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Device};
+use rmm_core::{AnyResource, AnySynchronousResource, CUDA_ALLOCATION_ALIGNMENT, Device};
 
 use crate::budget::{Budget, MaximumSize};
 use crate::drop_detached::DropDetached;
@@ -264,7 +264,7 @@ impl PoolMemoryResource {
         let contents = contents_of(contents)?;
         let host = match host_mr {
             Some(mr) => {
-                let memory = AnySyncResource::<()>::from(mr.engine()?).try_widen();
+                let memory = AnySynchronousResource::<()>::from(mr.engine()?).try_widen();
                 let text = "the host cannot use the memory of `host_mr`";
                 Some(memory.map_err(|_| PyValueError::new_err(text))?)
             }

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use rmm_adaptors::{PoolBlock, PoolStatistics};
-use rmm_core::{AnyResource, Introspect as _, SyncResource, TrimmableResource};
+use rmm_core::{AnyResource, Introspect as _, SynchronousResource, TrimmableResource};
 
 /// The suballocators of a stack, which may be a tree: bins and fallbacks are branches.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Suballocators<'a> {
 
 #[derive(Clone, Copy, Debug)]
 struct Suballocator<'a> {
-    resource: &'a (dyn SyncResource + 'static),
+    resource: &'a (dyn SynchronousResource + 'static),
     memory: &'a dyn TrimmableResource,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Suballocators<'a> {
     }
 
     /// Adds those of a branch; returns the lowest that together hold all memory of it.
-    fn visit(&mut self, branch: &'a (dyn SyncResource + 'static)) -> Option<Vec<usize>> {
+    fn visit(&mut self, branch: &'a (dyn SynchronousResource + 'static)) -> Option<Vec<usize>> {
         // Pointers are seen through.
         let resource = branch.stack().next()?;
         let others = resource.other_upstreams();
@@ -65,7 +65,7 @@ impl<'a> Suballocators<'a> {
     /// Adds one, unless it is known: clones share what they hold.
     fn add(
         &mut self,
-        resource: &'a (dyn SyncResource + 'static),
+        resource: &'a (dyn SynchronousResource + 'static),
         memory: &'a dyn TrimmableResource,
     ) -> usize {
         let known = self.all.iter().position(|known| ptr::addr_eq(known.memory, memory));

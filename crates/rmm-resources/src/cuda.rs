@@ -6,7 +6,7 @@ use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Query, Resource, StreamRef,
-    SyncResource, check, driver_for_drop,
+    SynchronousResource, check, driver_for_drop,
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
@@ -33,7 +33,7 @@ use crate::kind::known_kind;
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::SyncResource;
+/// use rmm_core::SynchronousResource;
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,7 +79,7 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
 
 // SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least 256 bytes;
 // larger alignments are refused.
-unsafe impl SyncResource for CudaMemoryResource {
+unsafe impl SynchronousResource for CudaMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
     }

@@ -263,7 +263,7 @@ known_kind!(CudaAsyncMemoryResource, Device);
 
 #[cfg(test)]
 mod tests {
-    use rmm_core::SyncResource;
+    use rmm_core::SynchronousResource;
 
     use super::*;
 

@@ -191,7 +191,7 @@ pub fn set_per_device_resource(
 /// Resets the current device's resource to a [`CudaMemoryResource`], and returns the previous one.
 ///
 /// ```
-/// use rmm_core::SyncResource;
+/// use rmm_core::SynchronousResource;
 /// use rmm_resources::{
 ///     ManagedMemoryResource, current_device_resource, reset_current_device_resource,
 ///     set_current_device_resource,
@@ -217,7 +217,7 @@ pub fn reset_current_device_resource() -> Result<AnyResource, Error> {
 /// Resets a device's resource to a [`CudaMemoryResource`], and returns the previous one.
 ///
 /// ```
-/// use rmm_core::{Device, SyncResource};
+/// use rmm_core::{Device, SynchronousResource};
 /// use rmm_resources::{
 ///     ManagedMemoryResource, per_device_resource, reset_per_device_resource,
 ///     set_per_device_resource,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rmm_core::{AnyResource, Device, Error, Introspect, SyncResource};
+use rmm_core::{AnyResource, Device, Error, Introspect, SynchronousResource};
 
 use crate::{CudaMemoryResource, VirtualMemoryResource};
 
@@ -65,7 +65,7 @@ impl DefaultDeviceMemory {
 
     /// The kind of memory that a stack of resources divides; `None` if it is neither. If there is
     /// memory of both kinds below, it is virtual memory.
-    pub fn of<R: SyncResource + 'static>(resource: &R) -> Option<Self> {
+    pub fn of<R: SynchronousResource + 'static>(resource: &R) -> Option<Self> {
         if resource.find::<VirtualMemoryResource>().is_some() {
             return Some(Self::VirtualMemory);
         }

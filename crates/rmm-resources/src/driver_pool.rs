@@ -324,8 +324,9 @@ impl DriverPool {
     }
 
     /// # Safety
-    /// As for [`SyncResource::deallocate_sync`](rmm_core::SyncResource::deallocate_sync) of a
-    /// resource over this pool.
+    /// As for
+    /// [`SynchronousResource::deallocate_sync`](rmm_core::SynchronousResource::deallocate_sync) of
+    /// a resource over this pool.
     pub(crate) unsafe fn deallocate_sync(&self, pointer: DevicePtr) {
         if driver_for_drop().is_none() {
             return;

@@ -3,7 +3,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource, StreamRef, SyncResource,
+    DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource, StreamRef,
+    SynchronousResource,
 };
 
 use crate::host_block;
@@ -23,7 +24,7 @@ use crate::traits::{free_when_done, name_and_properties};
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, HostAccessible, SyncResource};
+/// use rmm_core::{AnyResource, HostAccessible, SynchronousResource};
 /// use rmm_resources::HostMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -62,7 +63,7 @@ impl HostMemoryResource {
 }
 
 // SAFETY: the allocator's blocks are disjoint until they are freed, and aligned to the layout.
-unsafe impl SyncResource for HostMemoryResource {
+unsafe impl SynchronousResource for HostMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         host_block::allocate(Self::NAME, layout)
     }

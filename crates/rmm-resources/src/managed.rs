@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
-    StreamRef, SyncResource, check,
+    StreamRef, SynchronousResource, check,
 };
 use rmm_sys::MEM_ATTACH_GLOBAL;
 
@@ -28,7 +28,7 @@ use crate::traits::{free_when_done, name_and_properties};
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{DeviceResourceRef, HostResourceRef, SyncResource};
+/// use rmm_core::{DeviceResourceRef, HostResourceRef, SynchronousResource};
 /// use rmm_resources::ManagedMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -72,7 +72,7 @@ fn allocate(stream: Option<StreamRef<'_>>, layout: Layout) -> Result<DevicePtr, 
 
 // SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least 256 bytes;
 // larger alignments are refused.
-unsafe impl SyncResource for ManagedMemoryResource {
+unsafe impl SynchronousResource for ManagedMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         allocate(None, layout)
     }

@@ -5,7 +5,7 @@ use std::ffi::{c_uint, c_void};
 
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
-    StreamRef, SyncResource, check,
+    StreamRef, SynchronousResource, check,
 };
 use rmm_sys::{Driver, MEMHOSTALLOC_DEVICEMAP, MEMHOSTALLOC_PORTABLE, MEMHOSTALLOC_WRITECOMBINED};
 
@@ -56,7 +56,7 @@ impl Default for PinnedFlags {
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{HostResourceRef, SyncResource};
+/// use rmm_core::{HostResourceRef, SynchronousResource};
 /// use rmm_resources::PinnedHostMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -156,7 +156,7 @@ impl PinnedHostMemoryResource {
 
 // SAFETY: the driver's blocks are disjoint until they are freed; that devices access the block by
 // this address and that it is aligned is checked.
-unsafe impl SyncResource for PinnedHostMemoryResource {
+unsafe impl SynchronousResource for PinnedHostMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(None, layout)
     }

@@ -7,7 +7,7 @@ use std::num::NonZero;
 
 use rmm_core::{
     Device, DeviceAccessible, DevicePtr, Error, HasProperty, HostAccessible, MemoryKind, Resource,
-    StreamRef, SyncResource, check,
+    StreamRef, SynchronousResource, check,
 };
 use rmm_sys::{CuDeviceAttribute, MEMHOSTREGISTER_DEVICEMAP, MEMHOSTREGISTER_PORTABLE};
 
@@ -46,7 +46,7 @@ const LARGE: usize = 64 << 20;
 /// its work has failed, the memory stays allocated.
 ///
 /// ```
-/// use rmm_core::{AnySyncResource, HostAccessible};
+/// use rmm_core::{AnySynchronousResource, HostAccessible};
 /// use rmm_resources::{Budget, RegisteredHostMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,9 +54,9 @@ const LARGE: usize = 64 << 20;
 /// let pinned = RegisteredHostMemoryResource::new().with_threads(8.try_into()?);
 /// assert_eq!(pinned.threads().get(), 8);
 /// let layout = std::alloc::Layout::from_size_align(64 << 20, 256)?;
-/// let block = rmm_core::SyncResource::allocate_sync(&pinned, layout)?;
+/// let block = rmm_core::SynchronousResource::allocate_sync(&pinned, layout)?;
 /// # // SAFETY: allocated above with this layout, and not used.
-/// # unsafe { rmm_core::SyncResource::deallocate_sync(&pinned, block, layout) };
+/// # unsafe { rmm_core::SynchronousResource::deallocate_sync(&pinned, block, layout) };
 /// # Ok(())
 /// # }
 /// ```
@@ -176,7 +176,7 @@ impl Eq for RegisteredHostMemoryResource {}
 
 // SAFETY: the global allocator's blocks are disjoint until they are freed; that devices access the
 // block by this address is checked, and it is aligned to a page.
-unsafe impl SyncResource for RegisteredHostMemoryResource {
+unsafe impl SynchronousResource for RegisteredHostMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(None, layout)
     }

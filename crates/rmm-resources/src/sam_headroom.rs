@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HostAccessible, Resource, StreamRef, SyncResource, align_down, check, driver_for_drop,
+    HostAccessible, Resource, StreamRef, SynchronousResource, align_down, check, driver_for_drop,
 };
 use rmm_sys::{CuDevice, CuMemAdvise, CuMemLocation, CuMemLocationType};
 
@@ -27,7 +27,7 @@ use crate::traits::{free_when_done, name_and_properties};
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::SyncResource;
+/// use rmm_core::SynchronousResource;
 /// use rmm_resources::SamHeadroomMemoryResource;
 /// # use rmm_sys::CuDeviceAttribute;
 ///
@@ -106,7 +106,7 @@ fn advise(
 
 // SAFETY: the memory is that of `SystemMemoryResource`; its location does not change who may access
 // it.
-unsafe impl SyncResource for SamHeadroomMemoryResource {
+unsafe impl SynchronousResource for SamHeadroomMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.system.do_allocate_sync(layout)?;
         if let Err(error) = self.place(pointer, layout.size()) {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, Device, DeviceAccessible, DevicePtr, Error, HasProperty,
-    HostAccessible, Resource, StreamRef, SyncResource,
+    HostAccessible, Resource, StreamRef, SynchronousResource,
 };
 use rmm_sys::CuDeviceAttribute;
 
@@ -88,7 +88,7 @@ fn widened(layout: Layout) -> Result<Layout, Error> {
 // SAFETY: the allocator's blocks are disjoint until they are freed, aligned to the layout, and
 // every stream may use them at once: that the device can access them was checked when the resource
 // was made.
-unsafe impl SyncResource for SystemMemoryResource {
+unsafe impl SynchronousResource for SystemMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         host_block::allocate(Self::NAME, widened(layout)?)
             .map_err(|error| error.with_layout(layout))

@@ -1,7 +1,7 @@
 //! Macros for the parts of the resource traits that most resources implement alike.
 
-/// In `impl SyncResource`: the name of the resource, a handle to itself, and what it answers to a
-/// query: these properties, those after the semicolon with their values; and the field that
+/// In `impl SynchronousResource`: the name of the resource, a handle to itself, and what it answers
+/// to a query: these properties, those after the semicolon with their values; and the field that
 /// can be trimmed and described, if there is one.
 macro_rules! name_and_properties {
     ($name:expr; $($property:ty),+ $(; $value:ty)? $(=> $trimmable:ident)?) => {

@@ -13,7 +13,7 @@ use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Query,
-    Resource, StreamRef, Structure, SyncResource, process_is_exiting,
+    Resource, StreamRef, Structure, SynchronousResource, process_is_exiting,
 };
 use rmm_sys::CuResult;
 
@@ -39,17 +39,17 @@ use crate::kind::known_kind;
 /// Allocating does not wait for the stream, whose device must have access to the memory:
 /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) otherwise. No call
 /// invalidates a capture. Freeing unmaps the block, which does not wait for the device:
-/// [`deallocate_sync`](SyncResource::deallocate_sync) requires that all uses have completed, and
-/// [`deallocate`](Resource::deallocate) synchronizes with the stream first; if that fails, because
-/// it is being captured or its work has failed, the memory stays allocated. If the stream has ended
-/// with its context, a free waits for all other contexts that this library knows.
+/// [`deallocate_sync`](SynchronousResource::deallocate_sync) requires that all uses have completed,
+/// and [`deallocate`](Resource::deallocate) synchronizes with the stream first; if that fails,
+/// because it is being captured or its work has failed, the memory stays allocated. If the stream
+/// has ended with its context, a free waits for all other contexts that this library knows.
 ///
 /// It is a handle: clones share the address range, and are equal. Dropping the last clone frees the
 /// range; a block that was not freed stays mapped. Any thread may use it.
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::SyncResource;
+/// use rmm_core::SynchronousResource;
 /// use rmm_resources::VirtualMemoryResource;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -128,7 +128,7 @@ impl Eq for VirtualMemoryResource {}
 // SAFETY: an address belongs to one block at a time, each block has its own physical memory, and a
 // page is aligned to at least 256 bytes; larger alignments are refused. Equal handles share the
 // address range.
-unsafe impl SyncResource for VirtualMemoryResource {
+unsafe impl SynchronousResource for VirtualMemoryResource {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocate_in(Placement::Anywhere, layout)
     }

@@ -68,18 +68,18 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// An error shows the position of what is wrong:
 ///
 /// ```
-/// use rmm_core::{Introspect, SyncResource};
+/// use rmm_core::{Introspect, SynchronousResource};
 /// use rmm_spec::ResourceSpec;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let _machine = rmm_sim::enter();
 /// let spec: ResourceSpec = "statistics(pool(cuda, initial=1GiB, max=8GiB))".parse()?;
 /// let resource = spec.build()?;
-/// assert!(resource.stack().map(SyncResource::name).eq(["statistics", "pool", "cuda"]));
+/// assert!(resource.stack().map(SynchronousResource::name).eq(["statistics", "pool", "cuda"]));
 ///
 /// let spec: ResourceSpec = "pool(max=8GiB)".parse()?;
 /// let resource = spec.build()?;
-/// assert!(resource.stack().map(SyncResource::name).eq(["pool", "virtual"]));
+/// assert!(resource.stack().map(SynchronousResource::name).eq(["pool", "virtual"]));
 ///
 /// let error = "statistics(pool(cuda, initial=1G))".parse::<ResourceSpec>().unwrap_err();
 /// assert_eq!(error.to_string(), "\

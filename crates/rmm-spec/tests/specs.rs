@@ -5,7 +5,7 @@ use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, LimitingResourceAdaptor, PoolMemoryResource,
 };
 use rmm_core::sys::CuDeviceAttribute;
-use rmm_core::{AnyResource, DeviceResource, Introspect, SyncResource};
+use rmm_core::{AnyResource, DeviceResource, Introspect, SynchronousResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
@@ -16,7 +16,7 @@ use rmm_sim::Machine;
 use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, stacks};
 
 fn names(resource: &AnyResource) -> Vec<&'static str> {
-    resource.stack().map(SyncResource::name).collect()
+    resource.stack().map(SynchronousResource::name).collect()
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl PartialEq for Slabs {
 }
 
 // SAFETY: all memory comes from the upstream, which keeps the contract.
-unsafe impl SyncResource for Slabs {
+unsafe impl SynchronousResource for Slabs {
     fn do_allocate_sync(&self, layout: Layout) -> rmm::Result<DevicePtr> {
         self.0.upstream.allocate_sync(layout)
     }

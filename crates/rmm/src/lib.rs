@@ -163,9 +163,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **A custom resource** implements [`SyncResource`] and [`Resource`], which are `unsafe`: their
-//! contract is [stream order](Resource). [`HasProperty`](property::HasProperty) declares from where
-//! its memory can be accessed. Containers keep a clone of their resource: clones are the same
+//! **A custom resource** implements [`SynchronousResource`] and [`Resource`], which are `unsafe`:
+//! their contract is [stream order](Resource). [`HasProperty`](property::HasProperty) declares from
+//! where its memory can be accessed. Containers keep a clone of their resource: clones are the same
 //! resource, and equal resources may free each other's memory. This one reuses slabs of 1 MiB on
 //! the stream that they were freed on, which needs no event, since the work that used them was
 //! enqueued there before. It does so on streams that this library owns: a default stream is another
@@ -203,7 +203,7 @@
 //! }
 //!
 //! // SAFETY: all memory is the upstream's, which keeps the contract.
-//! unsafe impl SyncResource for Slabs {
+//! unsafe impl SynchronousResource for Slabs {
 //!     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr> {
 //!         self.upstream.allocate_sync(layout)
 //!     }
@@ -424,7 +424,7 @@ pub use mr::{
     ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource, default_pool,
 };
 #[doc(inline)]
-pub use resource::{AnyResource, Resource, ResourceRef, ResourceSpec, SyncResource};
+pub use resource::{AnyResource, Resource, ResourceRef, ResourceSpec, SynchronousResource};
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 
@@ -435,13 +435,14 @@ pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 /// use rmm::prelude::*;
 ///
 /// let resource: AnyResource = AnyResource::new(CudaMemoryResource::new());
-/// assert_eq!(resource.name(), "cuda"); // a method of `SyncResource`
+/// assert_eq!(resource.name(), "cuda"); // a method of `SynchronousResource`
 /// ```
 pub mod prelude {
     pub use crate::introspect::Introspect;
     pub use crate::{
         AnyResource, CudaAsyncMemoryResource, CudaEvent, CudaMemoryResource, CudaStream, Device,
         DeviceBuffer, DevicePtr, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector,
-        ManagedVec, PinnedVec, PoolMemoryResource, Resource, ResourceRef, StreamRef, SyncResource,
+        ManagedVec, PinnedVec, PoolMemoryResource, Resource, ResourceRef, StreamRef,
+        SynchronousResource,
     };
 }

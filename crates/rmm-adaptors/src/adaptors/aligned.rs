@@ -28,7 +28,7 @@ handle! {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::AlignedResourceAdaptor;
-    /// use rmm_core::{SyncResource, is_pointer_aligned};
+    /// use rmm_core::{SynchronousResource, is_pointer_aligned};
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_in_program, in_program};
 use rmm_core::{
     Contains, DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, MemoryKind,
-    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, SyncResource, fork,
+    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, SynchronousResource, fork,
     is_pointer_aligned, process_is_exiting, wait,
 };
 
@@ -99,7 +99,7 @@ impl<S: PropertySet> CallbackMemoryResource<S> {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::CallbackMemoryResource;
-    /// use rmm_core::{HostDeviceAccessible, Introspect, MemoryKind, Resource, StreamRef, SyncResource};
+    /// use rmm_core::{HostDeviceAccessible, Introspect, MemoryKind, Resource, StreamRef, SynchronousResource};
     /// use rmm_resources::PinnedHostMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -178,7 +178,7 @@ impl<S: PropertySet> fmt::Debug for CallbackMemoryResource<S> {
 
 // SAFETY: the constructor's caller promised the contract for the functions. The stream is
 // synchronized, so any other stream may use the memory.
-unsafe impl<S: SatisfiedBy<Self>> SyncResource for CallbackMemoryResource<S> {
+unsafe impl<S: SatisfiedBy<Self>> SynchronousResource for CallbackMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let stream = StreamRef::legacy();
         let pointer = self.allocate(stream, layout)?;

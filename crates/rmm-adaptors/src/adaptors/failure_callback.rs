@@ -25,7 +25,7 @@ handle! {
     /// use std::alloc::Layout;
     /// use std::sync::Mutex;
     /// use rmm_adaptors::{FailureCallbackResourceAdaptor, LimitingResourceAdaptor};
-    /// use rmm_core::{DevicePtr, SyncResource};
+    /// use rmm_core::{DevicePtr, SynchronousResource};
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,7 +94,7 @@ impl<U> FailureCallbackResourceAdaptorBuilder<U> {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::FailureCallbackResourceAdaptor;
-    /// use rmm_core::{ErrorKind, SyncResource};
+    /// use rmm_core::{ErrorKind, SynchronousResource};
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # let machine = rmm_sim::Machine::builder().memory(1 << 20).build();

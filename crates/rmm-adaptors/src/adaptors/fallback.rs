@@ -9,7 +9,7 @@ use rmm_core::adaptor_support::{Calls, StreamCalls, SyncCalls};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, Property, PropertySet,
-    Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource, fork,
+    Query, Resource, SatisfiedBy, StreamRef, Structure, SynchronousResource, fork,
 };
 
 use crate::shared::with_properties::{Exactly, WithProperties, provide_views};
@@ -32,7 +32,7 @@ use crate::sync::first_thread::Access;
 /// ```
 /// use std::alloc::Layout;
 /// use rmm_adaptors::{FallbackMemoryResource, LimitingResourceAdaptor};
-/// use rmm_core::SyncResource;
+/// use rmm_core::SynchronousResource;
 /// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -189,7 +189,7 @@ impl Inner {
     }
 
     /// # Safety
-    /// The contract of [`Resource::deallocate`] or [`SyncResource::deallocate_sync`].
+    /// The contract of [`Resource::deallocate`] or [`SynchronousResource::deallocate_sync`].
     #[inline]
     unsafe fn deallocate(
         &self,
@@ -235,7 +235,7 @@ impl<S: PropertySet> Eq for FallbackMemoryResource<S> {}
 
 // SAFETY: each block is allocated by one of the two, which keep the contract, and is freed to the
 // same one.
-unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
+unsafe impl<S: PropertySet> SynchronousResource for FallbackMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;
         self.inner.allocate(&SyncCalls(first), &SyncCalls(second), layout)
@@ -264,7 +264,7 @@ unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         provide_views(self, query).value(|| MayBeWaitedFor);
-        let both = [self.upstream() as &dyn SyncResource, self.fallback()];
+        let both = [self.upstream() as &dyn SynchronousResource, self.fallback()];
         query.common_properties(both);
         query.describe(|description| {
             description
@@ -274,7 +274,7 @@ unsafe impl<S: PropertySet> SyncResource for FallbackMemoryResource<S> {
     }
 }
 
-// SAFETY: each block is freed to the resource that allocated it, as for `SyncResource`.
+// SAFETY: each block is freed to the resource that allocated it, as for `SynchronousResource`.
 unsafe impl<S: PropertySet> Resource for FallbackMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         let Inner { first, second, .. } = &*self.inner;

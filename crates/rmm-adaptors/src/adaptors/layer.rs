@@ -90,7 +90,7 @@ macro_rules! handle {
         }
 
         // SAFETY: the layer keeps the contract, by its own.
-        unsafe impl<U: rmm_core::SyncResource> rmm_core::adaptor_support::AdaptedResource for $name<U> {
+        unsafe impl<U: rmm_core::SynchronousResource> rmm_core::adaptor_support::AdaptedResource for $name<U> {
             type Upstream = U;
 
             #[inline]

@@ -36,7 +36,7 @@ handle! {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::LimitingResourceAdaptor;
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -110,7 +110,7 @@ impl<U> LimitingResourceAdaptor<U> {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::LimitingResourceAdaptor;
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,7 +1,8 @@
 //! Prefetches managed memory on allocation.
 
 use rmm_core::{
-    Device, DevicePtr, Error, Introspect as _, MemoryKind, PrefetchTarget, StreamRef, SyncResource,
+    Device, DevicePtr, Error, Introspect as _, MemoryKind, PrefetchTarget, StreamRef,
+    SynchronousResource,
 };
 
 use super::layer::handle;
@@ -43,7 +44,7 @@ struct Prefetch {
     may_move: bool,
 }
 
-impl<U: SyncResource> PrefetchResourceAdaptor<U> {
+impl<U: SynchronousResource> PrefetchResourceAdaptor<U> {
     /// Prefetches the blocks of `upstream`.
     pub fn new(upstream: U) -> Self {
         let kind = upstream.try_property::<MemoryKind>();

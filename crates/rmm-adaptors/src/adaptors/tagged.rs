@@ -35,7 +35,7 @@ handle! {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::{Tag, TaggedResourceAdaptor};
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -42,7 +42,7 @@ handle! {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::TracingResourceAdaptor;
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -65,7 +65,7 @@ struct Tracing {
     resource: &'static str,
 }
 
-impl<U: rmm_core::SyncResource> TracingResourceAdaptor<U> {
+impl<U: rmm_core::SynchronousResource> TracingResourceAdaptor<U> {
     /// Emits events for the calls to `upstream`.
     pub fn new(upstream: U) -> Self {
         let resource = upstream.name();

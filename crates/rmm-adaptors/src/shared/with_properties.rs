@@ -6,7 +6,7 @@ use std::ptr;
 
 use rmm_core::{
     DeviceAccessible, HostAccessible, HostDeviceAccessible, Introspect, PropertySet, Query,
-    SyncResource,
+    SynchronousResource,
 };
 
 /// Marks a type with exactly the property set `S`: invariant in `S`, as
@@ -19,7 +19,7 @@ pub(crate) type Exactly<S> = PhantomData<fn(S) -> S>;
 /// 1. `With<T>` has the layout of `Self` for every `T`, and each of its fields has the same type or
 ///    one for which this holds.
 /// 2. Its one invariant that depends on `T` is that the memory has every property in `T`.
-pub(crate) unsafe trait WithProperties: SyncResource + 'static {
+pub(crate) unsafe trait WithProperties: SynchronousResource + 'static {
     /// The same handle, for memory with the properties in `T`.
     type With<T: PropertySet>: 'static;
 }
@@ -38,8 +38,8 @@ pub(crate) fn provide_views<'a, 'r, R: WithProperties>(
 }
 
 fn view<R: WithProperties, T: PropertySet>(resource: &R) -> Option<&R::With<T>> {
-    // SAFETY: `has_all` returned true, and `SyncResource` demands that what `provide` answers holds
-    // of all memory.
+    // SAFETY: `has_all` returned true, and `SynchronousResource` demands that what `provide`
+    // answers holds of all memory.
     resource.has_all::<T>().then(|| unsafe { assume(resource) })
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rmm_core::{
     AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
-    PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource,
+    PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SynchronousResource,
 };
 
 use crate::shared::with_properties::{WithProperties, provide_views};
@@ -200,7 +200,7 @@ impl<S: PropertySet> PartialEq for ArenaMemoryResource<S> {
 impl<S: PropertySet> Eq for ArenaMemoryResource<S> {}
 
 // SAFETY: every call goes to the pool, which keeps the contract.
-unsafe impl<S: PropertySet> SyncResource for ArenaMemoryResource<S> {
+unsafe impl<S: PropertySet> SynchronousResource for ArenaMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.dumped(self.pool.do_allocate_sync(layout))
     }

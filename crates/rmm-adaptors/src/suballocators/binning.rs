@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     AnyResource, Contains, Context, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect,
-    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource,
+    Property, PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SynchronousResource,
 };
 
 use super::pool::padded_size;
@@ -249,7 +249,7 @@ impl<S: PropertySet> Eq for BinningMemoryResource<S> {}
 
 // SAFETY: every call goes to the bin or the upstream that the layout alone selects, so a free
 // reaches the resource of its allocation; each of them keeps the contract.
-unsafe impl<S: PropertySet> SyncResource for BinningMemoryResource<S> {
+unsafe impl<S: PropertySet> SynchronousResource for BinningMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.inner.resource_for(layout).do_allocate_sync(layout)
     }
@@ -278,7 +278,7 @@ unsafe impl<S: PropertySet> SyncResource for BinningMemoryResource<S> {
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         provide_views(self, query).value(|| MayBeWaitedFor);
         let all = std::iter::once(self.upstream()).chain(self.bins().map(|(_, bin)| bin));
-        query.common_properties(all.map(|resource| resource as &dyn SyncResource));
+        query.common_properties(all.map(|resource| resource as &dyn SynchronousResource));
         // Whose default streams they serve: counters and limits of a bin are not those of all.
         if let Some(context) =
             self.inner.bins.first().and_then(|(_, bin)| bin.try_value::<Context>())
@@ -288,7 +288,7 @@ unsafe impl<S: PropertySet> SyncResource for BinningMemoryResource<S> {
     }
 }
 
-// SAFETY: the layout alone selects the bin or the upstream, as for `SyncResource`.
+// SAFETY: the layout alone selects the bin or the upstream, as for `SynchronousResource`.
 unsafe impl<S: PropertySet> Resource for BinningMemoryResource<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.inner.resource_for(layout).do_allocate(stream, layout)

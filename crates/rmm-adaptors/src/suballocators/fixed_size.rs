@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     AnyResource, Contains, DeviceAccessible, DevicePtr, Error, HasProperty, LimitId, Property,
-    PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SyncResource,
+    PropertySet, Query, Resource, SatisfiedBy, StreamRef, Structure, SynchronousResource,
 };
 
 use super::pool::{CachePolicy, padded_size};
@@ -203,7 +203,7 @@ impl<S: PropertySet> PartialEq for FixedSizeMemoryResource<S> {
 impl<S: PropertySet> Eq for FixedSizeMemoryResource<S> {}
 
 // SAFETY: every call goes to the pool, which keeps the contract.
-unsafe impl<S: PropertySet> SyncResource for FixedSizeMemoryResource<S> {
+unsafe impl<S: PropertySet> SynchronousResource for FixedSizeMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.pool.do_allocate_sync(layout)
     }

@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
 use rmm_core::{
-    CaptureScope, CudaEvent, CudaStream, Resource, StreamFlags, StreamRef, SyncResource,
+    CaptureScope, CudaEvent, CudaStream, Resource, StreamFlags, StreamRef, SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, DefaultDeviceMemory};
 use rmm_sim::{Fault, LeakKind, Machine, MachineGuard, Schedule};

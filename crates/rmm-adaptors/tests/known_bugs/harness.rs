@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::thread;
 
-use rmm_core::{CudaStream, Device, DevicePtr, StreamFlags, StreamRef, SyncResource, copy};
+use rmm_core::{CudaStream, Device, DevicePtr, StreamFlags, StreamRef, SynchronousResource, copy};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::CuDeviceAttribute;

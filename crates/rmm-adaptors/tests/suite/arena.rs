@@ -5,7 +5,7 @@ use std::fs;
 use rmm_adaptors::ArenaMemoryResource;
 use rmm_core::{
     AnyResource, CudaStream, DevicePtr, HasProperty, HostAccessible, HostDeviceAccessible,
-    Resource, SyncResource,
+    Resource, SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource};
 use rmm_sim::{Fault, Machine};

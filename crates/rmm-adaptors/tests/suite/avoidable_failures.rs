@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use rmm_adaptors::{GrowthPolicy, PoolBlock, PoolMemoryResource, PoolPreset, ReleasePolicy};
-use rmm_core::{Introspect, SyncResource};
+use rmm_core::{Introspect, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
@@ -62,7 +62,7 @@ struct Segment {
 
 /// The own map of a pool or an arena, after it was compared with what the program knows. Blocks of
 /// up to 1 MiB may be larger than requested, by less than a sixteenth.
-fn segments(pool: &impl SyncResource, known: &[(u64, u64)]) -> Vec<Segment> {
+fn segments(pool: &impl SynchronousResource, known: &[(u64, u64)]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let mut number = None;
     for block in pool.try_value::<Vec<PoolBlock>>().expect("a map") {
@@ -89,7 +89,7 @@ fn segments(pool: &impl SyncResource, known: &[(u64, u64)]) -> Vec<Segment> {
 
 /// The judge of separate upstream blocks: each is one range, and can be returned if no block in it
 /// is live.
-fn judge_pieces<R: SyncResource>(limit: u64) -> impl Fn(&R, &[(u64, u64)], u64) {
+fn judge_pieces<R: SynchronousResource>(limit: u64) -> impl Fn(&R, &[(u64, u64)], u64) {
     move |pool, known, asked| {
         let mut held = 0;
         for Segment { base, bytes, live } in segments(pool, known) {

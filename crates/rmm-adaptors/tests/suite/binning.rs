@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
     AnyResource, Context, HasProperty, HostAccessible, HostDeviceAccessible, Introspect, LimitId,
-    PropertyId, Resource, SyncResource,
+    PropertyId, Resource, SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 

@@ -14,7 +14,7 @@ use rmm_adaptors::{
 use rmm_core::{
     AnyResource, CudaStream, Device, DeviceAccessible, DevicePtr, Error, ErrorKind,
     ExtendableResource, HasProperty, Introspect, Query, Resource, StreamRef, Structure,
-    SyncResource,
+    SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -119,7 +119,7 @@ impl ByHand {
 }
 
 // SAFETY: the contract is kept by the virtual memory.
-unsafe impl SyncResource for ByHand {
+unsafe impl SynchronousResource for ByHand {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.at(At::Allocate);
         self.upstream.allocate_sync(layout)

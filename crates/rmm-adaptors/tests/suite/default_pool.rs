@@ -5,7 +5,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, Device, HostAccessible, HostDeviceAccessible, Introspect, MemoryKind, Resource,
-    SyncResource, copy, current_driver,
+    SynchronousResource, copy, current_driver,
 };
 use rmm_resources::{
     CudaMemoryResource, DefaultDeviceMemory, HostMemoryResource, PinnedHostMemoryResource,
@@ -23,7 +23,7 @@ fn machine(has_virtual: bool) -> MachineBuilder {
 }
 
 fn names(pool: &PoolMemoryResource) -> Vec<&'static str> {
-    pool.stack().map(SyncResource::name).collect()
+    pool.stack().map(SynchronousResource::name).collect()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use rmm_core::{
     AnyResource, CaptureScope, CudaStream, Device, DevicePtr, Introspect, RemedyAction, Resource,
-    SyncResource, current_driver,
+    SynchronousResource, current_driver,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};

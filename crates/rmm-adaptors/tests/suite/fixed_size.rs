@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 
 use rmm_adaptors::{FixedSizeMemoryResource, GrowthPolicy};
-use rmm_core::{HostAccessible, Introspect, Resource, SyncResource};
+use rmm_core::{HostAccessible, Introspect, Resource, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 
 use crate::fixtures::lazy_machine;

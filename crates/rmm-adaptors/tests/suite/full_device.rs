@@ -4,7 +4,7 @@ use rmm_adaptors::{
     LimitingResourceAdaptor, PoolMemoryResource, StatisticsResourceAdaptor, Tag,
     TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
 };
-use rmm_core::{AnyResource, Error, Resource, SyncResource};
+use rmm_core::{AnyResource, Error, Resource, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 

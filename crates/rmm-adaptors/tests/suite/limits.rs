@@ -4,7 +4,7 @@ use rmm_adaptors::{
     ArenaMemoryResource, FixedSizeMemoryResource, LimitingResourceAdaptor, PoolMemoryResource,
 };
 use rmm_core::{
-    AnyResource, Error, ErrorKind, Introspect, LimitId, RemedyAction, Resource, SyncResource,
+    AnyResource, Error, ErrorKind, Introspect, LimitId, RemedyAction, Resource, SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rmm_adaptors::LoggingResourceAdaptor;
-use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::adaptors::scripted::{Scripted, free_sync};

@@ -4,8 +4,8 @@
 
 use rmm_adaptors::{Contents, LimitingResourceAdaptor, PoolMemoryResource, SleepOptions};
 use rmm_core::{
-    AnySyncResource, Device, DevicePtr, HostAccessible, HostDeviceAccessible, Resource, StreamRef,
-    SyncResource,
+    AnySynchronousResource, Device, DevicePtr, HostAccessible, HostDeviceAccessible, Resource,
+    StreamRef, SynchronousResource,
 };
 use rmm_resources::{HostMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Kernel, Machine, Schedule};
@@ -69,21 +69,21 @@ fn a_pool_reports_a_failed_kernel() {
     machine.assert_no_violations();
 }
 
-type HostMemory = Option<AnySyncResource<HostAccessible>>;
+type HostMemory = Option<AnySynchronousResource<HostAccessible>>;
 type MakeHostMemory = fn() -> HostMemory;
 
 /// Where a pool that sleeps may keep its contents.
 const HOST_MEMORY: [(&str, MakeHostMemory); 5] = [
     ("pinned memory", || None),
-    ("a pool", || Some(AnySyncResource::new(pinned_pool()))),
+    ("a pool", || Some(AnySynchronousResource::new(pinned_pool()))),
     ("a limit", || {
         let limit = LimitingResourceAdaptor::new(PinnedHostMemoryResource::new(), mib(64));
-        Some(AnySyncResource::new(limit))
+        Some(AnySynchronousResource::new(limit))
     }),
     ("a limit of a pool", || {
-        Some(AnySyncResource::new(LimitingResourceAdaptor::new(pinned_pool(), mib(64))))
+        Some(AnySynchronousResource::new(LimitingResourceAdaptor::new(pinned_pool(), mib(64))))
     }),
-    ("memory of the host alone", || Some(AnySyncResource::new(HostMemoryResource::new()))),
+    ("memory of the host alone", || Some(AnySynchronousResource::new(HostMemoryResource::new()))),
 ];
 
 fn pinned_pool() -> PoolMemoryResource<HostDeviceAccessible> {

@@ -1,6 +1,6 @@
 //! Tests of the reason that an out-of-memory error gives: the advice in it works.
 
-use rmm_core::{CaptureScope, OomReason, PendingBytes, Resource, SyncResource};
+use rmm_core::{CaptureScope, OomReason, PendingBytes, Resource, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Machine, Schedule};
 

@@ -1,7 +1,7 @@
 //! Tests of a pool whose limit depends on the memory that there is.
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::SyncResource;
+use rmm_core::SynchronousResource;
 use rmm_resources::{Budget, CudaMemoryResource};
 use rmm_sim::Machine;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
-use rmm_core::{CudaStream, DevicePtr, Resource, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Resource, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Checker, Kernel, Machine, MachineBuilder, Schedule};
 use rmm_sys::CuResult;
@@ -39,7 +39,7 @@ fn look_and_leave(
 }
 
 /// Tenants with a stream each, of which one after the other gets memory, also without a stream.
-fn tenants_take_turns<R: Resource + SyncResource>(machine: &Machine, pool: &R, seed: usize) {
+fn tenants_take_turns<R: Resource + SynchronousResource>(machine: &Machine, pool: &R, seed: usize) {
     let tenants = [stream(), CudaStream::new().expect("a stream"), CudaStream::legacy(), stream()];
     let sizes = [256, 1000, 5000, 70 << 10, MIB, 3 * MIB + 100];
     let dirty = Dirty::default();

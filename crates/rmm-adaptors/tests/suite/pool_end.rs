@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmm_adaptors::{GrowthPolicy, PoolMemoryResource};
-use rmm_core::{Device, DevicePtr, Error, ExtendableResource, Resource, Structure, SyncResource};
+use rmm_core::{
+    Device, DevicePtr, Error, ExtendableResource, Resource, Structure, SynchronousResource,
+};
 use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -139,7 +141,7 @@ impl Panicking {
 crate::below_a_pool::below_a_pool!([] Panicking);
 
 // SAFETY: every call goes to virtual memory, which keeps the contract, or panics before it.
-unsafe impl SyncResource for Panicking {
+unsafe impl SynchronousResource for Panicking {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.memory.allocate_sync(layout)
     }

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use proptest::prelude::*;
 use rmm_adaptors::{Contents, PoolMemoryResource, PoolPreset, SleepOptions};
 use rmm_core::{
-    AnySyncResource, CudaStream, Device, DevicePtr, Error, HostDeviceAccessible, Resource,
-    SyncResource,
+    AnySynchronousResource, CudaStream, Device, DevicePtr, Error, HostDeviceAccessible, Resource,
+    SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Checker, Fault, Machine, MachineBuilder, Schedule};
@@ -263,7 +263,7 @@ fn copies_are_reported_and_go_to_memory_of_the_program() {
     let (mut down, mut up) = (Vec::new(), Vec::new());
     let options = SleepOptions::new(Contents::ToHost)
         .wait_for_work(true)
-        .host_memory(AnySyncResource::new(pinned.clone()))
+        .host_memory(AnySynchronousResource::new(pinned.clone()))
         .on_progress(|progress| down.push((progress.copied, progress.total)));
     // SAFETY: no work uses the block while the pool sleeps.
     unsafe { pool.sleep_with(options) }.expect("it falls asleep");

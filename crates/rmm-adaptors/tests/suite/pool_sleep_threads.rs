@@ -9,7 +9,7 @@ use std::thread;
 use rmm_adaptors::{Contents, PoolMemoryResource};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    Device, DevicePtr, Error, ExtendableResource, Query, Resource, Structure, SyncResource,
+    Device, DevicePtr, Error, ExtendableResource, Query, Resource, Structure, SynchronousResource,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::Schedule;
@@ -87,7 +87,7 @@ struct Gate {
 crate::below_a_pool::below_a_pool!([] Gate);
 
 // SAFETY: the contract is kept by the virtual memory; calls are only delayed.
-unsafe impl SyncResource for Gate {
+unsafe impl SynchronousResource for Gate {
     fn name(&self) -> &'static str {
         "gate"
     }

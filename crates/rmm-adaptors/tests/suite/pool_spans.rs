@@ -8,7 +8,7 @@ use crate::programs::{Op, ops};
 use crate::support::{MIB, Pool, base_seed, free, layout, mib, stream, write};
 use proptest::prelude::*;
 use rmm_adaptors::{PoolPreset, PoolStatistics, ReleasePolicy, SpanPolicy};
-use rmm_core::{CudaStream, DevicePtr, Resource, SyncResource as _};
+use rmm_core::{CudaStream, DevicePtr, Resource, SynchronousResource as _};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, MachineGuard, Schedule};
 

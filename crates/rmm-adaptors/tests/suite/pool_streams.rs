@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
-use rmm_core::{CudaStream, DevicePtr, Resource, StreamLifetime, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Resource, StreamLifetime, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 

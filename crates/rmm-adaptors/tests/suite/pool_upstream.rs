@@ -9,7 +9,7 @@ use std::thread;
 
 use rmm_adaptors::{GrowthPolicy, LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::siblings::MayBeWaitedFor;
-use rmm_core::{CudaStream, DevicePtr, Error, Query, Resource, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Error, Query, Resource, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::fixtures::{pool, pool_on};
@@ -45,7 +45,7 @@ fn run(hook: &Hook) {
 crate::below_a_pool::below_a_pool!([] Hooked);
 
 // SAFETY: every call goes to `CudaMemoryResource`, which keeps the contract.
-unsafe impl SyncResource for Hooked {
+unsafe impl SynchronousResource for Hooked {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.allocations.fetch_add(1, Ordering::Relaxed);
         run(&self.on_allocate);
@@ -146,7 +146,7 @@ impl FullForTwo {
 crate::below_a_pool::below_a_pool!([] FullForTwo);
 
 // SAFETY: its blocks come from `CudaMemoryResource`, which keeps the contract.
-unsafe impl SyncResource for FullForTwo {
+unsafe impl SynchronousResource for FullForTwo {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let mut calls = self.calls.lock().expect("no panic with the lock held");
         let number = calls.0;

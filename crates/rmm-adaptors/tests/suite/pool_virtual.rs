@@ -13,7 +13,7 @@ use rmm_adaptors::{GrowthPolicy, PoolMemoryResource, PoolPreset};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     CudaStream, Device, DevicePtr, Error, ExtendableResource, Query, Resource, Structure,
-    SyncResource,
+    SynchronousResource,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Machine, MachineBuilder, Schedule};
@@ -287,7 +287,7 @@ struct SlowToLeave {
 crate::below_a_pool::below_a_pool!([] SlowToLeave);
 
 // SAFETY: the contract is kept by the virtual memory; calls are only delayed.
-unsafe impl SyncResource for SlowToLeave {
+unsafe impl SynchronousResource for SlowToLeave {
     fn name(&self) -> &'static str {
         "slow to leave"
     }
@@ -374,7 +374,7 @@ struct PanicsOnce {
 crate::below_a_pool::below_a_pool!([] PanicsOnce);
 
 // SAFETY: that of the virtual memory.
-unsafe impl SyncResource for PanicsOnce {
+unsafe impl SynchronousResource for PanicsOnce {
     fn name(&self) -> &'static str {
         "panics once"
     }

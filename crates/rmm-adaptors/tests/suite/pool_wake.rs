@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use rmm_adaptors::{ArenaMemoryResource, Contents, PoolMemoryResource, SleepOptions};
-use rmm_core::{Device, DevicePtr, RemedyAction, Resource, SyncResource};
+use rmm_core::{Device, DevicePtr, RemedyAction, Resource, SynchronousResource};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 use rmm_sim::{Fault, Schedule};
 use rmm_sys::CuResult;

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource, PoolPreset, Pressure};
-use rmm_core::{CaptureScope, DevicePtr, RemedyAction, Resource, SyncResource};
+use rmm_core::{CaptureScope, DevicePtr, RemedyAction, Resource, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 
 use crate::fixtures::{lazy_machine, pool};
 use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream};
 
-fn free_sync(pool: &impl SyncResource, block: DevicePtr, bytes: usize) {
+fn free_sync(pool: &impl SynchronousResource, block: DevicePtr, bytes: usize) {
     // SAFETY: every test allocates the block with this layout, and nothing uses it.
     unsafe { pool.deallocate_sync(block, layout(bytes)) }
 }

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use proptest::prelude::*;
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
-use rmm_core::{AnyResource, CaptureScope, DevicePtr, Introspect, Resource, SyncResource};
+use rmm_core::{AnyResource, CaptureScope, DevicePtr, Introspect, Resource, SynchronousResource};
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::Machine;
 
@@ -12,7 +12,7 @@ use crate::fixtures::{lazy_machine, pool};
 use crate::support::{MIB, free, layout, mib, read, stream, write};
 
 /// Takes all that is left of the pool's memory, in ever smaller blocks.
-fn exhaust(pool: &impl SyncResource) -> Vec<(DevicePtr, usize)> {
+fn exhaust(pool: &impl SynchronousResource) -> Vec<(DevicePtr, usize)> {
     let mut blocks = Vec::new();
     let mut bytes = 64 * MIB;
     while bytes >= 256 {
@@ -24,7 +24,7 @@ fn exhaust(pool: &impl SyncResource) -> Vec<(DevicePtr, usize)> {
     blocks
 }
 
-fn free_all(pool: &impl SyncResource, blocks: Vec<(DevicePtr, usize)>) {
+fn free_all(pool: &impl SynchronousResource, blocks: Vec<(DevicePtr, usize)>) {
     for (block, bytes) in blocks {
         // SAFETY: allocated above with this layout, and not used.
         unsafe { pool.deallocate_sync(block, layout(bytes)) };

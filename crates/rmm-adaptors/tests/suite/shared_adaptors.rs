@@ -13,7 +13,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Query, Resource,
-    StreamRef, Structure, SyncResource, Synchronized,
+    StreamRef, Structure, Synchronized, SynchronousResource,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
@@ -52,7 +52,7 @@ struct ByHand<R> {
 }
 
 // SAFETY: every call goes to the upstream, which keeps the contract.
-unsafe impl<R: SyncResource> SyncResource for ByHand<R> {
+unsafe impl<R: SynchronousResource> SynchronousResource for ByHand<R> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let _locked = self.lock.lock().expect("no panic");
         self.upstream.allocate_sync(layout)

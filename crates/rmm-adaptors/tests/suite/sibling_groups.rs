@@ -6,7 +6,7 @@ use std::thread;
 use rmm_adaptors::{
     FixedSizeMemoryResource, GrowthPolicy, LimitingResourceAdaptor, PoolMemoryResource,
 };
-use rmm_core::{AnyResource, Device, Resource, StreamRef, SyncResource};
+use rmm_core::{AnyResource, Device, Resource, StreamRef, SynchronousResource};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 

@@ -8,7 +8,7 @@ use rmm_adaptors::{
     ArenaMemoryResource, FixedSizeMemoryResource, GrowthPolicy, LimitingResourceAdaptor,
     PoolMemoryResource, PoolPreset,
 };
-use rmm_core::{AnyResource, CaptureScope, CudaStream, DevicePtr, Resource, SyncResource};
+use rmm_core::{AnyResource, CaptureScope, CudaStream, DevicePtr, Resource, SynchronousResource};
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource, VirtualMemoryResource,
 };

@@ -10,7 +10,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Resource, StreamRef,
-    SyncResource,
+    SynchronousResource,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
@@ -73,7 +73,7 @@ unsafe impl HasProperty<DeviceAccessible> for Upstream {}
 
 // SAFETY: every call goes to a resource that keeps the contract, except for the allocation that
 // fails.
-unsafe impl SyncResource for Upstream {
+unsafe impl SynchronousResource for Upstream {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.ask(layout)?;
         self.inner.allocate_sync(layout)

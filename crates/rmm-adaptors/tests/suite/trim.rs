@@ -5,7 +5,7 @@ use rmm_adaptors::{
     PoolMemoryResource, StatisticsResourceAdaptor,
 };
 use rmm_core::{
-    AnyResource, AnySyncResource, CaptureScope, DeviceAccessible, DeviceAsyncResourceRef,
+    AnyResource, AnySynchronousResource, CaptureScope, DeviceAccessible, DeviceAsyncResourceRef,
     DeviceResourceRef, HasProperty, Introspect, Resource,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
@@ -138,7 +138,7 @@ fn all_erased_resources_trim_what_they_hold() {
     let pool = || PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(mib(2));
     let [a, b, c, d] = [0; 4].map(|_| pool().build().unwrap());
     assert_eq!(AnyResource::<()>::of(&a).trim(0), mib(2));
-    assert_eq!(AnySyncResource::<()>::of(&b).trim(0), mib(2));
+    assert_eq!(AnySynchronousResource::<()>::of(&b).trim(0), mib(2));
     assert_eq!(DeviceAsyncResourceRef::new(&c).trim_blocking(0), mib(2));
     assert_eq!(DeviceResourceRef::new(&d).trim(0), mib(2));
     assert_eq!(CudaMemoryResource::new().trim_stack(0), 0, "it holds nothing");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, channel};
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{CudaStream, DevicePtr, Resource, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Resource, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rmm_adaptors::PoolMemoryResource;
 use rmm_async::{completed, download, upload, wait_for_abandoned};
 use rmm_containers::{DeviceUVector, HostVec, PinnedVec};
-use rmm_core::{CudaStream, DevicePtr, HostDeviceAccessible, SyncResource as _, copy};
+use rmm_core::{CudaStream, DevicePtr, HostDeviceAccessible, SynchronousResource as _, copy};
 use rmm_resources::PinnedHostMemoryResource;
 
 use crate::harness::{check, checker, poll_once, stream};

@@ -87,13 +87,13 @@ fn the_default_is_the_default_pool() {
         let _machine = rmm_sim::Machine::builder().attribute(attribute, has_virtual).enter();
         let [resource] = &args.distinct_resources()[..] else { panic!("one is the default") };
         let made = resource.build().expect("it can be made");
-        assert!(made.stack().map(rmm_core::SyncResource::name).eq(expected));
+        assert!(made.stack().map(rmm_core::SynchronousResource::name).eq(expected));
         let over_cuda = "pool-cuda".parse::<ReplayResource>().expect("a name").build();
         assert!(
             over_cuda
                 .expect("it can be made")
                 .stack()
-                .map(rmm_core::SyncResource::name)
+                .map(rmm_core::SynchronousResource::name)
                 .eq(["pool", "cuda"])
         );
     }

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::thread;
 
 use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
-use rmm_core::{CudaStream, Resource, StreamFlags, SyncResource};
+use rmm_core::{CudaStream, Resource, StreamFlags, SynchronousResource};
 use rmm_report::trace::{self, Action};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;

@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use rmm_adaptors::LoggingResourceAdaptor;
 use rmm_core::{
     AnyResource, DeviceAccessible, DeviceAsyncResourceRef, DeviceResource, Introspect, Resource,
-    SyncResource,
+    SynchronousResource,
 };
 
 use crate::failure::ensure;

@@ -99,8 +99,8 @@ pub fn zero_bytes_are_free<R: Resource>(subject: &Subject<'_, R>) -> CheckResult
     Ok(())
 }
 
-/// The promise of `SyncResource`: memory that is allocated is not allocated again before it is
-/// freed. Blocks of random sizes, on two streams, each with contents of its own.
+/// The promise of `SynchronousResource`: memory that is allocated is not allocated again before it
+/// is freed. Blocks of random sizes, on two streams, each with contents of its own.
 ///
 /// # Errors
 /// What is wrong.

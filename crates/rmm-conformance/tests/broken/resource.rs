@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
     CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamFlags,
-    StreamRef, SyncResource, copy,
+    StreamRef, SynchronousResource, copy,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -177,7 +177,7 @@ impl Drop for State {
 
 // SAFETY: not kept, which is the point. What is broken is the contents of the device's memory,
 // nothing that the host relies on: the checks read it as plain words.
-unsafe impl SyncResource for Broken {
+unsafe impl SynchronousResource for Broken {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         match self.fault {
             Fault::HandsOutTwice => self.allocate_twice(layout),

@@ -11,8 +11,8 @@ use rmm_adaptors::{
 use rmm_async::{completed, wait_for_abandoned};
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
 use rmm_core::{
-    Context, CudaEvent, CudaStream, CudaStreamPool, Device, Resource, StreamFlags, SyncResource,
-    TimedEvent,
+    Context, CudaEvent, CudaStream, CudaStreamPool, Device, Resource, StreamFlags,
+    SynchronousResource, TimedEvent,
 };
 use rmm_resources::{
     CudaMemoryResource, CurrentResourceGuard, VirtualMemoryResource, current_device_resource,

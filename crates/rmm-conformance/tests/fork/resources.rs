@@ -13,7 +13,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, CudaStream, DevicePtr, Error, Introspect as _, Resource as _, StreamRef,
-    SyncResource as _,
+    SynchronousResource as _,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rmm_adaptors::PoolMemoryResource;
 use rmm_conformance::{CheckResult, Failure, Random, ensure};
 use rmm_containers::DeviceBuffer;
-use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, SyncResource, copy};
+use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, SynchronousResource, copy};
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, current_device_resource, per_device_resource,
     reset_per_device_resource, set_per_device_resource,
@@ -65,7 +65,7 @@ fn guards_restore_the_device_that_was_current() {
 /// Allocates from the resource while `current` is current, and frees what `check` has looked at.
 fn allocated_on(
     current: Device,
-    resource: &impl SyncResource,
+    resource: &impl SynchronousResource,
     check: impl FnOnce(DevicePtr) -> CheckResult,
 ) -> CheckResult {
     on(current, || {

@@ -8,7 +8,7 @@ use std::alloc::Layout;
 
 use rmm_adaptors::{PoolMemoryResource, default_pool};
 use rmm_conformance::{CheckResult, ensure};
-use rmm_core::{CudaStream, Device, DevicePtr, StreamFlags, SyncResource, current_driver};
+use rmm_core::{CudaStream, Device, DevicePtr, StreamFlags, SynchronousResource, current_driver};
 use rmm_resources::CudaMemoryResource;
 
 use crate::run::in_every_environment;
@@ -30,7 +30,7 @@ fn leave_in_default_pool(bytes: usize, waits: bool) -> CheckResult {
 }
 
 /// Takes memory of this layout from a resource, and frees it.
-fn takes(what: &str, resource: &impl SyncResource, layout: Layout) -> CheckResult {
+fn takes(what: &str, resource: &impl SynchronousResource, layout: Layout) -> CheckResult {
     let taken = resource.allocate_sync(layout);
     ensure(taken.is_ok(), || format!("{what}: {taken:?}"))?;
     if let Ok(block) = taken {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{
     CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource,
-    StreamRef, SyncResource,
+    StreamRef, SynchronousResource,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -77,7 +77,7 @@ impl PartialEq for Merging {
 // SAFETY: with the bug it is not kept, which is the point. What is broken is the contents of the
 // device's memory, nothing that the host relies on: the tests read it as plain words, on the
 // device.
-unsafe impl SyncResource for Merging {
+unsafe impl SynchronousResource for Merging {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let pointer = self.allocate(StreamRef::legacy(), layout)?;
         StreamRef::legacy().synchronize()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmm_conformance::ensure;
 use rmm_containers::DeviceBuffer;
-use rmm_core::{CudaStream, Device, PrefetchTarget, SyncResource, TimedEvent, prefetch};
+use rmm_core::{CudaStream, Device, PrefetchTarget, SynchronousResource, TimedEvent, prefetch};
 use rmm_resources::{CudaAsyncMemoryResource, ManagedMemoryResource};
 
 use crate::run::in_every_place;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::{
     Device, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
-    SyncResource,
+    SynchronousResource,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -34,7 +34,7 @@ impl PartialEq for Witness {
 }
 
 // SAFETY: the upstream's contract; nothing is changed on the way.
-unsafe impl SyncResource for Witness {
+unsafe impl SynchronousResource for Witness {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.note();
         UPSTREAM.allocate_sync(layout)

@@ -6,7 +6,7 @@ use allocator_api2::vec::Vec as AllocatedVec;
 use bytemuck::Pod;
 use rmm_core::{
     Context, Device, DeviceAccessible, Error, HasProperty, HostAccessible, Introspect as _,
-    MemoryKind, SyncResource,
+    MemoryKind, SynchronousResource,
 };
 
 use super::HostVec;
@@ -23,7 +23,7 @@ use crate::use_tracker::UseTracker;
 impl<T, R> HostVec<T, R>
 where
     T: Pod,
-    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + Default,
+    R: SynchronousResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible> + Default,
 {
     /// An empty vector.
     ///
@@ -69,7 +69,7 @@ where
 impl<T, R> HostVec<T, R>
 where
     T: Pod,
-    R: SyncResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,
+    R: SynchronousResource + HasProperty<HostAccessible> + HasProperty<DeviceAccessible>,
 {
     /// An empty vector, from `resource`.
     ///

@@ -3,23 +3,23 @@
 //! `Async` in a name means stream-ordered, as in RMM; without it, only the synchronous calls are
 //! available.
 
-use super::reference::{ResourceRef, SyncResourceRef};
+use super::reference::{ResourceRef, SynchronousResourceRef};
 use crate::{AnyResource, DeviceAccessible, HostAccessible, HostDeviceAccessible, Synchronous};
 
 /// An owned resource of any type, as [`AnyResource`], with the synchronous calls only.
 ///
 /// ```
-/// use rmm_core::{AnyResource, AnySyncResource};
+/// use rmm_core::{AnyResource, AnySynchronousResource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// let ordered: AnyResource = AnyResource::new(CudaMemoryResource::new());
-/// let synchronous: AnySyncResource = ordered.clone().into();
+/// let synchronous: AnySynchronousResource = ordered.clone().into();
 /// assert!(synchronous.is_equal(&ordered));
 /// assert_eq!(synchronous.downcast_ref(), Some(&CudaMemoryResource::new()));
 /// ```
 #[doc(alias = "cuda::mr::any_synchronous_resource")]
 #[doc(alias = "make_any_synchronous_resource")]
-pub type AnySyncResource<S = DeviceAccessible> = AnyResource<S, Synchronous>;
+pub type AnySynchronousResource<S = DeviceAccessible> = AnyResource<S, Synchronous>;
 
 /// A borrowed resource whose memory work on the device may use; synchronous.
 ///
@@ -34,7 +34,7 @@ pub type AnySyncResource<S = DeviceAccessible> = AnyResource<S, Synchronous>;
 /// assert_eq!(name(DeviceResourceRef::new(&resource)), "the one");
 /// ```
 #[doc(alias = "rmm::device_resource_ref")]
-pub type DeviceResourceRef<'a> = SyncResourceRef<'a, DeviceAccessible>;
+pub type DeviceResourceRef<'a> = SynchronousResourceRef<'a, DeviceAccessible>;
 
 /// A borrowed resource whose memory work on the device may use; in stream order. What RMM's
 /// functions that allocate take.
@@ -74,7 +74,7 @@ pub type DeviceAsyncResourceRef<'a> = ResourceRef<'a, DeviceAccessible>;
 /// assert_eq!(name(HostResourceRef::new(&resource)), "the one");
 /// ```
 #[doc(alias = "rmm::host_resource_ref")]
-pub type HostResourceRef<'a> = SyncResourceRef<'a, HostAccessible>;
+pub type HostResourceRef<'a> = SynchronousResourceRef<'a, HostAccessible>;
 
 /// A borrowed resource whose memory the host may use; in stream order.
 ///
@@ -101,7 +101,7 @@ pub type HostAsyncResourceRef<'a> = ResourceRef<'a, HostAccessible>;
 /// }
 /// ```
 #[doc(alias = "rmm::host_device_resource_ref")]
-pub type HostDeviceResourceRef<'a> = SyncResourceRef<'a, HostDeviceAccessible>;
+pub type HostDeviceResourceRef<'a> = SynchronousResourceRef<'a, HostDeviceAccessible>;
 
 /// A borrowed resource whose memory the host and work on the device may use; in stream order. It
 /// converts into each of the others:
@@ -136,11 +136,11 @@ const _: () = {
     becomes::<DeviceAsyncResourceRef<'_>, DeviceResourceRef<'_>>();
 
     crosses_threads::<crate::AnyResource<HostDeviceAccessible>>();
-    crosses_threads::<crate::AnySyncResource<()>>();
+    crosses_threads::<crate::AnySynchronousResource<()>>();
     crosses_threads::<HostDeviceAsyncResourceRef<'_>>();
     crosses_threads::<HostDeviceResourceRef<'_>>();
     crosses_threads::<crate::StreamBound<crate::AnyResource>>();
-    crosses_threads::<crate::Synchronized<crate::AnySyncResource>>();
+    crosses_threads::<crate::Synchronized<crate::AnySynchronousResource>>();
 
     // A reference is a pointer to the resource and one to its functions.
     assert!(size_of::<DeviceAsyncResourceRef<'_>>() == 2 * size_of::<usize>());

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::aliases::AnySyncResource;
+use super::aliases::AnySynchronousResource;
 use super::compare::{downcast, is_same};
 use super::order::ErasableAs;
 use super::reference::ResourceRef;
-use super::reference::SyncResourceRef;
+use super::reference::SynchronousResourceRef;
 use crate::resource::{Order, Shared, delegate_resource, delegate_sync};
 use crate::{
     AnyResource, AsDyn, Contains, DeviceAccessible, HasProperty, HostAccessible,
@@ -148,7 +148,7 @@ impl<S: PropertySet, O: Order> AnyResource<S, O> {
     /// Whether memory from one may be freed by the other, which may be of any type, owned or
     /// borrowed.
     #[doc(alias = "do_is_equal")]
-    pub fn is_equal<'o>(&self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
+    pub fn is_equal<'o>(&self, other: impl Into<SynchronousResourceRef<'o, ()>>) -> bool {
         is_same(O::synchronous(&self.shared.0), other.into().to_dyn())
     }
 }
@@ -168,7 +168,9 @@ impl<S: PropertySet, O: Order> fmt::Debug for AnyResource<S, O> {
     }
 }
 
-impl<S: PropertySet, T: SatisfiedBy<AnyResource<S>>> From<AnyResource<S>> for AnySyncResource<T> {
+impl<S: PropertySet, T: SatisfiedBy<AnyResource<S>>> From<AnyResource<S>>
+    for AnySynchronousResource<T>
+{
     fn from(ordered: AnyResource<S>) -> Self {
         // SAFETY: the set is satisfied by the type of `ordered`, and it is the same resource.
         unsafe { Self::from_shared(Shared(ordered.shared.0)) }

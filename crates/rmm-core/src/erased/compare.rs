@@ -1,19 +1,19 @@
 //! Equality and casts of type-erased resources.
 
 use crate::resource::{
-    ComparableResource, ComparableSyncResource, behind_pointers, downcast_or_view, pointee,
+    ComparableResource, ComparableSynchronousResource, behind_pointers, downcast_or_view, pointee,
 };
-use crate::{Error, Resource, SyncResource};
+use crate::{Error, Resource, SynchronousResource};
 
-impl<R: SyncResource + PartialEq> ComparableSyncResource for R {
-    fn inner(&self) -> &(dyn SyncResource + 'static)
+impl<R: SynchronousResource + PartialEq> ComparableSynchronousResource for R {
+    fn inner(&self) -> &(dyn SynchronousResource + 'static)
     where
         Self: 'static,
     {
         self
     }
 
-    fn equals(&self, other: &(dyn SyncResource + 'static)) -> bool
+    fn equals(&self, other: &(dyn SynchronousResource + 'static)) -> bool
     where
         Self: 'static,
     {
@@ -25,7 +25,7 @@ impl<R: Resource + PartialEq> ComparableResource for R {}
 
 /// The value of type `T` that `resource` is, or is a pointer to.
 pub(super) fn downcast<'a, T: 'static>(
-    resource: &'a (dyn SyncResource + 'static),
+    resource: &'a (dyn SynchronousResource + 'static),
 ) -> Option<&'a T> {
     let mut next = Some(resource);
     while let Some(inner) = next {
@@ -44,8 +44,8 @@ pub(super) fn downcast<'a, T: 'static>(
 /// different types to two objects compare unequal; [`AnyResource::new`] therefore unwraps a pointer
 /// whose target is a handle.
 pub(super) fn is_same(
-    one: &(dyn ComparableSyncResource + 'static),
-    other: &(dyn ComparableSyncResource + 'static),
+    one: &(dyn ComparableSynchronousResource + 'static),
+    other: &(dyn ComparableSynchronousResource + 'static),
 ) -> bool {
     let (first, second) = (behind_pointers(one.as_dyn()), behind_pointers(other.as_dyn()));
     is_one_object(first, second)
@@ -56,14 +56,17 @@ pub(super) fn is_same(
 
 /// Whether both are references to one object. Never for zero-sized types, whose addresses mean
 /// nothing.
-fn is_one_object(one: &(dyn SyncResource + 'static), other: &(dyn SyncResource + 'static)) -> bool {
+fn is_one_object(
+    one: &(dyn SynchronousResource + 'static),
+    other: &(dyn SynchronousResource + 'static),
+) -> bool {
     size_of_val(one) > 0
         && std::ptr::addr_eq(one, other)
         && one.as_any().type_id() == other.as_any().type_id()
 }
 
 /// The error of a reference from which no owned resource can be made.
-pub(super) fn not_a_handle(resource: &dyn SyncResource) -> Error {
+pub(super) fn not_a_handle(resource: &dyn SynchronousResource) -> Error {
     let message = format!(
         "a reference to `{}` cannot become an owned resource, because its type is not a handle: pass the resource \
          itself, or borrow it from an `AnyResource`",

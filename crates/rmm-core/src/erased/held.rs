@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use crate::resource::{
-    ComparableResource, ComparableSyncResource, Shared, delegate_resource, delegate_sync,
+    ComparableResource, ComparableSynchronousResource, Shared, delegate_resource, delegate_sync,
 };
-use crate::{AnyResource, Resource, SyncResource};
+use crate::{AnyResource, Resource, SynchronousResource};
 
 /// A resource and a weak pointer to its own allocation, from which a
 /// [`ResourceRef`](crate::ResourceRef) of an [`AnyResource`] gets an owned resource again, whatever
@@ -28,15 +28,15 @@ impl<R: fmt::Debug> fmt::Debug for Held<R> {
     }
 }
 
-impl<R: SyncResource + PartialEq> ComparableSyncResource for Held<R> {
-    fn inner(&self) -> &(dyn SyncResource + 'static)
+impl<R: SynchronousResource + PartialEq> ComparableSynchronousResource for Held<R> {
+    fn inner(&self) -> &(dyn SynchronousResource + 'static)
     where
         Self: 'static,
     {
         &self.resource
     }
 
-    fn equals(&self, other: &(dyn SyncResource + 'static)) -> bool
+    fn equals(&self, other: &(dyn SynchronousResource + 'static)) -> bool
     where
         Self: 'static,
     {
@@ -47,7 +47,7 @@ impl<R: SyncResource + PartialEq> ComparableSyncResource for Held<R> {
 impl<R: Resource + PartialEq> ComparableResource for Held<R> {}
 
 delegate_sync!(
-    [R: SyncResource + PartialEq] Held<R>, |this| this.resource,
+    [R: SynchronousResource + PartialEq] Held<R>, |this| this.resource,
     handle this.this.upgrade().map(|held| {
         // SAFETY: the set is empty.
         unsafe { AnyResource::from_shared(Shared(held as _)) }
@@ -61,5 +61,5 @@ delegate_resource!(
     })
 );
 
-delegate_sync!([D: ComparableSyncResource + ?Sized] Shared<D>, |this| *this.0);
+delegate_sync!([D: ComparableSynchronousResource + ?Sized] Shared<D>, |this| *this.0);
 delegate_resource!([D: ComparableResource + ?Sized] Shared<D>, |this| *this.0);

@@ -3,12 +3,12 @@
 use super::compare::downcast;
 use super::held::Held;
 use crate::resource::{
-    ComparableResource, ComparableSyncResource, Order, SealedOrder, Shared, pointee,
+    ComparableResource, ComparableSynchronousResource, Order, SealedOrder, Shared, pointee,
 };
-use crate::{Resource, StreamOrdered, SyncResource, Synchronous};
+use crate::{Resource, StreamOrdered, Synchronous, SynchronousResource};
 
 type DynResource = dyn ComparableResource;
-type DynSyncResource = dyn ComparableSyncResource;
+type DynSynchronousResource = dyn ComparableSynchronousResource;
 
 impl Order for StreamOrdered {}
 impl Order for Synchronous {}
@@ -16,7 +16,7 @@ impl Order for Synchronous {}
 impl SealedOrder for StreamOrdered {
     type Dyn = DynResource;
 
-    fn synchronous(resource: &DynResource) -> &DynSyncResource {
+    fn synchronous(resource: &DynResource) -> &DynSynchronousResource {
         resource
     }
 
@@ -26,27 +26,27 @@ impl SealedOrder for StreamOrdered {
 }
 
 impl SealedOrder for Synchronous {
-    type Dyn = DynSyncResource;
+    type Dyn = DynSynchronousResource;
 
-    fn synchronous(resource: &DynSyncResource) -> &DynSyncResource {
+    fn synchronous(resource: &DynSynchronousResource) -> &DynSynchronousResource {
         resource
     }
 
-    fn owned(resource: &DynSyncResource) -> Option<Shared<DynSyncResource>> {
+    fn owned(resource: &DynSynchronousResource) -> Option<Shared<DynSynchronousResource>> {
         resource.to_any_sync().map(|handle| handle.shared)
     }
 }
 
 /// A resource that can be type-erased with calls in the order `O`: every [`Resource`], or
-/// [`SyncResource`] for [`Synchronous`], that is comparable and borrows nothing.
+/// [`SynchronousResource`] for [`Synchronous`], that is comparable and borrows nothing.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be type-erased as a resource whose calls are `{O}`",
-    note = "it has to implement `Resource` (`SyncResource` for `Synchronous`) and `PartialEq`, and borrow nothing"
+    note = "it has to implement `Resource` (`SynchronousResource` for `Synchronous`) and `PartialEq`, and borrow nothing"
 )]
-pub trait ErasableAs<O: Order>: SealedErase<O> + SyncResource + PartialEq + 'static {}
+pub trait ErasableAs<O: Order>: SealedErase<O> + SynchronousResource + PartialEq + 'static {}
 
 impl<R: Resource + PartialEq + 'static> ErasableAs<StreamOrdered> for R {}
-impl<R: SyncResource + PartialEq + 'static> ErasableAs<Synchronous> for R {}
+impl<R: SynchronousResource + PartialEq + 'static> ErasableAs<Synchronous> for R {}
 
 /// What erases a resource's type. It seals [`ErasableAs`]: an erased resource has the properties of
 /// the type that was erased.
@@ -73,17 +73,17 @@ impl<R: Resource + PartialEq + 'static> SealedErase<StreamOrdered> for R {
     }
 }
 
-impl<R: SyncResource + PartialEq + 'static> SealedErase<Synchronous> for R {
-    fn into_shared(self) -> Shared<DynSyncResource> {
+impl<R: SynchronousResource + PartialEq + 'static> SealedErase<Synchronous> for R {
+    fn into_shared(self) -> Shared<DynSynchronousResource> {
         let behind = if pointee(self.as_dyn()).is_some() { self.to_any_sync() } else { None };
         behind.map_or_else(|| Shared(Held::new(self) as _), |handle| handle.shared)
     }
 
-    fn innermost(&self) -> &DynSyncResource {
+    fn innermost(&self) -> &DynSynchronousResource {
         let Some(inner) = pointee(self.as_dyn()) else { return self };
         if let Some(ordered) = downcast::<Shared<DynResource>>(inner) {
             return &*ordered.0;
         }
-        downcast::<Shared<DynSyncResource>>(inner).map_or(self, |shared| &*shared.0)
+        downcast::<Shared<DynSynchronousResource>>(inner).map_or(self, |shared| &*shared.0)
     }
 }

@@ -10,7 +10,7 @@ use crate::resource::{Order, delegate_resource, delegate_sync};
 use crate::{
     AnyResource, AsDyn, Contains, DeviceAccessible, Error, HasProperty, HostAccessible,
     HostDeviceAccessible, Introspect, Property, PropertySet, SatisfiedBy, StreamOrdered,
-    SyncResource, Synchronous,
+    Synchronous, SynchronousResource,
 };
 
 /// A borrowed resource of any type, whose memory has every property in the set `S`. Copying it
@@ -19,7 +19,7 @@ use crate::{
 /// The resource's type must be `'static`, so that it can be recovered by a downcast.
 ///
 /// ```
-/// use rmm_core::{DeviceAsyncResourceRef, SyncResource};
+/// use rmm_core::{DeviceAsyncResourceRef, SynchronousResource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// let resource = CudaMemoryResource::new();
@@ -39,7 +39,7 @@ use crate::{
 /// ```
 ///
 /// Its calls are in the order `O`: with a stream, unless it is a
-/// [`SyncResourceRef`](crate::SyncResourceRef).
+/// [`SynchronousResourceRef`](crate::SynchronousResourceRef).
 #[doc(alias = "cuda::mr::resource_ref")]
 pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible, O: Order = StreamOrdered> {
     /// # Invariant
@@ -61,7 +61,7 @@ pub struct ResourceRef<'a, S: PropertySet = DeviceAccessible, O: Order = StreamO
 /// assert!(synchronous.is_equal(&resource));
 /// ```
 #[doc(alias = "cuda::mr::synchronous_resource_ref")]
-pub type SyncResourceRef<'a, S = DeviceAccessible> = ResourceRef<'a, S, Synchronous>;
+pub type SynchronousResourceRef<'a, S = DeviceAccessible> = ResourceRef<'a, S, Synchronous>;
 
 impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// Borrows the resource; if it is an [`AnyResource`], the one that it holds.
@@ -117,8 +117,8 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// returns a container, or builds a pool over the resource.
     ///
     /// Every [`AnyResource`] has one, and so does every resource whose type is a handle (see
-    /// [`to_any_sync`](SyncResource::to_any_sync)): all of this library, except adapters that only
-    /// wrap another.
+    /// [`to_any_sync`](SynchronousResource::to_any_sync)): all of this library, except adapters
+    /// that only wrap another.
     ///
     /// ```
     /// use rmm_core::{AnyResource, DeviceAsyncResourceRef, Error};
@@ -150,7 +150,7 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
 
     /// The upstream: the resource that this one takes its memory from, if there is one.
     #[doc(alias = "get_upstream_resource")]
-    pub fn upstream(self) -> Option<&'a (dyn SyncResource + 'static)> {
+    pub fn upstream(self) -> Option<&'a (dyn SynchronousResource + 'static)> {
         self.resource.upstream_resource()
     }
 
@@ -203,7 +203,7 @@ impl<'a, S: PropertySet, O: Order> ResourceRef<'a, S, O> {
     /// Whether memory from one may be freed by the other, which may be of any type, owned or
     /// borrowed.
     #[doc(alias = "do_is_equal")]
-    pub fn is_equal<'o>(self, other: impl Into<SyncResourceRef<'o, ()>>) -> bool {
+    pub fn is_equal<'o>(self, other: impl Into<SynchronousResourceRef<'o, ()>>) -> bool {
         is_same(O::synchronous(self.resource), other.into().to_dyn())
     }
 }
@@ -237,7 +237,7 @@ where
     }
 }
 
-impl<'a, S, T> From<ResourceRef<'a, S>> for SyncResourceRef<'a, T>
+impl<'a, S, T> From<ResourceRef<'a, S>> for SynchronousResourceRef<'a, T>
 where
     S: PropertySet,
     T: SatisfiedBy<ResourceRef<'a, S>>,

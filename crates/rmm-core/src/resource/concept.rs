@@ -27,7 +27,7 @@ use crate::{DevicePtr, Error, StreamRef};
 /// use std::alloc::Layout;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
-/// use rmm_core::{DevicePtr, Error, Introspect, MemoryKind, Query, Structure, SyncResource};
+/// use rmm_core::{DevicePtr, Error, Introspect, MemoryKind, Query, Structure, SynchronousResource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// /// Counts what is asked of another resource.
@@ -38,7 +38,7 @@ use crate::{DevicePtr, Error, StreamRef};
 /// }
 ///
 /// // SAFETY: every call goes to the upstream, which keeps the contract.
-/// unsafe impl<R: SyncResource> SyncResource for Counting<R> {
+/// unsafe impl<R: SynchronousResource> SynchronousResource for Counting<R> {
 ///     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
 ///         self.asked.fetch_add(1, Ordering::Relaxed);
 ///         self.upstream.allocate_sync(layout)
@@ -101,9 +101,10 @@ use crate::{DevicePtr, Error, StreamRef};
 /// 3. A [view](Query::view) is this resource: it allocates the same memory, and equal views can
 ///    free each other's memory, as equal resources can.
 #[doc(alias = "cuda::mr::synchronous_resource")]
+#[doc(alias = "SyncResource")]
 #[doc(alias = "cuda::mr::shared_resource")]
 #[diagnostic::on_unimplemented(message = "`{Self}` is no memory resource")]
-pub unsafe trait SyncResource: Debug + Send + Sync + AsDyn {
+pub unsafe trait SynchronousResource: Debug + Send + Sync + AsDyn {
     /// [`allocate_sync`](Self::allocate_sync), for authors: allocates memory that every stream may
     /// use once this returns. The size is not zero.
     ///
@@ -169,10 +170,10 @@ pub unsafe trait SyncResource: Debug + Send + Sync + AsDyn {
     fn provide<'a>(&'a self, _query: &mut Query<'a>) {}
 
     /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
-    /// equal to it. Such a type implements it by `Some(AnySyncResource::of(self))`. If it has
-    /// stream order, implement [`Resource::to_any`] too.
+    /// equal to it. Such a type implements it by `Some(AnySynchronousResource::of(self))`. If it
+    /// has stream order, implement [`Resource::to_any`] too.
     ///
-    /// [`SyncResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) calls it.
+    /// [`SynchronousResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) calls it.
     fn to_any_sync(&self) -> Option<AnyResource<(), Synchronous>>
     where
         Self: 'static,
@@ -201,12 +202,13 @@ pub unsafe trait SyncResource: Debug + Send + Sync + AsDyn {
 /// ```
 ///
 /// # Safety
-/// The contract of [`SyncResource`], in stream order: memory allocated on a stream may be used by
-/// work enqueued on it from then on, so every earlier use of it is ordered before that work.
+/// The contract of [`SynchronousResource`], in stream order: memory allocated on a stream may be
+/// used by work enqueued on it from then on, so every earlier use of it is ordered before that
+/// work.
 #[doc(alias = "cuda::mr::resource")]
 #[doc(alias = "cuda::stream_ordered_memory_resource")]
 #[doc(alias = "rmm::mr::device_memory_resource")]
-pub unsafe trait Resource: SyncResource {
+pub unsafe trait Resource: SynchronousResource {
     /// [`allocate`](Self::allocate), for authors: allocates memory for use by work enqueued on
     /// `stream` from now on. The size is not zero.
     ///
@@ -275,7 +277,7 @@ pub unsafe trait Resource: SyncResource {
 
     /// An owned handle to this resource, if its type is a handle: a clone is the same resource, and
     /// equal to it. Such a type implements it by `Some(AnyResource::of(self))`, and
-    /// [`to_any_sync`](SyncResource::to_any_sync) too.
+    /// [`to_any_sync`](SynchronousResource::to_any_sync) too.
     ///
     /// [`ResourceRef::try_to_owned`](crate::ResourceRef::try_to_owned) calls it, and so does
     /// [`AnyResource::new`] to unwrap a pointer.
@@ -309,13 +311,13 @@ pub unsafe trait AsDyn {
         Self: 'static;
 
     /// The resource as a trait object.
-    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
+    fn as_dyn<'a>(&self) -> &(dyn SynchronousResource + 'a)
     where
         Self: 'a;
 }
 
 // SAFETY: both return `self`.
-unsafe impl<R: SyncResource> AsDyn for R {
+unsafe impl<R: SynchronousResource> AsDyn for R {
     fn as_any(&self) -> &(dyn Any + 'static)
     where
         Self: 'static,
@@ -323,7 +325,7 @@ unsafe impl<R: SyncResource> AsDyn for R {
         self
     }
 
-    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
+    fn as_dyn<'a>(&self) -> &(dyn SynchronousResource + 'a)
     where
         Self: 'a,
     {
@@ -332,11 +334,11 @@ unsafe impl<R: SyncResource> AsDyn for R {
 }
 
 /// What a resource is made of: the resources that it takes memory from, and the interfaces that it
-/// has beside the two traits. The answer of [`SyncResource::structure`].
+/// has beside the two traits. The answer of [`SynchronousResource::structure`].
 ///
 /// ```
 /// use rmm_adaptors::{FallbackMemoryResource, PoolMemoryResource};
-/// use rmm_core::{Introspect, SyncResource};
+/// use rmm_core::{Introspect, SynchronousResource};
 /// use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 ///
 /// # let _machine = rmm_sim::enter();
@@ -351,9 +353,9 @@ unsafe impl<R: SyncResource> AsDyn for R {
 /// ```
 #[derive(Clone, Default)]
 pub struct Structure<'a> {
-    pub(super) pointee: Option<&'a (dyn SyncResource + 'static)>,
-    pub(super) upstream: Option<&'a (dyn SyncResource + 'static)>,
-    pub(super) others: Vec<(Cow<'static, str>, &'a (dyn SyncResource + 'static))>,
+    pub(super) pointee: Option<&'a (dyn SynchronousResource + 'static)>,
+    pub(super) upstream: Option<&'a (dyn SynchronousResource + 'static)>,
+    pub(super) others: Vec<(Cow<'static, str>, &'a (dyn SynchronousResource + 'static))>,
     pub(super) extendable: Option<&'a (dyn ExtendableResource + 'static)>,
     pub(super) trimmable: Option<&'a (dyn TrimmableResource + 'static)>,
 }
@@ -371,7 +373,7 @@ pub struct Structure<'a> {
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, DevicePtr, Introspect, SyncResource};
+/// use rmm_core::{AnyResource, DevicePtr, Introspect, SynchronousResource};
 /// use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -395,9 +397,9 @@ pub struct Structure<'a> {
 /// # Safety
 /// Adjacent blocks are contiguous memory: a kernel may run from one into the next as within one
 /// block. Those from [`allocate_at`](Self::allocate_at) are like those from
-/// [`SyncResource::allocate_sync`], at the requested address. A block whose size is a multiple of
-/// the page size takes up no more than its size; all blocks start at a multiple of it.
-pub unsafe trait ExtendableResource: SyncResource {
+/// [`SynchronousResource::allocate_sync`], at the requested address. A block whose size is a
+/// multiple of the page size takes up no more than its size; all blocks start at a multiple of it.
+pub unsafe trait ExtendableResource: SynchronousResource {
     /// The granularity in bytes, a power of two of at least 256: addresses are multiples of it, and
     /// so are the sizes of blocks that are to be adjacent without gaps.
     fn page_size(&self) -> u64;
@@ -415,7 +417,7 @@ pub unsafe trait ExtendableResource: SyncResource {
     }
 
     /// Allocates memory at exactly this address, otherwise as
-    /// [`allocate_sync`](SyncResource::allocate_sync).
+    /// [`allocate_sync`](SynchronousResource::allocate_sync).
     ///
     /// # Errors
     /// `OutOfMemory` if there is not enough; `OutOfRange` if addresses are in use, or not of the
@@ -444,22 +446,22 @@ pub unsafe trait ExtendableResource: SyncResource {
 
 /// A resource that can be compared after its type is erased.
 #[expect(unnameable_types, reason = "part of the sealed traits")]
-pub trait ComparableSyncResource: SyncResource {
+pub trait ComparableSynchronousResource: SynchronousResource {
     /// The resource of the type that was erased, rather than the allocation that it is in.
-    fn inner(&self) -> &(dyn SyncResource + 'static)
+    fn inner(&self) -> &(dyn SynchronousResource + 'static)
     where
         Self: 'static;
 
     /// Whether `other` is, or provides a [view](Query::view) of itself as, a resource of the type
     /// of [`inner`](Self::inner) that is equal to it.
-    fn equals(&self, other: &(dyn SyncResource + 'static)) -> bool
+    fn equals(&self, other: &(dyn SynchronousResource + 'static)) -> bool
     where
         Self: 'static;
 }
 
 /// A stream-ordered resource that can be compared after its type is erased.
 #[expect(unnameable_types, reason = "part of the sealed traits")]
-pub trait ComparableResource: Resource + ComparableSyncResource {}
+pub trait ComparableResource: Resource + ComparableSynchronousResource {}
 
 /// The order of a type-erased resource's calls: [`StreamOrdered`] or [`Synchronous`]. There are no
 /// others.
@@ -470,10 +472,10 @@ pub trait Order: SealedOrder + Debug + Copy + 'static {}
 #[expect(unnameable_types, reason = "it seals `Order`")]
 pub trait SealedOrder {
     /// The trait object that an erased resource is.
-    type Dyn: ComparableSyncResource + ?Sized + 'static;
+    type Dyn: ComparableSynchronousResource + ?Sized + 'static;
 
     /// The resource with the synchronous calls only.
-    fn synchronous(resource: &Self::Dyn) -> &(dyn ComparableSyncResource + 'static);
+    fn synchronous(resource: &Self::Dyn) -> &(dyn ComparableSynchronousResource + 'static);
 
     /// The allocation that an owned handle to the resource shares, if its type is a handle.
     fn owned(resource: &Self::Dyn) -> Option<Shared<Self::Dyn>>;
@@ -483,7 +485,7 @@ pub trait SealedOrder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamOrdered;
 
-/// The calls are synchronous: [`SyncResource`].
+/// The calls are synchronous: [`SynchronousResource`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Synchronous;
 
@@ -503,7 +505,7 @@ impl<D: ?Sized> Clone for Shared<D> {
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, SyncResource};
+/// use rmm_core::{AnyResource, SynchronousResource};
 /// use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -538,7 +540,7 @@ impl<D: ?Sized> Clone for Shared<D> {
 /// ```
 ///
 /// Its calls are in the order `O`: with a stream, unless it is an
-/// [`AnySyncResource`](crate::AnySyncResource).
+/// [`AnySynchronousResource`](crate::AnySynchronousResource).
 #[doc(alias = "cuda::mr::any_resource")]
 #[doc(alias = "make_any_resource")]
 #[repr(transparent)]

@@ -1,7 +1,7 @@
 //! Macros that implement the resource traits by forwarding to an inner resource.
 
-/// Implements `SyncResource` for a type that is a pointer to `$target`, an expression of the value
-/// `$this`.
+/// Implements `SynchronousResource` for a type that is a pointer to `$target`, an expression of the
+/// value `$this`.
 ///
 /// The tail adds to what `$target` provides: `of S`, the properties in the set `S`; `handle`, an
 /// expression of an owned handle, if it is not that of `$target`.
@@ -17,7 +17,7 @@ macro_rules! delegate_sync {
     ) => {
         // SAFETY: every call goes to the one resource inside, which keeps the contract; the
         // properties in the set were checked when the value was made.
-        unsafe impl<$($generics)*> $crate::SyncResource for $type {
+        unsafe impl<$($generics)*> $crate::SynchronousResource for $type {
             fn do_allocate_sync(
                 &self,
                 layout: std::alloc::Layout,

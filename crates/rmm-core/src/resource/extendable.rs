@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use super::concept::SyncResource;
+use super::concept::SynchronousResource;
 use crate::{DevicePtr, Error};
 
 /// A resource that allocates at a given address, and whose adjacent blocks may be used as one.
@@ -18,7 +18,7 @@ use crate::{DevicePtr, Error};
 ///
 /// ```
 /// use std::alloc::Layout;
-/// use rmm_core::{AnyResource, DevicePtr, Introspect, SyncResource};
+/// use rmm_core::{AnyResource, DevicePtr, Introspect, SynchronousResource};
 /// use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,9 +42,9 @@ use crate::{DevicePtr, Error};
 /// # Safety
 /// Adjacent blocks are contiguous memory: a kernel may run from one into the next as within one
 /// block. Those from [`allocate_at`](Self::allocate_at) are like those from
-/// [`SyncResource::allocate_sync`], at the requested address. A block whose size is a multiple of
-/// the page size takes up no more than its size; all blocks start at a multiple of it.
-pub unsafe trait ExtendableResource: SyncResource {
+/// [`SynchronousResource::allocate_sync`], at the requested address. A block whose size is a
+/// multiple of the page size takes up no more than its size; all blocks start at a multiple of it.
+pub unsafe trait ExtendableResource: SynchronousResource {
     /// The granularity in bytes, a power of two of at least 256: addresses are multiples of it, and
     /// so are the sizes of blocks that are to be adjacent without gaps.
     fn page_size(&self) -> u64;
@@ -62,7 +62,7 @@ pub unsafe trait ExtendableResource: SyncResource {
     }
 
     /// Allocates memory at exactly this address, otherwise as
-    /// [`allocate_sync`](SyncResource::allocate_sync).
+    /// [`allocate_sync`](SynchronousResource::allocate_sync).
     ///
     /// # Errors
     /// `OutOfMemory` if there is not enough; `OutOfRange` if addresses are in use, or not of the

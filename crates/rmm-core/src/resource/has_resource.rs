@@ -1,12 +1,12 @@
 //! Access to the resource of a container.
 
-use super::concept::SyncResource;
+use super::concept::SynchronousResource;
 
 /// A type that allocates from a resource and gives access to it, such as a container. A resource
 /// returns itself.
 ///
 /// ```
-/// use rmm_core::{AnyResource, HasResource, SyncResource};
+/// use rmm_core::{AnyResource, HasResource, SynchronousResource};
 /// use rmm_resources::CudaMemoryResource;
 ///
 /// struct Settings {
@@ -39,13 +39,13 @@ use super::concept::SyncResource;
 )]
 pub trait HasResource {
     /// The type of the resource.
-    type Resource: SyncResource + ?Sized;
+    type Resource: SynchronousResource + ?Sized;
 
     /// The resource.
     fn memory_resource(&self) -> &Self::Resource;
 }
 
-impl<R: SyncResource + ?Sized> HasResource for R {
+impl<R: SynchronousResource + ?Sized> HasResource for R {
     type Resource = R;
 
     fn memory_resource(&self) -> &R {

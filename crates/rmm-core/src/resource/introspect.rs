@@ -1,6 +1,6 @@
 //! Introspection of resources, through type erasure and stacks of adaptors.
 
-use super::concept::{ExtendableResource, Structure, SyncResource};
+use super::concept::{ExtendableResource, Structure, SynchronousResource};
 use super::describe::Description;
 use super::structure::resolve;
 use super::trim::TrimmableResource;
@@ -35,7 +35,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub trait Introspect: SyncResource {
+pub trait Introspect: SynchronousResource {
     /// Whether the memory has the property `P`. Like every query here, it goes down the whole
     /// stack.
     #[doc(alias = "cuda::mr::try_get_property")]
@@ -74,7 +74,7 @@ pub trait Introspect: SyncResource {
     }
 
     /// Whether the resource provides at run time what its type declares: `true`, unless its
-    /// [`provide`](SyncResource::provide) omits a property. For tests of resources.
+    /// [`provide`](SynchronousResource::provide) omits a property. For tests of resources.
     ///
     /// ```
     /// use rmm_core::{DeviceAccessible, Introspect, MemoryKind};
@@ -118,7 +118,7 @@ pub trait Introspect: SyncResource {
 
     /// The upstream: the resource that this one takes its memory from, if there is one.
     #[doc(alias = "get_upstream_resource")]
-    fn upstream_resource(&self) -> Option<&(dyn SyncResource + 'static)>
+    fn upstream_resource(&self) -> Option<&(dyn SynchronousResource + 'static)>
     where
         Self: 'static,
     {
@@ -128,7 +128,7 @@ pub trait Introspect: SyncResource {
     /// The resources that this one takes memory from beside its
     /// [upstream](Self::upstream_resource): bins, or a fallback for when the first is out of
     /// memory.
-    fn other_upstreams(&self) -> Vec<&(dyn SyncResource + 'static)>
+    fn other_upstreams(&self) -> Vec<&(dyn SynchronousResource + 'static)>
     where
         Self: 'static,
     {
@@ -239,14 +239,14 @@ pub trait Introspect: SyncResource {
     }
 }
 
-impl<R: SyncResource + ?Sized> Introspect for R {}
+impl<R: SynchronousResource + ?Sized> Introspect for R {}
 
 /// The resources of a stack, from the top, see [`Introspect::stack`].
 #[derive(Clone, Debug)]
-pub struct Stack<'a>(Option<&'a (dyn SyncResource + 'static)>);
+pub struct Stack<'a>(Option<&'a (dyn SynchronousResource + 'static)>);
 
 impl<'a> Iterator for Stack<'a> {
-    type Item = &'a (dyn SyncResource + 'static);
+    type Item = &'a (dyn SynchronousResource + 'static);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (resource, structure) = resolve(self.0?);

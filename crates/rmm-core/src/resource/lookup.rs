@@ -2,13 +2,13 @@
 
 use std::any::TypeId;
 
-use super::concept::{Structure, SyncResource};
+use super::concept::{Structure, SynchronousResource};
 use super::describe::Description;
 use super::query::{Query, QueryKind};
 use super::structure::resolve;
 
 /// The description of a resource and of those that it takes memory from.
-pub(super) fn description(resource: &(dyn SyncResource + 'static)) -> Description {
+pub(super) fn description(resource: &(dyn SynchronousResource + 'static)) -> Description {
     let (resource, structure) = resolve(resource);
     let mut description = metrics(resource, Description::new(resource.name()));
     for (purpose, other) in structure.other_upstreams() {
@@ -21,7 +21,7 @@ pub(super) fn description(resource: &(dyn SyncResource + 'static)) -> Descriptio
 }
 
 /// A value of type `T` that the resource provides.
-pub(crate) fn value<T: 'static>(resource: &(impl SyncResource + ?Sized)) -> Option<T> {
+pub(crate) fn value<T: 'static>(resource: &(impl SynchronousResource + ?Sized)) -> Option<T> {
     let mut slot = None::<T>;
     resource.provide(&mut Query(QueryKind::Value(&mut slot)));
     slot
@@ -29,7 +29,7 @@ pub(crate) fn value<T: 'static>(resource: &(impl SyncResource + ?Sized)) -> Opti
 
 /// The value of type `T` that the resource is, or [provides a view](Query::view) of itself as.
 pub(crate) fn downcast_or_view<'a, T: 'static>(
-    resource: &'a (dyn SyncResource + 'static),
+    resource: &'a (dyn SynchronousResource + 'static),
 ) -> Option<&'a T> {
     if let Some(found) = resource.as_any().downcast_ref() {
         return Some(found);
@@ -42,7 +42,9 @@ pub(crate) fn downcast_or_view<'a, T: 'static>(
 
 /// The first resource of type `T` in the tree that starts here: the stack, then what each of it
 /// has beside its upstream, the lowest first.
-pub(super) fn find<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -> Option<&'a T> {
+pub(super) fn find<'a, T: 'static>(
+    resource: &'a (dyn SynchronousResource + 'static),
+) -> Option<&'a T> {
     if let Some(found) = downcast_or_view(resource) {
         return Some(found);
     }
@@ -55,7 +57,7 @@ pub(super) fn find<'a, T: 'static>(resource: &'a (dyn SyncResource + 'static)) -
 }
 
 /// The resource's sizes and counters, added to `empty`.
-fn metrics<R: SyncResource + ?Sized>(resource: &R, empty: Description) -> Description {
+fn metrics<R: SynchronousResource + ?Sized>(resource: &R, empty: Description) -> Description {
     let mut query = Query(QueryKind::Metrics(empty));
     resource.provide(&mut query);
     if let QueryKind::Metrics(description) = query.0 {

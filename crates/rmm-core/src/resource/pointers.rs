@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use super::concept::{Resource, SyncResource};
+use super::concept::{Resource, SynchronousResource};
 use super::delegate::{delegate_resource, delegate_sync};
 
-delegate_sync!([R: SyncResource + ?Sized] &R, |this| **this);
-delegate_sync!([R: SyncResource + ?Sized] Box<R>, |this| **this);
-delegate_sync!([R: SyncResource + ?Sized] Arc<R>, |this| **this);
+delegate_sync!([R: SynchronousResource + ?Sized] &R, |this| **this);
+delegate_sync!([R: SynchronousResource + ?Sized] Box<R>, |this| **this);
+delegate_sync!([R: SynchronousResource + ?Sized] Arc<R>, |this| **this);
 delegate_resource!([R: Resource + ?Sized] &R, |this| **this);
 delegate_resource!([R: Resource + ?Sized] Box<R>, |this| **this);
 delegate_resource!([R: Resource + ?Sized] Arc<R>, |this| **this);

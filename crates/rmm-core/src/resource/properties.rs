@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::concept::SyncResource;
+use super::concept::SynchronousResource;
 use super::query::{Query, QueryKind};
 use crate::MemoryKind;
 use crate::property::{
@@ -35,7 +35,10 @@ impl<'a> Query<'a> {
 
     /// The properties of another resource, whose memory this one allocates from.
     #[doc(alias = "forward_property")]
-    pub fn properties_from<R: SyncResource + ?Sized>(&mut self, upstream: &'a R) -> &mut Self {
+    pub fn properties_from<R: SynchronousResource + ?Sized>(
+        &mut self,
+        upstream: &'a R,
+    ) -> &mut Self {
         if let QueryKind::HasProperty { .. }
         | QueryKind::PropertyValue(_)
         | QueryKind::PropertyList(_) = self.0
@@ -49,7 +52,7 @@ impl<'a> Query<'a> {
     /// them. Of their values it provides only the [`MemoryKind`], if it is the same for all.
     pub fn common_properties<'r>(
         &mut self,
-        resources: impl IntoIterator<Item = &'r dyn SyncResource>,
+        resources: impl IntoIterator<Item = &'r dyn SynchronousResource>,
     ) -> &mut Self {
         let mut resources = resources.into_iter();
         match &mut self.0 {
@@ -123,7 +126,10 @@ impl<R: ?Sized> fmt::Debug for PropertySink<'_, '_, R> {
 }
 
 /// Whether the resource's memory has the property.
-pub(crate) fn has_property<R: SyncResource + ?Sized>(resource: &R, wanted: PropertyId) -> bool {
+pub(crate) fn has_property<R: SynchronousResource + ?Sized>(
+    resource: &R,
+    wanted: PropertyId,
+) -> bool {
     let mut query = Query(QueryKind::HasProperty { wanted, found: false });
     resource.provide(&mut query);
     matches!(query.0, QueryKind::HasProperty { found: true, .. })
@@ -131,7 +137,7 @@ pub(crate) fn has_property<R: SyncResource + ?Sized>(resource: &R, wanted: Prope
 
 /// The value of a property of the resource's memory.
 pub(crate) fn property_value<P: PropertyWithValue>(
-    resource: &(impl SyncResource + ?Sized),
+    resource: &(impl SynchronousResource + ?Sized),
 ) -> Option<P::Value> {
     let mut slot = Slot::<P>(None);
     resource.provide(&mut Query(QueryKind::PropertyValue(&mut slot)));
@@ -139,7 +145,7 @@ pub(crate) fn property_value<P: PropertyWithValue>(
 }
 
 /// Every property of the resource's memory, each once.
-pub(crate) fn property_list<R: SyncResource + ?Sized>(resource: &R) -> Vec<PropertyId> {
+pub(crate) fn property_list<R: SynchronousResource + ?Sized>(resource: &R) -> Vec<PropertyId> {
     let mut query = Query(QueryKind::PropertyList(Vec::new()));
     resource.provide(&mut query);
     if let QueryKind::PropertyList(list) = query.0 { list } else { Vec::new() }

@@ -8,15 +8,15 @@ use crate::property::{PropertyId, PropertySet};
 
 /// A typed query to a resource, in the manner of [`std::error::Error::provide`].
 ///
-/// [`SyncResource::provide`](crate::SyncResource::provide) answers it: it provides everything that
-/// the resource has, and the query keeps what it asks for, so that nothing else is computed. Where
-/// one answer is asked for, the first one counts, so that an adaptor may provide its own and then
-/// its upstream's [properties](Self::properties_from). Only a
+/// [`SynchronousResource::provide`](crate::SynchronousResource::provide) answers it: it provides
+/// everything that the resource has, and the query keeps what it asks for, so that nothing else is
+/// computed. Where one answer is asked for, the first one counts, so that an adaptor may provide
+/// its own and then its upstream's [properties](Self::properties_from). Only a
 /// [pointer](crate::Structure::pointer_to) passes the whole query on: all other answers are of one
 /// resource.
 ///
 /// ```
-/// use rmm_core::{DeviceAccessible, HasProperty, Introspect, Query, Structure, SyncResource};
+/// use rmm_core::{DeviceAccessible, HasProperty, Introspect, Query, Structure, SynchronousResource};
 /// # use rmm_core::{DevicePtr, Error};
 /// # use std::alloc::Layout;
 /// use rmm_resources::CudaMemoryResource;
@@ -26,7 +26,7 @@ use crate::property::{PropertyId, PropertySet};
 ///     upstream: R,
 /// }
 /// # // SAFETY: every call goes to the upstream, which keeps the contract.
-/// # unsafe impl<R: SyncResource> SyncResource for Halves<R> {
+/// # unsafe impl<R: SynchronousResource> SynchronousResource for Halves<R> {
 /// #     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
 /// #         self.upstream.allocate_sync(layout)
 /// #     }
@@ -37,7 +37,7 @@ use crate::property::{PropertyId, PropertySet};
 /// #     fn name(&self) -> &'static str {
 /// #         "halves"
 /// #     }
-/// // in its implementation of `SyncResource`:
+/// // in its implementation of `SynchronousResource`:
 /// fn structure(&self) -> Structure<'_>
 /// where
 ///     Self: 'static,
@@ -91,7 +91,7 @@ impl<'a> Query<'a> {
     /// [`Introspect::try_value`](crate::Introspect::try_value).
     ///
     /// ```
-    /// use rmm_core::{Introspect, Query, SyncResource};
+    /// use rmm_core::{Introspect, Query, SynchronousResource};
     /// # use rmm_core::{DevicePtr, Error};
     /// # use std::alloc::Layout;
     ///
@@ -101,7 +101,7 @@ impl<'a> Query<'a> {
     /// # #[derive(Debug)]
     /// # struct Near;
     /// # // SAFETY: it hands nothing out.
-    /// # unsafe impl SyncResource for Near {
+    /// # unsafe impl SynchronousResource for Near {
     /// #     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
     /// #         Err(Error::out_of_memory("near"))
     /// #     }

@@ -3,26 +3,26 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::concept::{ExtendableResource, Structure, SyncResource};
+use super::concept::{ExtendableResource, Structure, SynchronousResource};
 use super::trim::TrimmableResource;
 
 impl<'a> Structure<'a> {
     /// That of a resource which takes its memory from `upstream`.
     #[doc(alias = "get_upstream_resource")]
-    pub fn over<R: SyncResource + ?Sized + 'static>(upstream: &'a R) -> Self {
+    pub fn over<R: SynchronousResource + ?Sized + 'static>(upstream: &'a R) -> Self {
         Self { upstream: Some(upstream.as_dyn()), ..Self::default() }
     }
 
     /// That of a resource which is only a pointer to another: a `Box`, or a type-erased resource.
     /// Whatever else there is, is the other's.
-    pub fn pointer_to<R: SyncResource + ?Sized + 'static>(pointee: &'a R) -> Self {
+    pub fn pointer_to<R: SynchronousResource + ?Sized + 'static>(pointee: &'a R) -> Self {
         Self { pointee: Some(pointee.as_dyn()), ..Self::default() }
     }
 
     /// Adds a resource that this one takes memory from beside its [upstream](Self::over), and its
     /// purpose: a bin, or a fallback for when the first is out of memory.
     #[must_use]
-    pub fn and<R: SyncResource + ?Sized + 'static>(
+    pub fn and<R: SynchronousResource + ?Sized + 'static>(
         mut self,
         purpose: impl Into<Cow<'static, str>>,
         upstream: &'a R,
@@ -46,12 +46,14 @@ impl<'a> Structure<'a> {
     }
 
     /// The resource that this one takes its memory from.
-    pub fn upstream(&self) -> Option<&'a (dyn SyncResource + 'static)> {
+    pub fn upstream(&self) -> Option<&'a (dyn SynchronousResource + 'static)> {
         self.upstream
     }
 
     /// The resources that this one takes memory from beside its upstream, and the purpose of each.
-    pub fn other_upstreams(&self) -> &[(Cow<'static, str>, &'a (dyn SyncResource + 'static))] {
+    pub fn other_upstreams(
+        &self,
+    ) -> &[(Cow<'static, str>, &'a (dyn SynchronousResource + 'static))] {
         &self.others
     }
 
@@ -59,7 +61,7 @@ impl<'a> Structure<'a> {
     /// upstream that they may share.
     pub fn upstreams(
         &self,
-    ) -> impl Iterator<Item = &'a (dyn SyncResource + 'static)> + use<'_, 'a> {
+    ) -> impl Iterator<Item = &'a (dyn SynchronousResource + 'static)> + use<'_, 'a> {
         self.others.iter().map(|&(_, other)| other).chain(self.upstream)
     }
 
@@ -74,7 +76,7 @@ impl<'a> Structure<'a> {
     }
 
     /// The structure of the resource behind all pointers.
-    pub(crate) fn of(resource: &'a (dyn SyncResource + 'static)) -> Self {
+    pub(crate) fn of(resource: &'a (dyn SynchronousResource + 'static)) -> Self {
         resolve(resource).1
     }
 }
@@ -83,8 +85,8 @@ impl fmt::Debug for Structure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let others: Vec<&str> = self.others.iter().map(|(purpose, _)| &**purpose).collect();
         f.debug_struct("Structure")
-            .field("pointee", &self.pointee.map(SyncResource::name))
-            .field("upstream", &self.upstream.map(SyncResource::name))
+            .field("pointee", &self.pointee.map(SynchronousResource::name))
+            .field("upstream", &self.upstream.map(SynchronousResource::name))
             .field("other_upstreams", &others)
             .field("extendable", &self.extendable.is_some())
             .field("trimmable", &self.trimmable.is_some())
@@ -94,15 +96,15 @@ impl fmt::Debug for Structure<'_> {
 
 /// The resource that this one is a pointer to.
 pub(crate) fn pointee<'a>(
-    resource: &'a (dyn SyncResource + 'static),
-) -> Option<&'a (dyn SyncResource + 'static)> {
+    resource: &'a (dyn SynchronousResource + 'static),
+) -> Option<&'a (dyn SynchronousResource + 'static)> {
     resource.structure().pointee
 }
 
 /// The resource behind all pointers, and its structure.
 pub(super) fn resolve<'a>(
-    resource: &'a (dyn SyncResource + 'static),
-) -> (&'a (dyn SyncResource + 'static), Structure<'a>) {
+    resource: &'a (dyn SynchronousResource + 'static),
+) -> (&'a (dyn SynchronousResource + 'static), Structure<'a>) {
     let mut resource = resource;
     loop {
         let structure = resource.structure();
@@ -113,7 +115,7 @@ pub(super) fn resolve<'a>(
 
 /// The resource behind all pointers.
 pub(crate) fn behind_pointers<'a>(
-    resource: &'a (dyn SyncResource + 'static),
-) -> &'a (dyn SyncResource + 'static) {
+    resource: &'a (dyn SynchronousResource + 'static),
+) -> &'a (dyn SynchronousResource + 'static) {
     resolve(resource).0
 }

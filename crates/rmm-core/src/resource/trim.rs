@@ -16,7 +16,7 @@ use crate::PoolUsage;
 /// use std::sync::Mutex;
 ///
 /// use rmm_core::{
-///     AnyResource, DevicePtr, Error, Introspect, PoolUsage, SyncResource,
+///     AnyResource, DevicePtr, Error, Introspect, PoolUsage, SynchronousResource,
 ///     TrimmableResource,
 /// };
 /// use rmm_resources::CudaMemoryResource;
@@ -60,7 +60,8 @@ use crate::PoolUsage;
 /// ```
 #[doc(alias = "cudaMemPoolTrimTo")]
 pub trait TrimmableResource: Debug + Send + Sync {
-    /// The resource's name, as [`SyncResource::name`](crate::SyncResource::name) has it.
+    /// The resource's name, as [`SynchronousResource::name`](crate::SynchronousResource::name) has
+    /// it.
     fn trim_name(&self) -> &'static str;
 
     /// The bytes that are reserved and live now. The difference is the most that a trim could

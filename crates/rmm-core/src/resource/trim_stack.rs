@@ -1,6 +1,6 @@
 //! Trims every suballocator of a stack, from the top: what one returns is free in the next.
 
-use super::concept::{Structure, SyncResource};
+use super::concept::{Structure, SynchronousResource};
 use super::trim::TrimmableResource;
 
 /// Whether a trim waits for pending frees first.
@@ -24,7 +24,7 @@ impl TrimEffort {
 /// Trims the suballocators of the stack that starts here. Returns the bytes that left the stack:
 /// those that the lowest suballocators returned; `None` if there is no suballocator.
 pub(crate) fn trim_stack(
-    resource: &(dyn SyncResource + 'static),
+    resource: &(dyn SynchronousResource + 'static),
     keep: u64,
     effort: TrimEffort,
 ) -> Option<u64> {

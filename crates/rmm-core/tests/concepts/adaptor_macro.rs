@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
     AnyResource, CudaStream, DeviceAccessible, DevicePtr, Error, Introspect, MemoryKind, Resource,
-    SyncResource,
+    SynchronousResource,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -122,7 +122,7 @@ fn properties_equality_and_the_stack_are_the_upstreams() {
     let (one, other) = (wilful(Will::Forward), wilful(Will::Larger));
     assert!(one == other, "each may free the other's memory");
     assert!(one.declares::<DeviceAccessible>() && one.declares::<MemoryKind>());
-    assert_eq!(one.stack().map(SyncResource::name).collect::<Vec<_>>(), ["wilful", "cuda"]);
+    assert_eq!(one.stack().map(SynchronousResource::name).collect::<Vec<_>>(), ["wilful", "cuda"]);
     let any: AnyResource = AnyResource::new(Plain { upstream: one });
     assert!(any.find::<CudaMemoryResource>().is_some());
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rmm_adaptors::{LimitingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{
-    AnyResource, AnySyncResource, DeviceAccessible, DeviceAsyncResourceRef, DeviceResourceRef,
-    HasProperty, HostAccessible, HostDeviceAccessible, Resource, ResourceRef, SyncResourceRef,
-    Synchronized,
+    AnyResource, AnySynchronousResource, DeviceAccessible, DeviceAsyncResourceRef,
+    DeviceResourceRef, HasProperty, HostAccessible, HostDeviceAccessible, Resource, ResourceRef,
+    Synchronized, SynchronousResourceRef,
 };
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, HostMemoryResource, current_device_resource,
@@ -18,7 +18,7 @@ use crate::heap::{Silent, SyncHeap};
 #[test]
 fn erased_resources_are_equal_if_type_and_value_are() {
     let (heap, other) = (SyncHeap::new(0), SyncHeap::new(0));
-    let erased = AnySyncResource::<HostDeviceAccessible>::new(heap.clone());
+    let erased = AnySynchronousResource::<HostDeviceAccessible>::new(heap.clone());
     assert!(erased.is_equal(&heap));
     assert!(!erased.is_equal(&other), "the value differs");
     assert!(!erased.is_equal(&Synchronized::new(heap.clone())), "the type differs");
@@ -26,14 +26,14 @@ fn erased_resources_are_equal_if_type_and_value_are() {
         erased.is_equal(&erased.clone().narrow::<DeviceAccessible>()),
         "the set does not count"
     );
-    assert_ne!(erased, AnySyncResource::new(other));
+    assert_ne!(erased, AnySynchronousResource::new(other));
 }
 
 #[test]
 fn equality_holds_in_every_form_both_ways() {
     let cuda = CudaMemoryResource::new();
     let any: AnyResource = AnyResource::new(cuda);
-    let any_sync: AnySyncResource = any.clone().into();
+    let any_sync: AnySynchronousResource = any.clone().into();
     let (borrowed, borrowed_sync) = (DeviceAsyncResourceRef::new(&any), any_sync.as_resource_ref());
     assert!(any.is_equal(&cuda) && any.is_equal(&any_sync) && any.is_equal(borrowed));
     assert!(any_sync.is_equal(&cuda) && any_sync.is_equal(&any) && any_sync.is_equal(borrowed));
@@ -50,9 +50,9 @@ fn an_erased_resource_is_never_wrapped_twice() {
     assert!(again.downcast_ref::<CudaMemoryResource>().is_some());
     let shared: AnyResource = AnyResource::new(Arc::new(any.clone()));
     assert_eq!(shared, any);
-    let sync: AnySyncResource = AnySyncResource::new(Box::new(any.clone()));
+    let sync: AnySynchronousResource = AnySynchronousResource::new(Box::new(any.clone()));
     assert!(sync.downcast_ref::<CudaMemoryResource>().is_some());
-    let twice: AnySyncResource<()> = AnySyncResource::new(sync);
+    let twice: AnySynchronousResource<()> = AnySynchronousResource::new(sync);
     assert!(twice.is_equal(&any));
 }
 
@@ -114,10 +114,10 @@ where
         for (other_form, other) in forms(handle) {
             assert!(any == other, "{form} and {other_form}");
         }
-        let sync: AnySyncResource = any.clone().into();
+        let sync: AnySynchronousResource = any.clone().into();
         assert!(sync.is_equal(&any) && any.is_equal(&sync), "{form}");
         assert!(sync.downcast_ref::<R>() == Some(handle), "{form}");
-        let again = AnySyncResource::<()>::new(leaked(sync.clone()).as_resource_ref());
+        let again = AnySynchronousResource::<()>::new(leaked(sync.clone()).as_resource_ref());
         assert!(again.is_equal(handle), "{form}");
         assert!(again.downcast_ref::<R>() == Some(handle), "{form}");
     }
@@ -148,19 +148,24 @@ fn different_resources_differ_behind_pointers() {
 fn a_resource_that_is_not_a_handle_stays_behind_its_pointer() {
     let heap = SyncHeap::new(0);
     let fixed = leaked(heap.clone());
-    let own = AnySyncResource::<HostDeviceAccessible>::new(heap.clone());
-    let borrowed = AnySyncResource::new(fixed);
-    let boxed = AnySyncResource::new(Box::new(heap.clone()));
-    let reference = AnySyncResource::new(SyncResourceRef::<HostDeviceAccessible>::new(fixed));
+    let own = AnySynchronousResource::<HostDeviceAccessible>::new(heap.clone());
+    let borrowed = AnySynchronousResource::new(fixed);
+    let boxed = AnySynchronousResource::new(Box::new(heap.clone()));
+    let reference =
+        AnySynchronousResource::new(SynchronousResourceRef::<HostDeviceAccessible>::new(fixed));
     for any in [&borrowed, &boxed, &reference] {
         assert_equal(any, &own);
         assert!(any.is_equal(&heap));
         assert!(any.downcast_ref() == Some(&heap));
-        assert!(*any != AnySyncResource::new(SyncHeap::new(0)));
+        assert!(*any != AnySynchronousResource::new(SyncHeap::new(0)));
     }
     assert_eq!(borrowed, reference, "they point to one object");
-    assert_eq!(boxed, AnySyncResource::new(Box::new(heap.clone())), "their objects are equal");
-    // A reference to an `AnySyncResource` can become owned, whatever it holds.
+    assert_eq!(
+        boxed,
+        AnySynchronousResource::new(Box::new(heap.clone())),
+        "their objects are equal"
+    );
+    // A reference to an `AnySynchronousResource` can become owned, whatever it holds.
     assert_eq!(leaked(own.clone()).as_resource_ref().try_to_owned().expect("it is owned"), own);
 }
 
@@ -194,7 +199,8 @@ fn a_reference_to_a_type_that_is_not_a_handle_cannot_be_owned() {
     let refused = ResourceRef::<HostAccessible>::new(&silent).try_to_owned().unwrap_err();
     assert!(refused.is_invalid_argument());
     assert!(refused.to_string().contains("`silent`"), "{refused}");
-    let refused = SyncResourceRef::<HostAccessible>::new(&silent).try_to_owned().unwrap_err();
+    let refused =
+        SynchronousResourceRef::<HostAccessible>::new(&silent).try_to_owned().unwrap_err();
     assert!(refused.is_invalid_argument());
     // Unless it is borrowed from an owned resource, which is shared then.
     let any = AnyResource::<HostAccessible>::new(silent.clone());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, HasPropertyValue, HostAccessible, Property,
-    PropertyWithValue, Query, Resource, StreamRef, SyncResource,
+    PropertyWithValue, Query, Resource, StreamRef, SynchronousResource,
 };
 
 /// The NUMA node of the memory: a property with a value, defined by this test.
@@ -45,7 +45,7 @@ impl PartialEq for SyncHeap {
 }
 
 // SAFETY: the heap hands out each piece of memory once, aligned as asked for.
-unsafe impl SyncResource for SyncHeap {
+unsafe impl SynchronousResource for SyncHeap {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         assert!(layout.size() > 0);
         // SAFETY: the size is not zero.
@@ -99,7 +99,7 @@ impl HasPropertyValue<NumaNode> for SyncHeap {
 pub(crate) struct Silent(pub(crate) SyncHeap);
 
 // SAFETY: every call goes to the heap.
-unsafe impl SyncResource for Silent {
+unsafe impl SynchronousResource for Silent {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.0.allocate_sync(layout)
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use rmm_adaptors::{LoggingResourceAdaptor, PoolMemoryResource};
 use rmm_core::{
-    AnyResource, AnySyncResource, DeviceAccessible, DeviceAsyncResourceRef, DevicePtr,
+    AnyResource, AnySynchronousResource, DeviceAccessible, DeviceAsyncResourceRef, DevicePtr,
     DeviceResourceRef, Error, HasProperty, HasPropertyValue, HostAccessible, HostAsyncResourceRef,
     HostDeviceAccessible, HostDeviceAsyncResourceRef, HostResourceRef, Introspect, MemoryCaps,
-    MemoryKind, Query, SyncResource, SyncResourceRef, Synchronized,
+    MemoryKind, Query, Synchronized, SynchronousResource, SynchronousResourceRef,
 };
 use rmm_resources::CudaMemoryResource;
 
@@ -37,7 +37,7 @@ fn widening_to_a_missing_property_returns_the_resource() {
     let device: AnyResource = AnyResource::new(CudaMemoryResource::new());
     let device = device.try_widen::<HostDeviceAccessible>().expect_err("the host cannot read it");
     assert_eq!(device.downcast_ref(), Some(&CudaMemoryResource::new()));
-    let device = AnySyncResource::<DeviceAccessible>::from(device);
+    let device = AnySynchronousResource::<DeviceAccessible>::from(device);
     let device = device.try_widen::<HostAccessible>().expect_err("the host cannot read it");
     let borrowed = device.as_resource_ref();
     assert_eq!(borrowed.try_widen::<NumaNode>(), Err(borrowed));
@@ -62,7 +62,7 @@ fn references_convert_as_in_rmm() {
 fn property_values_pass_through_erased_resources() {
     let heap = SyncHeap::new(3);
     assert_eq!(heap.property_value(), 3);
-    let erased = AnySyncResource::<HostDeviceAccessible>::new(heap.clone());
+    let erased = AnySynchronousResource::<HostDeviceAccessible>::new(heap.clone());
     let logged = LoggingResourceAdaptor::to_writer(Arc::new(erased), std::io::sink())
         .expect("a sink takes everything");
     let stack = AnyResource::<HostDeviceAccessible>::new(Synchronized::new(logged));
@@ -72,7 +72,7 @@ fn property_values_pass_through_erased_resources() {
     let names: Vec<&str> = stack.property_list().iter().map(|property| property.name()).collect();
     assert_eq!(names, ["host-accessible", "device-accessible", "numa-node"]);
     assert_eq!(stack.accessibility(), MemoryCaps::HOST_ACCESSIBLE | MemoryCaps::DEVICE_ACCESSIBLE);
-    let layers: Vec<&str> = stack.stack().map(SyncResource::name).collect();
+    let layers: Vec<&str> = stack.stack().map(SynchronousResource::name).collect();
     assert_eq!(layers, ["synchronized", "logging", "sync-heap"]);
     assert_eq!(stack.find::<SyncHeap>(), Some(&heap));
     assert_eq!(stack.as_resource_ref().find::<SyncHeap>(), Some(&heap));
@@ -108,7 +108,7 @@ fn resources_provide_at_run_time_what_their_types_declare() {
     let silent = Silent(heap);
     assert!(!silent.declares::<HostAccessible>());
     assert!(AnyResource::<HostAccessible>::new(silent.clone()).has_property::<HostAccessible>());
-    let borrowed = SyncResourceRef::<HostAccessible>::new(&silent);
+    let borrowed = SynchronousResourceRef::<HostAccessible>::new(&silent);
     assert!(borrowed.has_property::<HostAccessible>());
     assert!(!borrowed.narrow::<()>().has_property::<HostAccessible>());
 }
@@ -118,7 +118,7 @@ fn resources_provide_at_run_time_what_their_types_declare() {
 struct PinnedOver<R>(R);
 
 // SAFETY: it hands nothing out.
-unsafe impl<R: SyncResource> SyncResource for PinnedOver<R> {
+unsafe impl<R: SynchronousResource> SynchronousResource for PinnedOver<R> {
     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         Err(Error::out_of_memory("pinned-over"))
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rmm_adaptors::{BinningMemoryResource, FallbackMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{
     AnyContext, AnyResource, CudaStream, DevicePtr, Error, HasMemoryKind, HasResource, Introspect,
-    MemoryKind, MemoryResource, StreamBound, StreamContext, SyncResource, allocation_alignment,
-    copy,
+    MemoryKind, MemoryResource, StreamBound, StreamContext, SynchronousResource,
+    allocation_alignment, copy,
 };
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, ManagedMemoryResource};
 use rmm_sim::{Machine, Schedule};
@@ -43,7 +43,7 @@ fn a_resource_returns_itself_and_settings_theirs() {
     assert_eq!(settings.memory_resource(), &heap, "a pointer to anything else is seen through");
     let object: &dyn HasResource<Resource = SyncHeap> = &*settings;
     assert_eq!(source(object), &heap);
-    let unsized_one: &dyn SyncResource = &heap;
+    let unsized_one: &dyn SynchronousResource = &heap;
     assert_eq!(unsized_one.memory_resource().find(), Some(&heap));
 }
 
@@ -85,7 +85,7 @@ fn every_synchronous_resource_is_one_for_any_context() -> Result<(), Error> {
         Ok(())
     })?;
     assert_eq!(heap.live(), 0);
-    let boxed: Box<dyn SyncResource> = Box::new(heap);
+    let boxed: Box<dyn SynchronousResource> = Box::new(heap);
     through(&boxed, |AnyContext, _| Ok(()))
 }
 

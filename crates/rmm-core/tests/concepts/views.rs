@@ -4,7 +4,8 @@ use std::alloc::Layout;
 
 use rmm_core::sys::CuDeviceAttribute;
 use rmm_core::{
-    AnyResource, Introspect, MemoryCaps, MemoryKind, ResourceView, SyncResource, Synchronized,
+    AnyResource, Introspect, MemoryCaps, MemoryKind, ResourceView, Synchronized,
+    SynchronousResource,
 };
 use rmm_resources::{
     CudaAsyncViewMemoryResource, CudaMemoryResource, SamHeadroomMemoryResource,
@@ -40,7 +41,7 @@ fn memory_without_a_kind_is_viewed_by_its_accessibility() {
     let _machine = machine.attribute(CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS, 1).enter();
     let system = SystemMemoryResource::new().expect("the device uses memory of the host");
     let headroom = SamHeadroomMemoryResource::new(1 << 20).expect("as above");
-    for resource in [&system as &dyn SyncResource, &headroom] {
+    for resource in [&system as &dyn SynchronousResource, &headroom] {
         assert!(ResourceView::<BOTH>::try_new(resource).is_some());
     }
     let device = rmm_core::Device::current().expect("a device");

@@ -4,8 +4,8 @@ use std::alloc::Layout;
 use std::sync::Arc;
 
 use rmm_core::{
-    AnyResource, AnySyncResource, DevicePtr, Error, MemoryResource, Resource, ResourceRef,
-    ResourceView, StreamRef, SyncResource, Synchronized,
+    AnyResource, AnySynchronousResource, DevicePtr, Error, MemoryResource, Resource, ResourceRef,
+    ResourceView, StreamRef, Synchronized, SynchronousResource,
 };
 
 /// Has no memory, and panics if it is asked for some.
@@ -13,7 +13,7 @@ use rmm_core::{
 struct Unasked;
 
 // SAFETY: it returns no memory.
-unsafe impl SyncResource for Unasked {
+unsafe impl SynchronousResource for Unasked {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         panic!("asked for {layout:?}")
     }
@@ -51,7 +51,7 @@ rmm_core::adaptor! {
 const NOTHING: Layout = Layout::new::<()>();
 const ANYWHERE: DevicePtr = DevicePtr(u64::MAX);
 
-fn at_once(resource: &(impl SyncResource + ?Sized)) {
+fn at_once(resource: &(impl SynchronousResource + ?Sized)) {
     assert_eq!(resource.allocate_sync(NOTHING).expect("nothing"), DevicePtr::NULL);
     assert_eq!(resource.allocate_in_context(NOTHING).expect("nothing"), DevicePtr::NULL);
     // SAFETY: there are no bytes to be freed.
@@ -79,6 +79,6 @@ fn zero_bytes_reach_no_hook() {
     in_order(&Synchronized::new(Unasked));
     in_order(&Adapted { upstream: Unasked });
     at_once(object);
-    at_once(&AnySyncResource::<()>::new(Unasked));
+    at_once(&AnySynchronousResource::<()>::new(Unasked));
     at_once(&ResourceView::<0>::try_new(&Unasked).expect("no capability is asked for"));
 }

@@ -1,6 +1,6 @@
 //! Devices, and the current one.
 
-use rmm_core::{Context, Device, ErrorKind, MemoryInfo, SyncResource};
+use rmm_core::{Context, Device, ErrorKind, MemoryInfo, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine};
 use rmm_sys::CuResult;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
 use rmm_core::{
-    Context, CudaStream, Device, Error, StreamId, StreamLifetime, StreamRef, SyncResource as _,
-    copy,
+    Context, CudaStream, Device, Error, StreamId, StreamLifetime, StreamRef,
+    SynchronousResource as _, copy,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Fault, Machine};

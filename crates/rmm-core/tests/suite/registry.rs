@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::thread;
 
-use rmm_core::{AnyResource, Device, SyncResource};
+use rmm_core::{AnyResource, Device, SynchronousResource};
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaMemoryResource, current_device_resource, per_device_resource,
     reset_current_device_resource, reset_per_device_resource, set_current_device_resource,

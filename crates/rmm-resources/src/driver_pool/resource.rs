@@ -29,7 +29,7 @@ macro_rules! pool_resource {
         // SAFETY: the driver's blocks are disjoint until they are freed, and aligned to at least
         // 256 bytes; larger alignments are refused, and the stream is synchronized before a call
         // returns.
-        unsafe impl rmm_core::SyncResource for $resource {
+        unsafe impl rmm_core::SynchronousResource for $resource {
             fn do_allocate_sync(
                 &self,
                 layout: std::alloc::Layout,

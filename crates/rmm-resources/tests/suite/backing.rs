@@ -1,6 +1,6 @@
 //! The choice between virtual memory and `cudaMalloc`.
 
-use rmm_core::{AnyResource, ErrorKind, Introspect, Resource, SyncResource};
+use rmm_core::{AnyResource, ErrorKind, Introspect, Resource, SynchronousResource};
 use rmm_resources::{
     CudaMemoryResource, DefaultDeviceMemory, ManagedMemoryResource, VirtualMemoryResource,
 };

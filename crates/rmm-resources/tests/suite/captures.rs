@@ -1,6 +1,6 @@
 //! Resources while streams are captured into graphs: no capture is invalidated, announced or not.
 
-use rmm_core::{CudaStream, ErrorKind, Resource, SyncResource, copy, current_driver};
+use rmm_core::{CudaStream, ErrorKind, Resource, SynchronousResource, copy, current_driver};
 use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, PinnedHostMemoryResource};
 use rmm_sys::{CuCaptureMode, CuGraph, CuResult};
 

@@ -1,6 +1,6 @@
 //! Resources over driver pools, and their options.
 
-use rmm_core::{Device, Error, ErrorKind, Resource, SyncResource};
+use rmm_core::{Device, Error, ErrorKind, Resource, SynchronousResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource,

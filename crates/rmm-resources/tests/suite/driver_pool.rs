@@ -1,6 +1,6 @@
 //! Driver pools: attributes, access and sharing.
 
-use rmm_core::{Device, ErrorKind, Resource, SyncResource, current_driver};
+use rmm_core::{Device, ErrorKind, Resource, SynchronousResource, current_driver};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     DriverPool, ExportHandleTypes, ImportedPool, PoolReuse,

@@ -4,7 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use rmm_core::{
-    AnyResource, DeviceAccessible, Error, HasProperty, HostAccessible, Resource, SyncResource,
+    AnyResource, DeviceAccessible, Error, HasProperty, HostAccessible, Resource,
+    SynchronousResource,
 };
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use rmm_core::{Resource, SyncResource};
+use rmm_core::{Resource, SynchronousResource};
 use rmm_resources::HostMemoryResource;
 use rmm_sim::Kernel;
 

@@ -1,6 +1,6 @@
 //! Pinned and managed memory.
 
-use rmm_core::{ErrorKind, SyncResource};
+use rmm_core::{ErrorKind, SynchronousResource};
 use rmm_resources::{ManagedMemoryResource, PinnedFlags, PinnedHostMemoryResource};
 use rmm_sim::{Fault, Machine};
 use rmm_sys::{CuMemoryType, CuPointerAttribute, CuResult};
@@ -23,7 +23,7 @@ fn memory_type(pointer: rmm_core::DevicePtr) -> (CuMemoryType, bool) {
     (kind, managed != 0)
 }
 
-fn kind_of(resource: &impl SyncResource) -> (CuMemoryType, bool) {
+fn kind_of(resource: &impl SynchronousResource) -> (CuMemoryType, bool) {
     let asked = layout(1000, 256);
     let pointer = resource.allocate_sync(asked).expect("memory");
     let kind = memory_type(pointer);
@@ -55,9 +55,10 @@ fn memory_that_the_device_cannot_reach_is_freed() {
 fn a_full_host_is_out_of_memory() {
     let _machine = Machine::builder().host_memory(8 * MIB).enter();
     let asked = layout(9 * MIB, 256);
-    for resource in
-        [&PinnedHostMemoryResource::new() as &dyn SyncResource, &ManagedMemoryResource::new()]
-    {
+    for resource in [
+        &PinnedHostMemoryResource::new() as &dyn SynchronousResource,
+        &ManagedMemoryResource::new(),
+    ] {
         let error = resource.allocate_sync(asked).unwrap_err();
         assert!(error.is_out_of_memory(), "{error}");
         assert_eq!(error.requested(), Some(9 * MIB));

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use rmm_core::{CudaStream, Resource, SyncResource, copy};
+use rmm_core::{CudaStream, Resource, SynchronousResource, copy};
 use rmm_resources::RegisteredHostMemoryResource;
 use rmm_sim::{Checker, Fault};
 use rmm_sys::{CuMemoryType, CuPointerAttribute, CuResult};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rmm_core::{Device, ErrorKind, Resource, StreamRef, SyncResource};
+use rmm_core::{Device, ErrorKind, Resource, StreamRef, SynchronousResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource,

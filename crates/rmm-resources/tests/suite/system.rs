@@ -1,6 +1,6 @@
 //! Pageable memory that devices access, and its location.
 
-use rmm_core::{Resource, SyncResource, copy};
+use rmm_core::{Resource, SynchronousResource, copy};
 use rmm_resources::{SamHeadroomMemoryResource, SystemMemoryResource};
 use rmm_sim::{Fault, TraceEntry};
 use rmm_sys::CuResult;

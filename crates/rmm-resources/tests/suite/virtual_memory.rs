@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::{
     AnyResource, CudaStream, Device, DevicePtr, ErrorKind, ExtendableResource, Introspect,
-    Resource, SyncResource,
+    Resource, SynchronousResource,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Fault, Kernel, Machine};

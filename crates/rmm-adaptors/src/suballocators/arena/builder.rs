@@ -53,7 +53,7 @@ impl<S: PropertySet> ArenaMemoryResourceBuilder<S> {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::ArenaMemoryResource;
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 
 use rmm_adaptors::AlignedResourceAdaptor;
-use rmm_core::{DevicePtr, SyncResource, is_pointer_aligned};
+use rmm_core::{DevicePtr, SynchronousResource, is_pointer_aligned};
 
 use super::scripted::{FIRST, Scripted, free_sync};
 use crate::support::layout;

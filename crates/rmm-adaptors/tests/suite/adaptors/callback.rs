@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rmm_adaptors::CallbackMemoryResource;
-use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamRef, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamRef, SynchronousResource};
 use rmm_resources::CudaAsyncMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
 

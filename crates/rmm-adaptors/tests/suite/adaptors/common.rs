@@ -9,7 +9,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, DeviceAccessible, Error, HasMemoryKind, HasProperty, HostAccessible,
-    HostDeviceAccessible, Introspect, MemoryKind, Metric, Resource, SyncResource,
+    HostDeviceAccessible, Introspect, MemoryKind, Metric, Resource, SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource};
 
@@ -73,7 +73,7 @@ fn a_resource_over_two_has_their_common_properties() {
     );
     assert!(host.declares::<HostDeviceAccessible>());
     assert!(mixed == mixed.clone());
-    for of_two_kinds in [&mixed as &dyn SyncResource, &host] {
+    for of_two_kinds in [&mixed as &dyn SynchronousResource, &host] {
         assert_eq!(of_two_kinds.try_property::<MemoryKind>(), None);
     }
 }

@@ -5,7 +5,7 @@ use rmm_adaptors::{
     StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
     TrackingResourceAdaptor,
 };
-use rmm_core::SyncResource;
+use rmm_core::SynchronousResource;
 use rmm_resources::CudaMemoryResource;
 
 use super::scripted::{Scripted, free_sync};

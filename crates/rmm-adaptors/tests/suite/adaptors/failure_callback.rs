@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex};
 
 use rmm_adaptors::FailureCallbackResourceAdaptor;
-use rmm_core::{Error, ErrorKind, Resource, StreamRef, SyncResource};
+use rmm_core::{Error, ErrorKind, Resource, StreamRef, SynchronousResource};
 
 use super::scripted::{Scripted, free_sync};
 use crate::support::layout;

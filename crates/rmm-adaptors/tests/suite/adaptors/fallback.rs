@@ -4,7 +4,7 @@
 use std::error::Error as _;
 
 use rmm_adaptors::{FallbackMemoryResource, LimitingResourceAdaptor, PoolMemoryResource};
-use rmm_core::{CudaStream, DevicePtr, Error, Resource, SyncResource};
+use rmm_core::{CudaStream, DevicePtr, Error, Resource, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 
 use super::scripted::{FIRST, Scripted, free_sync};

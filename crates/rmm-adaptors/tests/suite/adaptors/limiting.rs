@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use rmm_adaptors::LimitingResourceAdaptor;
-use rmm_core::{Error, Resource, StreamRef, SyncResource};
+use rmm_core::{Error, Resource, StreamRef, SynchronousResource};
 
 use super::scripted::{Scripted, free_sync};
 use crate::support::layout;

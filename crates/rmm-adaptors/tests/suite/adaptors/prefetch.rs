@@ -3,7 +3,7 @@
 use rmm_adaptors::{
     CallbackMemoryResource, FallbackMemoryResource, PoolMemoryResource, PrefetchResourceAdaptor,
 };
-use rmm_core::{AnyResource, CudaStream, Resource, StreamFlags, StreamRef, SyncResource};
+use rmm_core::{AnyResource, CudaStream, Resource, StreamFlags, StreamRef, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, ManagedMemoryResource};
 use rmm_sim::{Fault, Machine, Schedule};
 use rmm_sys::CuResult;

@@ -4,7 +4,8 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef, SyncResource,
+    DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
+    SynchronousResource,
 };
 
 /// A handle: clones share one state.
@@ -57,7 +58,7 @@ impl Scripted {
 }
 
 // SAFETY: its memory is never touched.
-unsafe impl SyncResource for Scripted {
+unsafe impl SynchronousResource for Scripted {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         let mut state = self.state();
         if let Some(error) = state.errors.pop() {
@@ -114,7 +115,7 @@ impl PartialEq for Scripted {
 }
 
 /// Frees a block that was allocated synchronously with this layout.
-pub(crate) fn free_sync(resource: &impl SyncResource, pointer: DevicePtr, layout: Layout) {
+pub(crate) fn free_sync(resource: &impl SynchronousResource, pointer: DevicePtr, layout: Layout) {
     // SAFETY: every test allocates the block with this layout; the memory is not in use, or is
     // never touched.
     unsafe { resource.deallocate_sync(pointer, layout) }

@@ -7,14 +7,14 @@ use rmm_adaptors::{
     AlignedResourceAdaptor, LimitingResourceAdaptor, StatisticsResourceAdaptor, TrackingFinding,
     TrackingResourceAdaptor,
 };
-use rmm_core::{DevicePtr, SyncResource};
+use rmm_core::{DevicePtr, SynchronousResource};
 
 use super::scripted::{FIRST, Scripted, free_sync};
 use crate::support::layout;
 
 /// This thread allocates ten blocks of 1000 bytes; another frees four of them and allocates one of
 /// 5000; this thread allocates one more.
-fn two_threads(resource: &impl SyncResource) -> Vec<DevicePtr> {
+fn two_threads(resource: &impl SynchronousResource) -> Vec<DevicePtr> {
     let allocate = |bytes| resource.allocate_sync(layout(bytes)).expect("addresses are many");
     let mut blocks: Vec<_> = (0..10).map(|_| allocate(1000)).collect();
     let freed = blocks.split_off(6);

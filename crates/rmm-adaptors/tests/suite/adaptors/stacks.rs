@@ -15,7 +15,7 @@ use rmm_adaptors::{
 };
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Resource, StreamRef,
-    SyncResource,
+    SynchronousResource,
 };
 use rmm_sim::{Checker, Machine, Schedule};
 use rmm_sys::CuResult;
@@ -188,7 +188,7 @@ impl PartialEq for Owned {
 macro_rules! pass_on {
     ($type:ty, |$this:ident| $target:expr) => {
         // SAFETY: every call goes to a resource that keeps the contract.
-        unsafe impl SyncResource for $type {
+        unsafe impl SynchronousResource for $type {
             fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
                 let $this = self;
                 $target.allocate_sync(layout)

@@ -3,7 +3,7 @@
 use std::thread;
 
 use rmm_adaptors::{AllocationCounters, Counter, StatisticsResourceAdaptor};
-use rmm_core::{Error, SyncResource};
+use rmm_core::{Error, SynchronousResource};
 
 use super::scripted::{Scripted, free_sync};
 use crate::support::layout;

@@ -4,7 +4,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use rmm_adaptors::{Tag, TaggedResourceAdaptor};
-use rmm_core::{DevicePtr, SyncResource};
+use rmm_core::{DevicePtr, SynchronousResource};
 
 use super::scripted::{Scripted, free_sync};
 use crate::support::layout;

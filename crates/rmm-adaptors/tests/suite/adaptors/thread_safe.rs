@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmm_adaptors::ThreadSafeResourceAdaptor;
-use rmm_core::{DevicePtr, Error, SyncResource};
+use rmm_core::{DevicePtr, Error, SynchronousResource};
 
 use super::scripted::{FIRST, free_sync};
 use crate::support::layout;
@@ -28,7 +28,7 @@ impl Crowd {
 }
 
 // SAFETY: its memory is never touched.
-unsafe impl SyncResource for Crowd {
+unsafe impl SynchronousResource for Crowd {
     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         self.pass();
         Ok(DevicePtr(FIRST))

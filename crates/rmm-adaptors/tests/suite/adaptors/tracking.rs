@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::sync::{Arc, Mutex};
 
 use rmm_adaptors::{TrackingFinding, TrackingResourceAdaptor};
-use rmm_core::{DevicePtr, SyncResource};
+use rmm_core::{DevicePtr, SynchronousResource};
 
 use super::scripted::{FIRST, Scripted, free_sync};
 use crate::support::layout;
@@ -103,7 +103,7 @@ fn leaks_are_reported_at_drop_the_largest_first() {
 }
 
 #[inline(never)]
-fn the_place_that_leaks(resource: &impl SyncResource, blocks: usize) -> Vec<DevicePtr> {
+fn the_place_that_leaks(resource: &impl SynchronousResource, blocks: usize) -> Vec<DevicePtr> {
     // Not in a closure: with line tables only, its name says nothing.
     let mut left = Vec::new();
     for _ in 0..blocks {

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 
 use rmm_adaptors::PoolMemoryResource;
-use rmm_core::{DeviceAccessible, DevicePtr, HasProperty, Resource, StreamRef, SyncResource};
+use rmm_core::{
+    DeviceAccessible, DevicePtr, HasProperty, Resource, StreamRef, SynchronousResource,
+};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::ViolationKind;
 
@@ -29,7 +31,7 @@ impl Drop for Careless {
 
 // SAFETY: a block has one owner at a time; that it may still be in use is the fault to be
 // found.
-unsafe impl SyncResource for Careless {
+unsafe impl SynchronousResource for Careless {
     fn name(&self) -> &'static str {
         "careless"
     }

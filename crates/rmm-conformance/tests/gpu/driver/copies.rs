@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::ffi::c_void;
 
 use rmm_conformance::{Failure, ensure};
-use rmm_core::{CudaStream, DevicePtr, Error, SyncResource, copy, driver_in_context};
+use rmm_core::{CudaStream, DevicePtr, Error, SynchronousResource, copy, driver_in_context};
 use rmm_resources::{
     CudaAsyncPinnedMemoryResource, CudaMemoryResource, ManagedMemoryResource,
     PinnedHostMemoryResource,
@@ -24,13 +24,13 @@ const DEVICE: CudaMemoryResource = CudaMemoryResource::new();
 
 /// Memory of a resource, freed when this is dropped, after the stream has completed its work.
 struct Held<'a> {
-    resource: &'a dyn SyncResource,
+    resource: &'a dyn SynchronousResource,
     stream: &'a CudaStream,
     pointer: DevicePtr,
 }
 
 impl<'a> Held<'a> {
-    fn new(resource: &'a dyn SyncResource, stream: &'a CudaStream) -> Result<Self, Error> {
+    fn new(resource: &'a dyn SynchronousResource, stream: &'a CudaStream) -> Result<Self, Error> {
         Ok(Self { resource, stream, pointer: resource.allocate_sync(LAYOUT)? })
     }
 
@@ -83,7 +83,7 @@ fn copies_that_name_their_direction_take_no_memory_of_a_pool_at_the_host_for_the
         let pooled = Held::new(&at_host, &own)?;
         let refused = [CuResult::INVALID_VALUE; 4];
         answers("a pool at the host", &pooled.copies_by_name(host)?, &refused)?;
-        let accepted: [(&str, &dyn SyncResource); 3] = [
+        let accepted: [(&str, &dyn SynchronousResource); 3] = [
             ("pinned memory", &PinnedHostMemoryResource::new()),
             ("managed memory", &ManagedMemoryResource::new()),
             ("device memory", &DEVICE),

@@ -1,6 +1,6 @@
 use std::any::Any;
 
-use rmm_core::{AsDyn, SyncResource};
+use rmm_core::{AsDyn, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 
 /// Without a size, so that `AsDyn` is not implemented for it.
@@ -16,7 +16,7 @@ impl AsDyn for Unsized {
         &self.other
     }
 
-    fn as_dyn<'a>(&self) -> &(dyn SyncResource + 'a)
+    fn as_dyn<'a>(&self) -> &(dyn SynchronousResource + 'a)
     where
         Self: 'a,
     {

@@ -2,13 +2,13 @@
 
 use std::alloc::Layout;
 
-use rmm_core::{DevicePtr, Error, ErasableAs, StreamOrdered, SyncResource};
+use rmm_core::{DevicePtr, Error, ErasableAs, StreamOrdered, SynchronousResource};
 
 #[derive(PartialEq, Debug)]
 struct Unordered;
 
 // SAFETY: it hands nothing out.
-unsafe impl SyncResource for Unordered {
+unsafe impl SynchronousResource for Unordered {
     fn do_allocate_sync(&self, _: Layout) -> Result<DevicePtr, Error> {
         Err(Error::out_of_memory("unordered"))
     }

@@ -1,6 +1,6 @@
 #![allow(coherence_leak_check)] // the two properties below are different types, one a subtype of the other
 
-use rmm_core::{AnyResource, AnySyncResource, Property, ResourceRef, SyncResourceRef};
+use rmm_core::{AnyResource, AnySynchronousResource, Property, ResourceRef, SynchronousResourceRef};
 
 #[derive(Clone, Copy, Debug)]
 struct Tagged<T>(std::marker::PhantomData<T>);
@@ -20,7 +20,7 @@ fn owned(known: AnyResource<Any>) -> AnyResource<Fixed> {
     known
 }
 
-fn owned_sync(known: AnySyncResource<Any>) -> AnySyncResource<Fixed> {
+fn owned_sync(known: AnySynchronousResource<Any>) -> AnySynchronousResource<Fixed> {
     known
 }
 
@@ -28,7 +28,7 @@ fn borrowed(known: ResourceRef<'_, Any>) -> ResourceRef<'_, Fixed> {
     known
 }
 
-fn borrowed_sync(known: SyncResourceRef<'_, Any>) -> SyncResourceRef<'_, Fixed> {
+fn borrowed_sync(known: SynchronousResourceRef<'_, Any>) -> SynchronousResourceRef<'_, Fixed> {
     known
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rmm_core::siblings::Siblings;
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, Error, Introspect,
-    MemoryKind, PropertySet, RelaxedCapture, StreamId, SyncResource, fork,
+    MemoryKind, PropertySet, RelaxedCapture, StreamId, SynchronousResource, fork,
 };
 use rmm_resources::Budget;
 
@@ -89,7 +89,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::PoolMemoryResource;
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -176,7 +176,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// use std::alloc::Layout;
     /// use std::sync::mpsc::channel;
     /// use rmm_adaptors::PoolMemoryResource;
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -315,7 +315,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     ///
     /// ```
     /// use rmm_adaptors::{PoolMemoryResource, PoolPreset};
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::VirtualMemoryResource;
     /// # use std::alloc::Layout;
     ///
@@ -504,7 +504,7 @@ fn kept(name: &str) -> &'static str {
 
 /// The contexts of the resources in a stack, apart from `own`.
 fn contexts_of(upstream: &AnyResource<()>, own: Context) -> Box<[Context]> {
-    fn note(resource: &(dyn SyncResource + 'static), contexts: &mut Vec<Context>) {
+    fn note(resource: &(dyn SynchronousResource + 'static), contexts: &mut Vec<Context>) {
         if let Some(context) = resource.try_value::<Context>()
             && !contexts.contains(&context)
         {

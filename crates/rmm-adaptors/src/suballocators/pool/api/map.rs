@@ -70,7 +70,7 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use rmm_core::SyncResource;
+    use rmm_core::SynchronousResource;
     use rmm_resources::CudaMemoryResource;
 
     use super::*;

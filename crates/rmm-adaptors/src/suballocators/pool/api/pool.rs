@@ -278,7 +278,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// use std::alloc::Layout;
     /// use std::sync::{Arc, Mutex};
     /// use rmm_adaptors::PoolMemoryResource;
-    /// use rmm_core::SyncResource;
+    /// use rmm_core::SynchronousResource;
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -362,7 +362,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// ```
     /// use std::alloc::Layout;
     /// use rmm_adaptors::PoolMemoryResource;
-    /// use rmm_core::{RemedyAction, SyncResource};
+    /// use rmm_core::{RemedyAction, SynchronousResource};
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

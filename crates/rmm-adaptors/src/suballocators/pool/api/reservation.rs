@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmm_core::siblings::{LimitId, MayBeWaitedFor};
 use rmm_core::{
-    AnyResource, AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Contains, DeviceAccessible, DevicePtr,
-    Error, HasProperty, OomReason, PoolUsage, Property, PropertySet, Query, Resource, StreamRef,
-    Structure, SyncResource, fork,
+    AnyResource, AnySynchronousResource, CUDA_ALLOCATION_ALIGNMENT, Contains, DeviceAccessible,
+    DevicePtr, Error, HasProperty, OomReason, PoolUsage, Property, PropertySet, Query, Resource,
+    StreamRef, Structure, SynchronousResource, fork,
 };
 
 use super::pool::PoolMemoryResource;
@@ -251,7 +251,7 @@ impl<S: PropertySet> fmt::Debug for Reservation<S> {
 // SAFETY: a block is split off a block of the pool that no one else knows, so it is one of the
 // pool's own, to which it is freed. No work uses it: it was allocated for any stream, and handed
 // out once. Its address is rounded up to the alignment inside a block with room for it.
-unsafe impl<S: PropertySet> SyncResource for Reservation<S> {
+unsafe impl<S: PropertySet> SynchronousResource for Reservation<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.take(None, layout)
     }
@@ -272,11 +272,11 @@ unsafe impl<S: PropertySet> SyncResource for Reservation<S> {
         Structure::over(&self.inner.pool)
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    fn to_any_sync(&self) -> Option<AnySynchronousResource<()>>
     where
         Self: 'static,
     {
-        Some(AnySyncResource::of(self))
+        Some(AnySynchronousResource::of(self))
     }
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
@@ -288,7 +288,7 @@ unsafe impl<S: PropertySet> SyncResource for Reservation<S> {
     }
 }
 
-// SAFETY: as for `SyncResource`; a block is freed in the order of a stream by the pool.
+// SAFETY: as for `SynchronousResource`; a block is freed in the order of a stream by the pool.
 unsafe impl<S: PropertySet> Resource for Reservation<S> {
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
         self.take(Some(stream), layout)

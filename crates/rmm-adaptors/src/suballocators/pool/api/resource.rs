@@ -4,8 +4,8 @@ use std::alloc::Layout;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, AnySyncResource, Contains, DevicePtr, Error, HasProperty, Property, PropertySet,
-    Query, Resource, StreamRef, Structure, SyncResource,
+    AnyResource, AnySynchronousResource, Contains, DevicePtr, Error, HasProperty, Property,
+    PropertySet, Query, Resource, StreamRef, Structure, SynchronousResource,
 };
 
 use super::pool::PoolMemoryResource;
@@ -14,7 +14,7 @@ use crate::shared::with_properties::{WithProperties, provide_views};
 // SAFETY: the heap's blocks tile the memory from upstream, each is allocated to one owner until it
 // is freed, and only idle blocks, which no work uses, are allocated here. The address is rounded up
 // to the alignment inside a block with room for it.
-unsafe impl<S: PropertySet> SyncResource for PoolMemoryResource<S> {
+unsafe impl<S: PropertySet> SynchronousResource for PoolMemoryResource<S> {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         self.inner.allocate(None, layout)
     }
@@ -35,11 +35,11 @@ unsafe impl<S: PropertySet> SyncResource for PoolMemoryResource<S> {
         Structure::over(&self.inner.upstream).with_trimmable(&*self.inner)
     }
 
-    fn to_any_sync(&self) -> Option<AnySyncResource<()>>
+    fn to_any_sync(&self) -> Option<AnySynchronousResource<()>>
     where
         Self: 'static,
     {
-        Some(AnySyncResource::of(self))
+        Some(AnySynchronousResource::of(self))
     }
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rmm_core::known_contexts::context_of_memory;
 use rmm_core::{
-    AnySyncResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaEvent, CudaStream, DevicePtr, Error,
-    HostAccessible, Introspect, SyncResource, ask_again, copy, fork,
+    AnySynchronousResource, CUDA_ALLOCATION_ALIGNMENT, Context, CudaEvent, CudaStream, DevicePtr,
+    Error, HostAccessible, Introspect, SynchronousResource, ask_again, copy, fork,
 };
 
 /// Bytes of one host block, of one copy at most, and between two reports: 1 ms of a bus of 64 GB/s.
@@ -32,7 +32,7 @@ enum Direction {
 /// Ranges of the device's memory, behind one another in host memory.
 #[derive(Debug)]
 pub(crate) struct HostCopy {
-    memory: AnySyncResource<HostAccessible>,
+    memory: AnySynchronousResource<HostAccessible>,
     /// The context that the host blocks end with, if they do.
     context: Option<Context>,
     /// Host blocks, all of [`CHUNK`] bytes but the last.
@@ -52,7 +52,7 @@ impl HostCopy {
     /// # Errors
     /// If there is too little.
     pub(crate) fn allocate(
-        memory: AnySyncResource<HostAccessible>,
+        memory: AnySynchronousResource<HostAccessible>,
         ranges: &[(u64, u64)],
     ) -> Result<Self, Error> {
         let mut total = 0;

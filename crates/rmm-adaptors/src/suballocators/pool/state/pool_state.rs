@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SyncResource,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SynchronousResource,
 };
 
 use super::asleep::Phase;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource,
-    Introspect, SyncResource,
+    Introspect, SynchronousResource,
 };
 
 use crate::shared::trace;
@@ -58,7 +58,7 @@ impl PoolCore {
 
 /// The bytes to multiples of which a resource rounds requests up, where it is known: pages below
 /// adaptors, the largest of several.
-pub(crate) fn granularity(resource: &(dyn SyncResource + 'static)) -> u64 {
+pub(crate) fn granularity(resource: &(dyn SynchronousResource + 'static)) -> u64 {
     let mut largest = GRANULE;
     for resource in resource.stack() {
         if let Some(extendable) = resource.as_extendable() {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use rmm_core::{AnySyncResource, HostAccessible};
+use rmm_core::{AnySynchronousResource, HostAccessible};
 use rmm_resources::PinnedHostMemoryResource;
 
 /// What becomes of the contents of a pool's blocks while it sleeps.
@@ -32,7 +32,7 @@ type Report<'a> = Box<dyn FnMut(CopyProgress) + 'a>;
 ///
 /// ```
 /// use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
-/// use rmm_core::{AnySyncResource, HostDeviceAccessible};
+/// use rmm_core::{AnySynchronousResource, HostDeviceAccessible};
 /// use rmm_resources::{PinnedHostMemoryResource, VirtualMemoryResource};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ type Report<'a> = Box<dyn FnMut(CopyProgress) + 'a>;
 /// // Pinned memory that is there before it is needed, and is used again each time.
 /// let pinned = PinnedHostMemoryResource::new();
 /// let pinned = PoolMemoryResource::<HostDeviceAccessible>::builder_with_properties(pinned);
-/// let pinned = AnySyncResource::new(pinned.initial_size(4 << 20).build()?);
+/// let pinned = AnySynchronousResource::new(pinned.initial_size(4 << 20).build()?);
 /// let pool = PoolMemoryResource::builder(VirtualMemoryResource::new()?);
 /// let pool = pool.initial_size(4 << 20).build()?;
 ///
@@ -59,7 +59,7 @@ type Report<'a> = Box<dyn FnMut(CopyProgress) + 'a>;
 pub struct SleepOptions<'a> {
     pub(crate) contents: Contents,
     pub(crate) waits: bool,
-    pub(crate) host: Option<AnySyncResource<HostAccessible>>,
+    pub(crate) host: Option<AnySynchronousResource<HostAccessible>>,
     pub(crate) report: Option<Report<'a>>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> SleepOptions<'a> {
     /// allocated when the pool falls asleep: 422 ms for each GiB. Pinned memory that is there
     /// before, such as a pool's over [`PinnedHostMemoryResource`], costs nothing then; other host
     /// memory is copied much slower. It is freed when the pool has woken up.
-    pub fn host_memory(mut self, memory: AnySyncResource<HostAccessible>) -> Self {
+    pub fn host_memory(mut self, memory: AnySynchronousResource<HostAccessible>) -> Self {
         self.host = Some(memory);
         self
     }
@@ -93,8 +93,8 @@ impl<'a> SleepOptions<'a> {
     }
 
     /// The memory for the contents.
-    pub(crate) fn take_host_memory(&mut self) -> AnySyncResource<HostAccessible> {
-        let pinned = || AnySyncResource::new(PinnedHostMemoryResource::new());
+    pub(crate) fn take_host_memory(&mut self) -> AnySynchronousResource<HostAccessible> {
+        let pinned = || AnySynchronousResource::new(PinnedHostMemoryResource::new());
         self.host.take().unwrap_or_else(pinned)
     }
 }

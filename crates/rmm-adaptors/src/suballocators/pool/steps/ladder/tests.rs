@@ -9,7 +9,7 @@ use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::sys::{CuCaptureMode, CuResult};
 use rmm_core::{
     CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
-    SyncResource, current_driver,
+    SynchronousResource, current_driver,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
@@ -96,7 +96,7 @@ impl InTurns {
 }
 
 // SAFETY: what it gives comes from `CudaMemoryResource`, which keeps the contract.
-unsafe impl SyncResource for InTurns {
+unsafe impl SynchronousResource for InTurns {
     fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
         // The first `HELD` calls come from requests that never end.
         if layout.size() == LARGE && self.turns().asked < HELD {
