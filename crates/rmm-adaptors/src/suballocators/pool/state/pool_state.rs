@@ -586,3 +586,6 @@ impl PoolState {
         self.set_aside.shrink_to_fit();
     }
 }
+
+#[cfg(all(test, not(rmm_loom)))]
+mod tests;
