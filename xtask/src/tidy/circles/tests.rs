@@ -14,7 +14,7 @@ fn found<const N: usize>(files: [(&str, &str); N]) -> Vec<String> {
 #[test]
 fn files_that_use_each_other_are_found_over_several_too() {
     let files = [
-        ("a.rs", "use std::fmt;\nuse crate::b::{\n    self,\n    c::{X, Y},\n};\n"),
+        ("a.rs", "use std::fmt;\nuse crate::{\n    b::{self, c::X},\n};\n"),
         ("b/c.rs", "pub(crate) use super::super::d::Z;\n"),
         ("b.rs", "pub(crate) mod c;\n"),
         ("d.rs", "use super::a;\n"),
