@@ -131,7 +131,7 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
             unsafe { streams::with(last, || true, free) }?;
         } else {
             // SAFETY: 1. By the clause on streams, those that are passed here are never destroyed.
-            // 2. The device is current: `enter` made it so.
+            // 2. The device is current, by `enter`, or the only one.
             let gathered = unsafe { block.device.gather(last, &others) };
             // If it cannot be ordered the memory stays allocated: work may use it.
             free(gathered?.as_stream_ref());
