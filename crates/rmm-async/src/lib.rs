@@ -49,6 +49,11 @@
 //! `rmm-sim` runs work when the driver is called, which the thread of step 4 does. In a test under
 //! `rmm_sim::Checker`, set `enter_all_threads(true)`, so that this thread enters the machine.
 
+/// The first page, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod completion;
 mod copies;
 mod host_function;

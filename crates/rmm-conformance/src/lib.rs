@@ -22,6 +22,16 @@
 //!
 //! Where a device lacks what a resource needs, each check of that resource is that it says so when
 //! it is made.
+//!
+//! ```sh
+//! RMM_TEST_RESOURCE=pool RMM_SIM_SEED=7 cargo test -p rmm-conformance
+//! ```
+//!
+//! ```text
+//! above   its tests, and benches
+//! here    rmm-conformance: the checks of every resource
+//! below   rmm-spec > rmm-adaptors > rmm-resources > rmm-core > rmm-sys; rmm-sim
+//! ```
 
 #[macro_use]
 mod list;

@@ -55,6 +55,11 @@ mod export;
 mod import;
 mod shape;
 
+/// The first page, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use abi::{
     DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, DlpackDeleter,
     FLAG_IS_COPIED, FLAG_READ_ONLY,

@@ -3,6 +3,12 @@
 //! The Python tree in `python/rmm_rs` gives them RMM's module layout.
 //!
 //! ```text
+//! above   the package rmm_rs in python/rmm_rs
+//! here    rmm-py: its extension module
+//! below   rmm-capi, rmm-report, rmm-interop-dlpack > .. > rmm-core > rmm-sys
+//! ```
+//!
+//! ```text
 //! mod lib -- registers --> buffer   adaptors  pool  suballocators  base  registry  capsule  report
 //!                             \         \       |          /         /       /
 //!                              \   callbacks, pressure, reservation, budget/

@@ -12,6 +12,12 @@
 //!
 //! A program that uses `rmm` loads it by `RMM_CUDA_LIBRARY` too.
 //!
+//! ```text
+//! above   your program, in any language
+//! here    rmm-sim-driver: a library in the driver's place
+//! below   rmm-sim-cuda > rmm-sim > rmm-sys
+//! ```
+//!
 //! | variable | |
 //! |---|---|
 //! | `RMM_SIM_DEVICES` | how many devices there are; 1 by default |

@@ -16,6 +16,12 @@
 //!
 //! What it cannot see: what a pointer points to, and whether an integer is signed. Structures
 //! behind pointers are compared field by field in `layouts`.
+//!
+//! ```text
+//! above   nothing
+//! here    rmm-sys-oracle: a comparison by the compiler
+//! below   rmm-sys; cudarc
+//! ```
 
 mod codes;
 mod functions;

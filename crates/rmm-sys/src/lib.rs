@@ -17,6 +17,11 @@
 //! The table can also be filled by hand, which is how the software device of `rmm-sim` replaces the
 //! driver.
 
+/// The first page, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod annotations;
 mod constants;
 mod device_ptr;

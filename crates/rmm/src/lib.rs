@@ -4,6 +4,12 @@
 //! which re-exports its parts: `rmm-core` (concepts), `rmm-resources` (memory from the driver),
 //! `rmm-adaptors` (pools and adaptors), `rmm-containers`, and `rmm-spec` (resources from text).
 //!
+//! ```text
+//! above   your program
+//! here    rmm-rs: one name for what is below
+//! below   rmm-spec > rmm-adaptors; rmm-containers; both > rmm-resources > rmm-core > rmm-sys
+//! ```
+//!
 //! ```
 //! use rmm::prelude::*;
 //!
@@ -375,6 +381,27 @@ mod migrating_from_rmm {
     mod errors_and_logging {}
     #[doc = include_str!("../../../docs/migrating/python.md")]
     mod python {}
+}
+
+/// The first pages of the parts.
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!("../../rmm-core/README.md")]
+    mod core {}
+    #[doc = include_str!("../../rmm-resources/README.md")]
+    mod resources {}
+    #[doc = include_str!("../../rmm-adaptors/README.md")]
+    mod adaptors {}
+    #[doc = include_str!("../../rmm-containers/README.md")]
+    mod containers {}
+    #[doc = include_str!("../../rmm-spec/README.md")]
+    mod spec {}
+    #[doc = include_str!("../../rmm-report/README.md")]
+    mod report {}
+    #[doc = include_str!("../../rmm-sim/README.md")]
+    mod sim {}
+    #[doc = include_str!("../../rmm-sim-macros/README.md")]
+    mod sim_macros {}
 }
 
 /// The guide to `tracing`.
