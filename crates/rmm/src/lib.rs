@@ -119,7 +119,7 @@
 //! # Resources
 //!
 //! [`default_pool`] makes the pool to begin with: over virtual memory where the device has it, over
-//! `cudaMalloc` elsewhere. [`PoolMemoryResource::on_device`] makes it with options, such as a
+//! `cudaMalloc` elsewhere. [`PoolMemoryResource::default_builder`] makes it with options, such as a
 //! limit; [`PoolMemoryResource::builder`] makes one over any other resource:
 //!
 //! ```
