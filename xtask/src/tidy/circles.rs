@@ -1,4 +1,5 @@
-//! Circles of files: within a crate, as between crates, one of two files is below the other.
+//! Circles of files: within a crate, as between crates, one of two files is below the other. Where
+//! a crate has folders for its layers, each imports from those below it alone.
 //!
 //! What counts is what a file imports at its top level, outside its tests, from modules of its
 //! crate. A module that declares or re-exports a child (`mod`, `pub use`) is not above it by that,
@@ -12,7 +13,21 @@ use super::finding::Finding;
 /// The files of a crate by the paths of their modules, as `pool::heap`; its own path is empty.
 type Modules<'a> = BTreeMap<String, &'a SourceFile>;
 
-/// Finds the circles within each crate.
+/// The layers of a folder of a crate, from below: folders of one layer do not use each other.
+type Layers = (&'static str, &'static [&'static [&'static str]]);
+
+const LAYERS: [Layers; 2] = [
+    ("", &[&["sync"], &["shared"], &["suballocators", "adaptors"]]),
+    (
+        "suballocators::pool::",
+        &[&["values"], &["timeline", "caches", "heap"], &["state"], &["steps"], &["api"]],
+    ),
+];
+
+/// The crate that has them.
+const LAYERED: &str = "crates/rmm-adaptors";
+
+/// Finds the circles within each crate, and what goes up in the layers.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut crates = BTreeMap::<&str, Modules<'_>>::new();
     for file in files.iter().filter(|file| file.is_rust() && !file.path.contains("/tests")) {
@@ -22,12 +37,40 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
         // Of a library that is a program too, the library.
         crates.entry(of_crate).or_default().entry(path.replace('/', "::")).or_insert(file);
     }
-    crates.values().flat_map(circles).collect()
+    let mut findings = Vec::new();
+    for (of_crate, modules) in &crates {
+        let edges =
+            modules.iter().map(|(own, file)| (own, used(own, &file.text, modules))).collect();
+        findings.extend(circles(modules, &edges));
+        if *of_crate == LAYERED {
+            findings.extend(LAYERS.iter().flat_map(|layers| upward(layers, modules, &edges)));
+        }
+    }
+    findings
 }
 
-fn circles(modules: &Modules<'_>) -> Vec<Finding> {
-    let edges: BTreeMap<_, _> =
-        modules.iter().map(|(own, file)| (own, used(own, &file.text, modules))).collect();
+/// What each file imports from.
+type Edges<'a> = BTreeMap<&'a String, BTreeSet<String>>;
+
+/// The arrows that do not lead to a layer below.
+fn upward((above, layers): &Layers, modules: &Modules<'_>, edges: &Edges<'_>) -> Vec<Finding> {
+    let place = |module: &str| {
+        let folder = module.strip_prefix(above)?.split("::").next()?;
+        let layer = layers.iter().position(|folders| folders.contains(&folder))?;
+        Some((layer, folder.to_owned()))
+    };
+    let arrows = edges.iter().flat_map(|(own, used)| used.iter().map(move |used| (*own, used)));
+    let is_up = |(own, used): &(&String, &String)| match (place(own), place(used)) {
+        (Some(own), Some(used)) => used.0 > own.0 || used.0 == own.0 && used.1 != own.1,
+        _ => false,
+    };
+    let finding = |(own, used): (&String, &String)| {
+        Finding::new(&modules[own].path, 1, format!("`{used}` is in no layer below"))
+    };
+    arrows.filter(is_up).map(finding).collect()
+}
+
+fn circles(modules: &Modules<'_>, edges: &Edges<'_>) -> Vec<Finding> {
     let mut reached = BTreeMap::new();
     for own in modules.keys() {
         let (mut seen, mut next) = (BTreeSet::new(), vec![own]);

@@ -41,3 +41,29 @@ fn tests_and_other_crates_may_use_anything() {
     assert_eq!(found([("a.rs", "use crate::b::B;\n"), ("b.rs", both)]).len(), 1);
     assert_eq!(found([("a.rs", "use crate::b::B;\n"), ("b.rs", "use crate::a::A;\n")]).len(), 1);
 }
+
+#[test]
+fn layers_are_used_from_above_alone() {
+    let file = |(path, text): (&str, &str)| SourceFile {
+        path: format!("{LAYERED}/src/{path}"),
+        text: text.to_owned(),
+    };
+    let pool = "use crate::suballocators::pool";
+    let files = [
+        ("sync.rs", String::new()),
+        ("suballocators.rs", String::new()),
+        ("suballocators/pool.rs", String::new()),
+        ("sync/cell.rs", "use crate::suballocators::pool::heap::Heap;\n".to_owned()),
+        ("adaptors/limit.rs", "use crate::sync::cell::Cell;\n".to_owned()),
+        ("suballocators/pool/heap.rs", format!("{pool}::caches::A;\n{pool}::values::B;\n")),
+        ("suballocators/pool/caches.rs", String::new()),
+        ("suballocators/pool/values.rs", String::new()),
+        ("suballocators/pool/steps.rs", format!("{pool}::heap::B;\n")),
+    ];
+    let found = check(&files.each_ref().map(|(path, text)| file((path, text))));
+    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+    let finding = |path, what| format!("{LAYERED}/src/{path}.rs:1: `{what}` is in no layer below");
+    let heap = "suballocators::pool::heap";
+    let beside = finding("suballocators/pool/heap", "suballocators::pool::caches");
+    assert_eq!(found, [finding("sync/cell", heap), beside], "and those that go down are not");
+}
