@@ -43,6 +43,11 @@ pub(crate) fn stdout_of(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).context("output that is not UTF-8")
 }
 
+/// Runs git in a folder, and returns what it printed, without the last line's end.
+pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
+    Ok(stdout_of(Command::new("git").current_dir(folder).args(args))?.trim_end().to_owned())
+}
+
 /// Prints and runs a command that reads nothing.
 ///
 /// # Errors

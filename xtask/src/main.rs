@@ -28,7 +28,6 @@ mod python;
 mod readme;
 mod rmm_tests;
 mod sanitize;
-mod soak;
 mod steps;
 mod test;
 mod test_gpu;
@@ -72,8 +71,6 @@ enum Command {
     /// Build the Python package as a wheel, install it into an environment of its own and test it
     /// there
     Python(python::Args),
-    /// Run random programs over the pool, with every use of memory checked to be in order
-    Soak(soak::Args),
     /// Run the tests under the address sanitizer, with a nightly compiler
     Sanitize(sanitize::Args),
     /// Check what no lint checks: file lengths, module docs, width and words of comments, layers,
@@ -91,7 +88,6 @@ fn main() -> ExitCode {
         Command::Mutants(args) => mutants::run(&args),
         Command::RmmTests(args) => rmm_tests::run(&args),
         Command::Python(args) => python::run(&args),
-        Command::Soak(args) => soak::run(&args),
         Command::Sanitize(args) => sanitize::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };

@@ -4,7 +4,6 @@
 //! A patch breaks one line that keeps order between streams or owns something. Its head says what
 //! is wrong then, and which test fails: that test is asked first, then the others of its package.
 
-mod git;
 mod judge;
 mod patch;
 mod tree;

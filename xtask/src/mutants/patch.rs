@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::git::git;
+use crate::command::git;
 use crate::error::{Context as _, Result};
 
 /// Where the patches are, below the workspace's folder.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::env;
 use std::path::{self, Path, PathBuf};
 
-use super::git::git;
 use super::patch::Patch;
+use crate::command::git;
 use crate::error::{Context as _, Result};
 
 /// The tree, and where cargo builds it.

@@ -1,4 +1,4 @@
-//! Soak test: random programs, a few as a test, and any number with `cargo xtask soak`.
+//! Soak test: random programs, a few as a test, and any number with `RMM_SOAK_STEPS`.
 
 use std::env;
 use std::fmt;
