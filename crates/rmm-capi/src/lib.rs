@@ -30,9 +30,8 @@
 //!   handle.
 //! - **Pointers.** A pointer to a result is null, or aligned and valid for a write during the call.
 //! - **Structures.** A pointer to a structure is null, or the structure may be read during the
-//!   call, and written to if it is a result. It has as many bytes as its first field says, and ends
-//!   where one of its fields does, or the padding behind it. No other thread writes to it
-//!   meanwhile.
+//!   call, and written to if it is a result. It has as many bytes as its first field says: a number
+//!   that `sizeof` cannot be is refused. No other thread writes to it meanwhile.
 //! - **Texts.** A text is null, or ends with a zero byte and is not changed during the call. A
 //!   buffer is null, or has as many bytes as its capacity says, which may be written to during the
 //!   call.

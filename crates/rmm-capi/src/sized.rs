@@ -8,8 +8,9 @@ use crate::failure::Failure;
 /// A structure whose first field is its size in bytes, as the caller's header has it.
 ///
 /// # Safety
-/// The type is `repr(C)`, its first field is a `usize`, all its bytes may be 0, and every value of
-/// its other fields' bytes that a C program can write is a valid one.
+/// The type is `repr(C)`, its first field is a `usize`, no pointer in it crosses a multiple of that
+/// field's size, all its bytes may be 0, and every value of its other fields' bytes that a C
+/// program can write is a valid one.
 pub(crate) unsafe trait Sized: Copy {}
 
 /// The size that the structure's first field says.
@@ -22,7 +23,8 @@ unsafe fn size_said<T: Sized>(what: &str, structure: *const T) -> Result<usize, 
     }
     // SAFETY: the first field is a `usize` that can be read. It need not be aligned.
     let size = unsafe { structure.cast::<usize>().read_unaligned() };
-    if size < size_of::<usize>() {
+    // The first field aligns the structure. So a size that C gives it cuts no pointer in two.
+    if size < size_of::<usize>() || !size.is_multiple_of(size_of::<usize>()) {
         return Err(Failure::invalid(format!(
             "the field `size` of {what} is {size}: set it to the structure's size in bytes"
         )));

@@ -270,6 +270,9 @@ fn structures_of_older_and_newer_headers_are_understood() {
     // A size that was not set.
     assert_eq!(made_of(&PoolOptions { size: 0, ..options() }).err(), Some(3));
     assert!(last_error().contains("the field `size`"), "{}", last_error());
+    // One that ends within a field.
+    assert_eq!(made_of(&PoolOptions { size: 12, ..options() }).err(), Some(3));
+    assert!(last_error().contains("the structure's size"), "{}", last_error());
     assert_eq!(made_of(&PoolOptions { preset: 77, ..options() }).err(), Some(3));
     assert_eq!(made_of(&PoolOptions { stream_policy: 77, ..options() }).err(), Some(3));
 }
