@@ -24,19 +24,19 @@ use crate::suballocators::pool::values::statistics::{PoolBlock, PoolStatistics};
 ///
 /// An allocation tries, in order:
 ///
-/// 1. a free block: of the stream's own free list, an idle one, or one that another stream freed
-///    and whose last use the stream is already ordered after
-/// 2. asking the driver which events of other streams are complete
-/// 3. coalescing free neighbours of several streams
-/// 4. growth, up to the [soft limit](crate::PoolMemoryResourceBuilder::soft_maximum_size)
-/// 5. making the stream wait for others (`cuStreamWaitEvent`, never the host)
-/// 6. growth, up to the [hard limit](crate::PoolMemoryResourceBuilder::maximum_size)
-/// 7. idle memory of other suballocators of the device, after its own
-/// 8. waiting on the host for the device
-/// 9. returning idle upstream blocks, and growth
-/// 10. waiting for memory of other suballocators
-/// 11. [callbacks](PoolMemoryResource::on_pressure) of the program
-/// 12. an error that says what ran short, and [what would help](rmm_core::Error::remedies)
+/// - a free block: of the stream's own free list, an idle one, or one that another stream freed
+///   and whose last use the stream is already ordered after
+/// - asking the driver which events of other streams are complete
+/// - coalescing free neighbours of several streams
+/// - growth, up to the [soft limit](crate::PoolMemoryResourceBuilder::soft_maximum_size)
+/// - making the stream wait for others (`cuStreamWaitEvent`, never the host)
+/// - growth, up to the [hard limit](crate::PoolMemoryResourceBuilder::maximum_size)
+/// - idle memory of other suballocators of the device, after its own
+/// - waiting on the host for the device
+/// - returning idle upstream blocks, and growth
+/// - waiting for memory of other suballocators
+/// - [callbacks](PoolMemoryResource::on_pressure) of the program
+/// - an error that says what ran short, and [what would help](rmm_core::Error::remedies)
 ///
 /// If the upstream supports [in-place growth](rmm_core::ExtendableResource) (virtual memory, for
 /// one), the pool stays one contiguous range: it maps only the missing pages next to a free block,

@@ -189,7 +189,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
     }
 
-    /// Steps 0 to 11, until one has a block.
+    /// All steps in their order, until one has a block.
     fn climb(&mut self) -> Option<NodeId> {
         if let Some(node) = self.grow_before_flush() {
             return Some(node);
@@ -201,7 +201,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         Some(node)
     }
 
-    /// The numbered steps.
+    /// The steps after a flush of the caches.
     fn climb_flushed(&mut self) -> Option<NodeId> {
         self.take_free()
             .or_else(|| self.after_pause(Self::poll))
@@ -216,7 +216,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
             .or_else(|| self.after_pause(Self::ask_to_wait))
     }
 
-    /// Step 0. Small cached blocks cost a lock each to refill, and seldom make room for a large
+    /// Small cached blocks cost a lock each to refill, and seldom make room for a large
     /// request. While growth stays within what the pool retains, it grows instead of flushing them.
     fn grow_before_flush(&mut self) -> Option<NodeId> {
         if !self.may_grow_unflushed() {
@@ -256,19 +256,19 @@ impl<'l, 'p> Ladder<'l, 'p> {
         step(self)
     }
 
-    /// Step 1. Takes a block of the stream's own free list, else an idle block, else a block of
+    /// Takes a block of the stream's own free list, else an idle block, else a block of
     /// another stream that this one is ordered after.
     fn take_free(&mut self) -> Option<NodeId> {
         self.session.take_free(self.request.list, self.request.size)
     }
 
-    /// Step 2. Asks the driver which events of other streams are complete, and looks again. Stops
+    /// Asks the driver which events of other streams are complete, and looks again. Stops
     /// after a few streams that lag behind: a pool that is full makes the stream wait for one.
     fn poll(&mut self) -> Option<NodeId> {
         self.poll_with(Effort::Bounded)
     }
 
-    /// Asks about all streams, if step 2 has not, and looks again.
+    /// Asks about all streams, if `poll` has not, and looks again.
     fn poll_rest(&mut self) -> Option<NodeId> {
         if self.has_polled_all {
             return None;
@@ -283,12 +283,12 @@ impl<'l, 'p> Ladder<'l, 'p> {
         node
     }
 
-    /// Step 3. Merges free neighbours of several lists, all of which the stream may use.
+    /// Merges free neighbours of several lists, all of which the stream may use.
     fn coalesce(&mut self) -> Option<NodeId> {
         self.session.take_coalesced(self.request.list, self.request.size)
     }
 
-    /// Step 4. Asks upstream for memory up to the soft limit. If growth would leave the pool with
+    /// Asks upstream for memory up to the soft limit. If growth would leave the pool with
     /// much more than the program has ever used, idle upstream blocks go back first.
     fn grow_to_soft_limit(&mut self) -> Option<NodeId> {
         let soft_limit = self.session.core.soft_limit();
@@ -311,7 +311,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         if may_grow { self.poll_rest() } else { None }
     }
 
-    /// Step 5. Makes the stream wait for another, or for several whose blocks are neighbours. If
+    /// Makes the stream wait for another, or for several whose blocks are neighbours. If
     /// that lets it extend memory it waits for all: the block may span what they freed and what is
     /// added.
     fn wait_on_stream(&mut self) -> Option<NodeId> {
@@ -409,7 +409,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         self.session.take_coalesced(list, size)
     }
 
-    /// Step 6. Asks upstream for memory up to the hard limit.
+    /// Asks upstream for memory up to the hard limit.
     fn grow_to_hard_limit(&mut self) -> Option<NodeId> {
         let core = self.session.core;
         let hard_limit = core.hard_limit();
@@ -434,7 +434,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
     }
 
-    /// Step 7. If siblings would be asked for idle memory next, returns the pool's own first. A
+    /// If siblings would be asked for idle memory next, returns the pool's own first. A
     /// pool without siblings does so after the wait of the host.
     fn return_idle(&mut self) -> Option<NodeId> {
         let has_siblings = |scarce: Scarce| self.session.core.siblings.has_others(scarce.limit());
@@ -446,12 +446,12 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
     }
 
-    /// Step 8. Asks siblings for idle memory, until the request is served.
+    /// Asks siblings for idle memory, until the request is served.
     fn ask_for_idle(&mut self) -> Option<NodeId> {
         self.ask_siblings(AskEffort::Idle)
     }
 
-    /// Step 11. Asks siblings to wait for the device and for all memory that is idle then. Does
+    /// Asks siblings to wait for the device and for all memory that is idle then. Does
     /// nothing if a stream may be under capture.
     fn ask_to_wait(&mut self) -> Option<NodeId> {
         self.ask_siblings(AskEffort::Wait)
@@ -476,7 +476,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
     }
 
-    /// Step 9. Waits on this thread until the device has completed all work, after which all free
+    /// Waits on this thread until the device has completed all work, after which all free
     /// memory is idle and coalesced. Does nothing if that cannot help, or if a stream may be under
     /// capture: the wait would invalidate the capture.
     fn wait_on_host(&mut self) -> Option<NodeId> {
@@ -496,7 +496,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         self.session.take_free_or_coalesced(list, size)
     }
 
-    /// Step 10. Returns every idle upstream block and asks for one that is large enough.
+    /// Returns every idle upstream block and asks for one that is large enough.
     fn return_idle_and_grow(&mut self) -> Option<NodeId> {
         let outcome = self.session.return_idle_and_grow(self.request);
         self.served(outcome)

@@ -29,7 +29,7 @@ impl PoolState {
     }
 }
 
-/// Step 12. The error of a request that no step has served. `upstream` is upstream's, if it
+/// The error of a request that no step has served. `upstream` is upstream's, if it
 /// refused.
 #[cold]
 pub(crate) fn refuse(
