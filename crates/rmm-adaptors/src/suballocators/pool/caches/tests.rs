@@ -503,7 +503,7 @@ fn caches_have_room_of_their_own_where_threads_wait_for_each_other() {
 }
 
 #[test]
-fn caches_with_a_fixed_bound_do_not_follows_demand() {
+fn caches_with_a_fixed_bound_do_not_follow_demand() {
     let caches = caches();
     caches.note_shortage(1);
     assert!(!caches.follows_demand());

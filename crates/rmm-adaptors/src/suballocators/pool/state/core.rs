@@ -22,7 +22,7 @@ use super::pressure_callbacks::PressureCallbacks;
 use super::sleeping_memory;
 use crate::shared::tracked::Tracking;
 use crate::suballocators::pool::caches::{CachePolicy, Caches, Class};
-use crate::suballocators::pool::values::growth::Growth;
+use crate::suballocators::pool::values::growth::{Growth, Pace};
 use crate::suballocators::pool::values::statistics::PoolStatistics;
 use crate::suballocators::pool::values::units::GRANULE;
 use crate::sync::cache_padded::CachePadded;
@@ -230,6 +230,17 @@ impl PoolCore {
     /// The pool grows up to here.
     pub(crate) fn hard_limit(&self) -> u64 {
         self.hard_limit.load(Ordering::Relaxed)
+    }
+
+    /// What the pool retains over memory that can be extended, for a program whose peak was `peak`
+    /// and for what its caches may hold beyond that.
+    pub(crate) fn retain_target_extendable(&self, peak: u64, pace: Pace) -> u64 {
+        self.growth.retain_target_extendable(peak, pace).saturating_add(self.caches.room())
+    }
+
+    /// The bytes up to which it may grow there when to stay below the target takes many calls.
+    pub(crate) fn retain_limit(&self, peak: u64, pace: Pace) -> u64 {
+        self.growth.retain_limit(peak, pace).saturating_add(self.caches.room())
     }
 
     pub(crate) fn set_hard_limit(&self, bytes: u64) {

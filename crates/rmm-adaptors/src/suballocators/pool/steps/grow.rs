@@ -119,13 +119,10 @@ impl Session<'_> {
             let missing = extent.missing_bytes();
             let (peak, program) = (self.peak_with(size), self.pace());
             let (most, limit_of_room) = match keep {
-                Keep::PeakUse => {
-                    let room = self.core.caches.room();
-                    (
-                        growth.retain_target_extendable(peak, program).saturating_add(room),
-                        growth.retain_limit(peak, program).saturating_add(room),
-                    )
-                }
+                Keep::PeakUse => (
+                    self.core.retain_target_extendable(peak, program),
+                    self.core.retain_limit(peak, program),
+                ),
                 Keep::WithinLimit => (limit, limit),
             };
             let may_grow = catch_unwind(AssertUnwindSafe(|| {

@@ -242,8 +242,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
         let cached = core.caches.granted() + session.transfer.bytes();
         let peak = session.peak_beside(cached, self.request.size);
-        let kept = core.growth.retain_target_extendable(peak, session.pace());
-        let kept = kept.saturating_add(core.caches.room());
+        let kept = core.retain_target_extendable(peak, session.pace());
         let more = core.growth.whole_pages(self.request.size);
         let held = (session.heap.reserved() + session.pending).saturating_add(more);
         held <= kept.min(core.soft_limit()).min(core.hard_limit())

@@ -60,8 +60,7 @@ pub(crate) fn may_grow(
     let is_extendable = core.growth.extends;
     let peak = state.peak_with(request.size);
     let kept = if is_extendable {
-        let kept = core.growth.retain_target_extendable(peak, state.pace());
-        kept.saturating_add(core.caches.room())
+        core.retain_target_extendable(peak, state.pace())
     } else {
         core.growth.retain_target(peak)
     };

@@ -27,11 +27,13 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Notes that threads have waited `waits` times so far, and says whether the lock is contended.
+    /// Says whether the lock is contended. `waits` returns how often threads have waited for it so
+    /// far: it is called once in a window, since those that wait write to that count.
     #[inline]
-    pub(crate) fn note(&mut self, operations: u64, waits: u64) -> bool {
+    pub(crate) fn note(&mut self, operations: u64, waits: impl FnOnce() -> u64) -> bool {
         let more = operations.wrapping_sub(self.seen.0);
         if more >= WINDOW {
+            let waits = waits();
             if waits.wrapping_sub(self.seen.1) * OPERATIONS_A_WAIT >= more {
                 self.until = operations + LASTS;
             }
@@ -53,20 +55,20 @@ mod tests {
     #[test]
     fn one_wait_in_many_operations_is_contention_for_a_while() {
         let mut contention = Contention::default();
-        assert!(!contention.note(WINDOW, WINDOW / OPERATIONS_A_WAIT - 1));
-        assert!(!contention.note(2 * WINDOW - 1, 100), "the window is not over");
-        assert!(contention.note(2 * WINDOW, 100));
-        assert!(contention.note(2 * WINDOW + LASTS - 1, 100));
-        assert!(!contention.note(2 * WINDOW + LASTS, 100));
+        assert!(!contention.note(WINDOW, || WINDOW / OPERATIONS_A_WAIT - 1));
+        assert!(!contention.note(2 * WINDOW - 1, || 100), "the window is not over");
+        assert!(contention.note(2 * WINDOW, || 100));
+        assert!(contention.note(2 * WINDOW + LASTS - 1, || 100));
+        assert!(!contention.note(2 * WINDOW + LASTS, || 100));
     }
 
     #[test]
     fn after_a_refusal_there_is_no_contention_for_a_while() {
         let mut contention = Contention::default();
-        assert!(contention.note(WINDOW, WINDOW));
+        assert!(contention.note(WINDOW, || WINDOW));
         contention.note_refusal(WINDOW);
-        assert!(!contention.note(2 * WINDOW, 2 * WINDOW));
-        assert!(!contention.note(WINDOW + PAUSE - 1, 2 * PAUSE));
-        assert!(contention.note(2 * WINDOW + PAUSE, 3 * PAUSE));
+        assert!(!contention.note(2 * WINDOW, || 2 * WINDOW));
+        assert!(!contention.note(WINDOW + PAUSE - 1, || 2 * PAUSE));
+        assert!(contention.note(2 * WINDOW + PAUSE, || 3 * PAUSE));
     }
 }

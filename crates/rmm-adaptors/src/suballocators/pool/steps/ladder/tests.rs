@@ -1,5 +1,5 @@
 //! Two requests of which one always asks a full upstream while the other decides whether to ask
-//! again.
+//! again; and how far a pool grows for its caches.
 
 use std::alloc::Layout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
@@ -16,6 +16,7 @@ use rmm_sim::Machine;
 
 use crate::suballocators::pool::api::pool::PoolMemoryResource;
 use crate::suballocators::pool::state::core::PoolCore;
+use crate::suballocators::pool::values::growth::Pace;
 use crate::suballocators::pool::values::policy::GrowthPolicy;
 
 const SMALL: usize = 256;
@@ -182,4 +183,26 @@ fn two_that_ask_a_full_upstream_in_turns_give_up() {
     assert!(asked > 3, "each asks, and again once the other has asked: {asked} calls");
     let most = 2 * 5 + 1;
     assert!(asked <= most, "each asks four times again, and once more who is left alone: {asked}");
+}
+
+#[test]
+fn a_pool_retains_what_caches_may_hold_while_threads_wait_for_each_other() {
+    let _machine = rmm_sim::enter();
+    let (pool, stream) = (crate::default_pool().expect("a pool"), CudaStream::new().expect("one"));
+    for _ in 0..2 {
+        let block = pool.allocate(&stream, layout(SMALL)).expect("there is memory");
+        // SAFETY: allocated just now on this stream with this layout, and not used.
+        unsafe { pool.deallocate(&stream, block, layout(SMALL)) };
+    }
+    let core = &pool.inner.core;
+    let retained = || {
+        [Pace::Loading, Pace::Steady].map(|pace| {
+            (core.retain_target_extendable(1 << 30, pace), core.retain_limit(1 << 30, pace))
+        })
+    };
+    let before = retained();
+    core.caches.set_contended(true);
+    let room = core.caches.room();
+    assert!(room >= 16 << 20, "one cache has {room} bytes more");
+    assert_eq!(retained(), before.map(|(target, limit)| (target + room, limit + room)));
 }
