@@ -41,9 +41,7 @@ pub enum Serves {
 /// An allocator by its name on the command line.
 #[derive(Debug)]
 pub struct Kind {
-    /// The name in the rows, and in the list of stacks of `rmm-spec`. In rows that were recorded
-    /// before the end of November 2026 `pool` is the pool over `cudaMalloc`, `pool-virtual` the
-    /// default pool.
+    /// The name in the rows, and in the list of stacks of `rmm-spec`.
     pub name: &'static str,
     /// The workloads that suit it.
     pub serves: Serves,
@@ -71,9 +69,8 @@ impl Kind {
         let (initial, size) = (start.bytes().to_string(), POOL_BYTES.to_string());
         let values = [("initial", &*initial), ("size", &size), ("bins", "18..22")];
         let unknown = |why: String| Error::invalid_argument("allocators", why);
-        let name = self.name;
-        let stack =
-            stacks::named(name).ok_or_else(|| unknown(format!("no stack is named {name}")))?;
+        let missing = || unknown(format!("no stack is named {}", self.name));
+        let stack = stacks::named(self.name).ok_or_else(missing)?;
         let spec: ResourceSpec =
             stack.spec_with(&values).parse().map_err(|error| unknown(format!("{error}")))?;
         spec.build().map(ReplaySubject::new)

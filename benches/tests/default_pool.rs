@@ -138,15 +138,8 @@ fn it_hits_as_the_pool_over_cuda_malloc_where_memory_is_plentiful() -> Outcome {
 fn bursts_of_random_sizes_hit() -> Outcome {
     let _machine = device().enter();
     let pool = default_pool(16 << 30)?;
-    let bursts = (0..10).map(|seed| {
-        let blocks = RandomOps {
-            seed,
-            most_blocks: 1 << 20,
-            most_bytes: 1 << 30,
-            ..RandomOps::of_thread(0)
-        };
-        Program::allocations(blocks, 2_000)
-    });
+    let burst = |seed| Program::allocations(RandomOps { seed, ..RandomOps::burst() }, 2_000);
+    let bursts = (0..10).map(burst);
     let bursts: Vec<Program> = bursts.collect::<Result<_, _>>()?;
     let stream = CudaStream::new()?;
     let mut players: Vec<Player<'_>> =
