@@ -11,11 +11,11 @@ fn main() {
         }
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }
-    println!("cargo::rerun-if-changed=src/throw.cpp");
+    println!("cargo::rerun-if-changed=src/frameworks/throw.cpp");
     cc::Build::new()
         .cpp(true)
         .std("c++17")
         .warnings_into_errors(true)
-        .file("src/throw.cpp")
+        .file("src/frameworks/throw.cpp")
         .compile("rmm_rs_throw");
 }

@@ -55,18 +55,6 @@
 #define RMM_RS_CALLBACKS_STREAM_ORDERED 1
 
 /**
- * The version of this interface: the major number in the upper 16 bits, the minor one in the
- * lower. Functions are added with a minor version; none is removed or changed but with a major
- * one, which the library's name carries.
- */
-#define RMM_RS_ABI_VERSION 65536
-
-/**
- * A figure of an error that is not known.
- */
-#define RMM_RS_UNKNOWN UINT64_MAX
-
-/**
  * Little waiting and few calls of the driver.
  */
 #define RMM_RS_POOL_THROUGHPUT 0
@@ -143,6 +131,28 @@
 #define RMM_RS_REMEDY_RAISE_LIMIT 3
 
 /**
+ * The contents of the pool's blocks are lost.
+ */
+#define RMM_RS_SLEEP_DISCARD 0
+
+/**
+ * They are copied to host memory, and back when the pool wakes up.
+ */
+#define RMM_RS_SLEEP_TO_HOST 1
+
+/**
+ * The version of this interface: the major number in the upper 16 bits, the minor one in the
+ * lower. Functions are added with a minor version; none is removed or changed but with a major
+ * one, which the library's name carries.
+ */
+#define RMM_RS_ABI_VERSION 65536
+
+/**
+ * A figure of an error that is not known.
+ */
+#define RMM_RS_UNKNOWN UINT64_MAX
+
+/**
  * The device may use the memory (`cuda::mr::device_accessible`).
  */
 #define RMM_RS_DEVICE_ACCESSIBLE 1
@@ -161,16 +171,6 @@
  * Streams live until the program says `rmm_rs_stream_forget`: nothing is asked.
  */
 #define RMM_RS_STREAM_POLICY_KEPT 1
-
-/**
- * The contents of the pool's blocks are lost.
- */
-#define RMM_RS_SLEEP_DISCARD 0
-
-/**
- * They are copied to host memory, and back when the pool wakes up.
- */
-#define RMM_RS_SLEEP_TO_HOST 1
 
 /**
  * Success.
@@ -320,44 +320,6 @@ typedef struct rmm_rs_callbacks {
    */
   void (*release)(void *context);
 } rmm_rs_callbacks;
-
-/**
- * The details of a failure.
- */
-typedef struct rmm_rs_error {
-  /**
-   * `sizeof(rmm_rs_error)`, set by the caller.
-   */
-  size_t size;
-  /**
-   * The status of the failed call, or 0 if none failed on this thread.
-   */
-  int32_t status;
-  /**
-   * The driver's code (`CUresult`), or 0.
-   */
-  int32_t cuda_code;
-  /**
-   * Bytes requested, like all that follow; `RMM_RS_UNKNOWN` where it is not known.
-   */
-  uint64_t requested;
-  /**
-   * The most that the resource may reserve.
-   */
-  uint64_t limit;
-  /**
-   * The bytes that it had reserved.
-   */
-  uint64_t reserved;
-  /**
-   * Those of them that were allocated.
-   */
-  uint64_t live;
-  /**
-   * Its largest free block.
-   */
-  uint64_t largest_free;
-} rmm_rs_error;
 
 /**
  * The options of a pool. All zeros, but for the size, are the defaults.
@@ -622,6 +584,44 @@ typedef struct rmm_rs_statistics {
   int64_t total_allocations;
 } rmm_rs_statistics;
 
+/**
+ * The details of a failure.
+ */
+typedef struct rmm_rs_error {
+  /**
+   * `sizeof(rmm_rs_error)`, set by the caller.
+   */
+  size_t size;
+  /**
+   * The status of the failed call, or 0 if none failed on this thread.
+   */
+  int32_t status;
+  /**
+   * The driver's code (`CUresult`), or 0.
+   */
+  int32_t cuda_code;
+  /**
+   * Bytes requested, like all that follow; `RMM_RS_UNKNOWN` where it is not known.
+   */
+  uint64_t requested;
+  /**
+   * The most that the resource may reserve.
+   */
+  uint64_t limit;
+  /**
+   * The bytes that it had reserved.
+   */
+  uint64_t reserved;
+  /**
+   * Those of them that were allocated.
+   */
+  uint64_t live;
+  /**
+   * Its largest free block.
+   */
+  uint64_t largest_free;
+} rmm_rs_error;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -869,64 +869,6 @@ rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
                                         struct rmm_rs_callbacks *out);
 
 /**
- * The version of the interface that the library has, to compare with `RMM_RS_ABI_VERSION` of the
- * header: the upper 16 bits must be equal, the lower ones at least as high.
- */
-uint32_t rmm_rs_abi_version(void);
-
-/**
- * The version of the library, such as "0.1.0".
- */
-const char *rmm_rs_version(void);
-
-/**
- * Whether there is a driver that the library can use: `RMM_RS_OK` or `RMM_RS_CUDA_ERROR`.
- */
-rmm_rs_status rmm_rs_driver_status(void);
-
-/**
- * Copies the text of the calling thread's last failure into the buffer, cut off where it does not
- * fit, with a zero byte at its end. Returns the length of the whole text without that byte: 0 if
- * no call failed. The buffer may be null if the capacity is 0.
- */
-size_t rmm_rs_last_error_message(char *buffer, size_t capacity);
-
-/**
- * Writes the details of the calling thread's last failure.
- */
-rmm_rs_status rmm_rs_last_error_detail(struct rmm_rs_error *out);
-
-/**
- * Sets the text of the calling thread's last failure: for callbacks that are about to return a
- * status other than `RMM_RS_OK`. Null is an empty text.
- */
-void rmm_rs_set_last_error(const char *message);
-
-/**
- * Allocates memory of the current device. Null if that fails, with the reason as the thread's last
- * error.
- */
-void *rmm_rs_ort_allocate(size_t bytes);
-
-/**
- * Frees memory, whichever device is current: in the order of the bound stream, or after a wait for
- * the memory's device. Null is allowed.
- */
-void rmm_rs_ort_deallocate(void *pointer);
-
-/**
- * Returns unused memory of the current device to the driver.
- */
-void rmm_rs_ort_empty_cache(void);
-
-/**
- * Binds the stream on which all sessions of the process compute, before the first of them is made.
- * It exists until the last of them has ended. If it was not adopted, the driver is asked for its
- * id at each use.
- */
-rmm_rs_status rmm_rs_ort_bind_stream(void *stream);
-
-/**
  * Makes the pool to begin with: over virtual memory where the current device has it, and over
  * `cudaMalloc` elsewhere. It has no limit, and holds no memory yet.
  */
@@ -1072,47 +1014,6 @@ rmm_rs_status rmm_rs_reservation_release(const struct rmm_rs_resource *reservati
                                          uint64_t *released);
 
 /**
- * Takes one more reference to the resource, and returns it. Null stays null.
- */
-const struct rmm_rs_resource *rmm_rs_resource_retain(const struct rmm_rs_resource *resource);
-
-/**
- * Releases a reference. With the last one, and the last memory that a resource above it holds, the
- * resource ends. Null is allowed.
- */
-void rmm_rs_resource_release(const struct rmm_rs_resource *resource);
-
-/**
- * Whether memory of one may be freed by the other. Null equals null only.
- */
-bool rmm_rs_resource_equal(const struct rmm_rs_resource *resource,
-                           const struct rmm_rs_resource *other);
-
-/**
- * The name of the resource's kind, such as "pool": valid until the resource is released.
- */
-const char *rmm_rs_resource_name(const struct rmm_rs_resource *resource);
-
-/**
- * Who may use the memory: the bits `RMM_RS_DEVICE_ACCESSIBLE` and `RMM_RS_HOST_ACCESSIBLE`.
- */
-uint32_t rmm_rs_resource_properties(const struct rmm_rs_resource *resource);
-
-/**
- * Copies a description of the resource and those under it, with their sizes and counters, into the
- * buffer, as `rmm_rs_last_error_message` does with its text.
- */
-size_t rmm_rs_resource_describe(const struct rmm_rs_resource *resource,
-                                char *buffer,
-                                size_t capacity);
-
-/**
- * Stores a new reference to the upstream of the resource, or null if it has none.
- */
-rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
-                                       const struct rmm_rs_resource **out);
-
-/**
  * Returns all physical memory of the pool, or of the first one below the resource, to the device,
  * and keeps its addresses: `rmm_rs_pool_wake` makes them usable again. Stores the bytes in
  * `released`, unless it is null. `options` may be null.
@@ -1177,36 +1078,6 @@ rmm_rs_status rmm_rs_statistics_pop(const struct rmm_rs_resource *resource,
                                     struct rmm_rs_statistics *out);
 
 /**
- * Makes a stream of the current device. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The release
- * destroys the stream, whose work goes on.
- */
-rmm_rs_status rmm_rs_stream_new(uint32_t flags, struct rmm_rs_stream **out);
-
-/**
- * Makes the library know a stream of the caller, of any device. `lifetime` is
- * `RMM_RS_STREAM_UNTIL_RELEASED`: then the stream exists until it is released as often as it was
- * adopted, and every use of the handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises
- * nothing.
- */
-rmm_rs_status rmm_rs_stream_adopt(void *stream, uint32_t lifetime, struct rmm_rs_stream **out);
-
-/**
- * The handle of the stream, as `cudaStream_t` or `CUstream`.
- */
-void *rmm_rs_stream_handle(const struct rmm_rs_stream *stream);
-
-/**
- * Releases a stream: before the caller destroys it, if it was adopted. Null is allowed.
- */
-void rmm_rs_stream_release(struct rmm_rs_stream *stream);
-
-/**
- * Says that a stream is about to be destroyed which was kept by a resource's policy. A handle that
- * is not known is not an error.
- */
-rmm_rs_status rmm_rs_stream_forget(void *stream);
-
-/**
  * Makes an arena: a pool that reserves `arena_size` bytes at once, and does not grow. 0 is half of
  * the device's free memory. With `dump_log_on_failure` it writes what it holds to a file when an
  * allocation fails.
@@ -1239,41 +1110,6 @@ rmm_rs_status rmm_rs_binning_new(const struct rmm_rs_resource *upstream,
                                  int32_t min_size_exponent,
                                  int32_t max_size_exponent,
                                  const struct rmm_rs_resource **out);
-
-/**
- * Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since
- * `PyTorch` does not check for null: the only function here that throws. Zero bytes are null.
- *
- * Source: `rmm.allocators.torch.rmm_torch_allocator`.
- */
-void *rmm_rs_torch_allocate(ptrdiff_t bytes, int device, void *stream);
-
-/**
- * Frees memory in the order of its stream and of all recorded ones, to the resource that it came
- * from. If a stream was recorded, and one of them is captured, the memory stays allocated for the
- * graph. A free with another size or device than those of the allocation is refused.
- */
-void rmm_rs_torch_deallocate(void *pointer, ptrdiff_t bytes, int device, void *stream);
-
-/**
- * Notes that work of a stream, of any device, uses the memory, so that its free waits for that
- * work too. A default stream is that of the memory's device. Memory that was not allocated here is
- * left to its owner. `PyTorch`'s `set_record_stream_fn` takes its address.
- */
-void rmm_rs_torch_record_stream(void *pointer, void *stream);
-
-/**
- * Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks: that of
- * the current resources, and of those from which memory is still allocated. `set_reset_fn` takes
- * its address.
- */
-void rmm_rs_torch_reset(void);
-
-/**
- * Limits what a process may allocate to a fraction of the device's memory:
- * `set_memory_fraction_fn` takes its address. A value that is no number from 0 to 1 is ignored.
- */
-void rmm_rs_torch_set_memory_fraction(double fraction, int device);
 
 /**
  * Stores the bytes of all allocations that the tracking adaptor, or the first one below the
@@ -1311,6 +1147,170 @@ rmm_rs_status rmm_rs_resource_trim(const struct rmm_rs_resource *resource,
 rmm_rs_status rmm_rs_resource_trim_blocking(const struct rmm_rs_resource *resource,
                                             uint64_t keep,
                                             uint64_t *released);
+
+/**
+ * Stores a new reference to the upstream of the resource, or null if it has none.
+ */
+rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
+                                       const struct rmm_rs_resource **out);
+
+/**
+ * Allocates memory of the current device. Null if that fails, with the reason as the thread's last
+ * error.
+ */
+void *rmm_rs_ort_allocate(size_t bytes);
+
+/**
+ * Frees memory, whichever device is current: in the order of the bound stream, or after a wait for
+ * the memory's device. Null is allowed.
+ */
+void rmm_rs_ort_deallocate(void *pointer);
+
+/**
+ * Returns unused memory of the current device to the driver.
+ */
+void rmm_rs_ort_empty_cache(void);
+
+/**
+ * Binds the stream on which all sessions of the process compute, before the first of them is made.
+ * It exists until the last of them has ended. If it was not adopted, the driver is asked for its
+ * id at each use.
+ */
+rmm_rs_status rmm_rs_ort_bind_stream(void *stream);
+
+/**
+ * Allocates memory for a stream of a device. Throws `std::bad_alloc` if that fails, since
+ * `PyTorch` does not check for null: the only function here that throws. Zero bytes are null.
+ *
+ * Source: `rmm.allocators.torch.rmm_torch_allocator`.
+ */
+void *rmm_rs_torch_allocate(ptrdiff_t bytes, int device, void *stream);
+
+/**
+ * Frees memory in the order of its stream and of all recorded ones, to the resource that it came
+ * from. If a stream was recorded, and one of them is captured, the memory stays allocated for the
+ * graph. A free with another size or device than those of the allocation is refused.
+ */
+void rmm_rs_torch_deallocate(void *pointer, ptrdiff_t bytes, int device, void *stream);
+
+/**
+ * Notes that work of a stream, of any device, uses the memory, so that its free waits for that
+ * work too. A default stream is that of the memory's device. Memory that was not allocated here is
+ * left to its owner. `PyTorch`'s `set_record_stream_fn` takes its address.
+ */
+void rmm_rs_torch_record_stream(void *pointer, void *stream);
+
+/**
+ * Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks: that of
+ * the current resources, and of those from which memory is still allocated. `set_reset_fn` takes
+ * its address.
+ */
+void rmm_rs_torch_reset(void);
+
+/**
+ * Limits what a process may allocate to a fraction of the device's memory:
+ * `set_memory_fraction_fn` takes its address. A value that is no number from 0 to 1 is ignored.
+ */
+void rmm_rs_torch_set_memory_fraction(double fraction, int device);
+
+/**
+ * The version of the interface that the library has, to compare with `RMM_RS_ABI_VERSION` of the
+ * header: the upper 16 bits must be equal, the lower ones at least as high.
+ */
+uint32_t rmm_rs_abi_version(void);
+
+/**
+ * The version of the library, such as "0.1.0".
+ */
+const char *rmm_rs_version(void);
+
+/**
+ * Whether there is a driver that the library can use: `RMM_RS_OK` or `RMM_RS_CUDA_ERROR`.
+ */
+rmm_rs_status rmm_rs_driver_status(void);
+
+/**
+ * Copies the text of the calling thread's last failure into the buffer, cut off where it does not
+ * fit, with a zero byte at its end. Returns the length of the whole text without that byte: 0 if
+ * no call failed. The buffer may be null if the capacity is 0.
+ */
+size_t rmm_rs_last_error_message(char *buffer, size_t capacity);
+
+/**
+ * Writes the details of the calling thread's last failure.
+ */
+rmm_rs_status rmm_rs_last_error_detail(struct rmm_rs_error *out);
+
+/**
+ * Sets the text of the calling thread's last failure: for callbacks that are about to return a
+ * status other than `RMM_RS_OK`. Null is an empty text.
+ */
+void rmm_rs_set_last_error(const char *message);
+
+/**
+ * Takes one more reference to the resource, and returns it. Null stays null.
+ */
+const struct rmm_rs_resource *rmm_rs_resource_retain(const struct rmm_rs_resource *resource);
+
+/**
+ * Releases a reference. With the last one, and the last memory that a resource above it holds, the
+ * resource ends. Null is allowed.
+ */
+void rmm_rs_resource_release(const struct rmm_rs_resource *resource);
+
+/**
+ * Whether memory of one may be freed by the other. Null equals null only.
+ */
+bool rmm_rs_resource_equal(const struct rmm_rs_resource *resource,
+                           const struct rmm_rs_resource *other);
+
+/**
+ * The name of the resource's kind, such as "pool": valid until the resource is released.
+ */
+const char *rmm_rs_resource_name(const struct rmm_rs_resource *resource);
+
+/**
+ * Who may use the memory: the bits `RMM_RS_DEVICE_ACCESSIBLE` and `RMM_RS_HOST_ACCESSIBLE`.
+ */
+uint32_t rmm_rs_resource_properties(const struct rmm_rs_resource *resource);
+
+/**
+ * Copies a description of the resource and those under it, with their sizes and counters, into the
+ * buffer, as `rmm_rs_last_error_message` does with its text.
+ */
+size_t rmm_rs_resource_describe(const struct rmm_rs_resource *resource,
+                                char *buffer,
+                                size_t capacity);
+
+/**
+ * Makes a stream of the current device. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The release
+ * destroys the stream, whose work goes on.
+ */
+rmm_rs_status rmm_rs_stream_new(uint32_t flags, struct rmm_rs_stream **out);
+
+/**
+ * Makes the library know a stream of the caller, of any device. `lifetime` is
+ * `RMM_RS_STREAM_UNTIL_RELEASED`: then the stream exists until it is released as often as it was
+ * adopted, and every use of the handle is fast; or `RMM_RS_STREAM_UNKNOWN`, which promises
+ * nothing.
+ */
+rmm_rs_status rmm_rs_stream_adopt(void *stream, uint32_t lifetime, struct rmm_rs_stream **out);
+
+/**
+ * The handle of the stream, as `cudaStream_t` or `CUstream`.
+ */
+void *rmm_rs_stream_handle(const struct rmm_rs_stream *stream);
+
+/**
+ * Releases a stream: before the caller destroys it, if it was adopted. Null is allowed.
+ */
+void rmm_rs_stream_release(struct rmm_rs_stream *stream);
+
+/**
+ * Says that a stream is about to be destroyed which was kept by a resource's policy. A handle that
+ * is not known is not an error.
+ */
+rmm_rs_status rmm_rs_stream_forget(void *stream);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -11,6 +11,8 @@
 //!    +-- else --------------------> a stream of unknown end: the driver is asked for its id
 //! ```
 
+pub mod stream;
+
 use rmm_core::sys::CuStream;
 use rmm_core::{CudaStream, Error, StreamRef};
 

@@ -6,8 +6,8 @@ use std::ptr;
 
 use rmm_core::sys::{CuResult, CuStream, Driver};
 use rmm_core::{Device, DevicePtr, StreamRef, copy};
-use rmm_rs::ort::{rmm_rs_ort_allocate, rmm_rs_ort_bind_stream, rmm_rs_ort_deallocate};
-use rmm_rs::status::RMM_RS_OK;
+use rmm_rs::frameworks::ort::{rmm_rs_ort_allocate, rmm_rs_ort_bind_stream, rmm_rs_ort_deallocate};
+use rmm_rs::handle::status::RMM_RS_OK;
 
 /// Calls functions of C.
 macro_rules! c {

@@ -9,15 +9,15 @@ use std::sync::LazyLock;
 
 use rmm_core::sys::{CuCaptureMode, CuGraph, CuResult, Driver};
 use rmm_core::{CudaStream, Device, DevicePtr, StreamRef, copy};
-use rmm_rs::allocate::{rmm_rs_resource_allocate_sync, rmm_rs_resource_deallocate_sync};
-use rmm_rs::base::rmm_rs_cuda_resource_new;
-use rmm_rs::library::rmm_rs_last_error_message;
-use rmm_rs::ort::*;
-use rmm_rs::pool::rmm_rs_pool_new;
-use rmm_rs::registry::rmm_rs_set_per_device_resource;
-use rmm_rs::resource::rmm_rs_resource_release;
-use rmm_rs::status::RMM_RS_OK;
-use rmm_rs::torch::*;
+use rmm_rs::calls::allocate::{rmm_rs_resource_allocate_sync, rmm_rs_resource_deallocate_sync};
+use rmm_rs::calls::base::rmm_rs_cuda_resource_new;
+use rmm_rs::calls::pool::rmm_rs_pool_new;
+use rmm_rs::calls::registry::rmm_rs_set_per_device_resource;
+use rmm_rs::frameworks::ort::*;
+use rmm_rs::frameworks::torch::*;
+use rmm_rs::handle::library::rmm_rs_last_error_message;
+use rmm_rs::handle::resource::rmm_rs_resource_release;
+use rmm_rs::handle::status::RMM_RS_OK;
 use rmm_sim::Machine;
 
 /// Calls functions of C.

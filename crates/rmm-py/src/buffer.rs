@@ -1,5 +1,8 @@
 //! Buffers in device memory.
 
+pub(crate) mod copies;
+pub(crate) mod dlpack;
+mod host;
 mod methods;
 
 use std::mem::ManuallyDrop;
@@ -11,13 +14,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rmm_core::{DevicePtr, Resource as _, StreamRef};
 
-use crate::copies::between;
-use crate::host::HostBytes;
+use crate::buffer::copies::between;
+use crate::buffer::host::HostBytes;
 use crate::interpreter::kept_until_wait;
-use crate::place::{At, Place};
+use crate::interpreter::{fork, sizes};
+use crate::resource::registry;
 use crate::resource::{DeviceMemoryResource, allocate};
+use crate::stream::place::{At, Place};
 use crate::stream::{Stream, StreamArg};
-use crate::{fork, registry, sizes};
 
 /// Memory of the device, which is freed in the order of its stream when the buffer ends.
 ///

@@ -11,6 +11,16 @@
 //! takes the lock again if it was let go of, and out of which no Python object comes. Nothing else
 //! of this crate attaches.
 
+pub(crate) mod caller;
+pub(crate) mod collector;
+pub(crate) mod drop_detached;
+pub(crate) mod errors;
+pub(crate) mod fork;
+pub(crate) mod functions;
+pub(crate) mod remedy;
+pub(crate) mod sizes;
+pub(crate) mod truth;
+
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr;

@@ -9,14 +9,17 @@
 //! ```
 //!
 //! ```text
-//! mod lib -- registers --> buffer   adaptors  pool  suballocators  base  registry  capsule  report
-//!                             \         \       |          /         /       /
-//!                              \   callbacks, pressure, reservation, budget/
-//!                              copies    \      |         /         /       /
-//!                                 \       +-- resource ------------------- +
-//!                                  place, stream, foreign, host   sizes
-//!                                    errors, remedy, drop_detached -- interpreter, fork
+//!   buffer        buffers, their copies and exports
+//!     |
+//!  resource       memory resources: all classes, callbacks, the current one of each device
+//!     |
+//!   stream        streams and devices
+//!     |
+//! interpreter     the lock, forks, errors, arguments: no class of memory
 //! ```
+//!
+//! Each folder uses those below it. A new class is in the folder of what it stands for: a kind of
+//! resource, or what a resource returns, in `resource`.
 //!
 //! # The interpreter's lock
 //!
@@ -36,46 +39,10 @@
               a `__traverse__` of its own beside that of its base"
 )]
 
-mod adaptor;
-mod adaptors;
-mod base;
-mod bins;
-mod budget;
 mod buffer;
-mod callbacks;
-mod caller;
-mod capsule;
-mod collector;
-mod copies;
-mod counting;
-mod current_device;
-mod device;
-mod dlpack;
-mod drop_detached;
-mod errors;
-mod foreign;
-mod fork;
-mod functions;
-mod host;
 mod interpreter;
-mod logging;
-mod place;
-mod pool;
-mod pressure;
-mod registry;
-mod remedy;
-mod report;
-mod reservation;
 mod resource;
-mod shown;
-mod sizes;
-mod spec;
 mod stream;
-mod stream_pool;
-mod suballocators;
-mod tag;
-mod truth;
-mod wrong_free;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -97,31 +64,31 @@ fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
 #[pymodule]
 fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     check_interpreter(module.py())?;
-    rmm_adaptors::name_callers_by(caller::name);
+    rmm_adaptors::name_callers_by(interpreter::caller::name);
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;
     stream::add_to(module)?;
-    module.add_class::<stream_pool::CudaStreamPool>()?;
+    module.add_class::<stream::stream_pool::CudaStreamPool>()?;
     module.add_class::<resource::DeviceMemoryResource>()?;
     module.add_class::<resource::UpstreamResourceAdaptor>()?;
-    base::add_to(module)?;
-    pool::add_to(module)?;
-    suballocators::add_to(module)?;
-    module.add_class::<remedy::Remedy>()?;
-    module.add_class::<callbacks::CallbackMemoryResource>()?;
-    module.add_class::<callbacks::FailureCallbackResourceAdaptor>()?;
-    adaptors::add_to(module)?;
-    logging::add_to(module)?;
-    module.add_class::<counting::StatisticsResourceAdaptor>()?;
-    module.add_class::<spec::SpecMemoryResource>()?;
-    module.add_class::<tag::TagContext>()?;
-    registry::add_to(module)?;
+    resource::base::add_to(module)?;
+    resource::pool::add_to(module)?;
+    resource::suballocators::add_to(module)?;
+    module.add_class::<interpreter::remedy::Remedy>()?;
+    module.add_class::<resource::callbacks::CallbackMemoryResource>()?;
+    module.add_class::<resource::callbacks::FailureCallbackResourceAdaptor>()?;
+    resource::adaptors::add_to(module)?;
+    resource::logging::add_to(module)?;
+    module.add_class::<resource::counting::StatisticsResourceAdaptor>()?;
+    module.add_class::<resource::spec::SpecMemoryResource>()?;
+    module.add_class::<resource::tag::TagContext>()?;
+    resource::registry::add_to(module)?;
     buffer::add_to(module)?;
-    copies::add_to(module)?;
-    device::add_to(module)?;
-    module.add_function(wrap_pyfunction!(sizes::parse_bytes, module)?)?;
-    report::add_to(module)?;
-    capsule::add_to(module)?;
+    buffer::copies::add_to(module)?;
+    stream::device::add_to(module)?;
+    module.add_function(wrap_pyfunction!(interpreter::sizes::parse_bytes, module)?)?;
+    resource::report::add_to(module)?;
+    resource::capsule::add_to(module)?;
     // Programs import names from the modules of the tree, which say what is exported.
     module.delattr("__all__")
 }

@@ -1,5 +1,25 @@
 //! The root of all resource classes.
 
+pub(crate) mod adaptor;
+pub(crate) mod adaptors;
+pub(crate) mod base;
+pub(crate) mod bins;
+pub(crate) mod budget;
+pub(crate) mod callbacks;
+pub(crate) mod capsule;
+pub(crate) mod counting;
+pub(crate) mod logging;
+pub(crate) mod pool;
+pub(crate) mod pressure;
+pub(crate) mod registry;
+pub(crate) mod report;
+pub(crate) mod reservation;
+pub(crate) mod shown;
+pub(crate) mod spec;
+pub(crate) mod suballocators;
+pub(crate) mod tag;
+pub(crate) mod wrong_free;
+
 use std::sync::OnceLock;
 
 use pyo3::PyTraverseError;
@@ -8,14 +28,14 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as _};
 
-use crate::collector::distinct;
-use crate::drop_detached::DropDetached;
-pub(crate) use crate::errors::make;
-use crate::errors::{self, of_allocation, of_call, wrong_type};
+use crate::interpreter::collector::distinct;
+use crate::interpreter::drop_detached::DropDetached;
+pub(crate) use crate::interpreter::errors::make;
+use crate::interpreter::errors::{self, of_allocation, of_call, wrong_type};
 use crate::interpreter::kept_until_wait;
-use crate::place::At;
+use crate::interpreter::{fork, sizes};
 use crate::stream::StreamArg;
-use crate::{fork, shown, sizes, tag, wrong_free};
+use crate::stream::place::At;
 
 /// The base of all memory resources. An instance of itself has no memory.
 #[derive(Debug)]

@@ -1,5 +1,11 @@
 //! Streams, and what is taken as one.
 
+pub(crate) mod current_device;
+pub(crate) mod device;
+pub(crate) mod foreign;
+pub(crate) mod place;
+pub(crate) mod stream_pool;
+
 use pyo3::PyTraverseError;
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::PyVisit;
@@ -8,10 +14,10 @@ use pyo3::sync::PyOnceLock;
 use rmm_core::sys::CuStream;
 use rmm_core::{AnnouncedStream, CudaStream, Error, StreamFlags, StreamRef};
 
-use crate::drop_detached::DropDetached;
-use crate::errors::{of_call, wrong_type};
-use crate::foreign::{self, Lifetime};
-use crate::fork;
+use crate::interpreter::drop_detached::DropDetached;
+use crate::interpreter::errors::{of_call, wrong_type};
+use crate::interpreter::fork;
+use crate::stream::foreign::Lifetime;
 
 /// A CUDA stream: a new one, or one of another library.
 ///

@@ -14,18 +14,35 @@ use super::finding::Finding;
 type Modules<'a> = BTreeMap<String, &'a SourceFile>;
 
 /// The layers of a folder of a crate, from below: folders of one layer do not use each other.
-type Layers = (&'static str, &'static [&'static [&'static str]]);
+struct Layers {
+    of_crate: &'static str,
+    /// The path of the folder as a module, with the `::` behind it; empty for `src`.
+    above: &'static str,
+    folders: &'static [&'static [&'static str]],
+}
 
-const LAYERS: [Layers; 2] = [
-    ("", &[&["sync"], &["shared"], &["suballocators", "adaptors"]]),
-    (
-        "suballocators::pool::",
-        &[&["values"], &["timeline", "caches", "heap"], &["state"], &["steps"], &["api"]],
-    ),
+const LAYERS: [Layers; 4] = [
+    Layers {
+        of_crate: "crates/rmm-adaptors",
+        above: "",
+        folders: &[&["sync"], &["shared"], &["suballocators", "adaptors"]],
+    },
+    Layers {
+        of_crate: "crates/rmm-adaptors",
+        above: "suballocators::pool::",
+        folders: &[&["values"], &["timeline", "caches", "heap"], &["state"], &["steps"], &["api"]],
+    },
+    Layers {
+        of_crate: "crates/rmm-capi",
+        above: "",
+        folders: &[&["handle"], &["streams"], &["calls"], &["frameworks"]],
+    },
+    Layers {
+        of_crate: "crates/rmm-py",
+        above: "",
+        folders: &[&["interpreter"], &["stream"], &["resource"], &["buffer"]],
+    },
 ];
-
-/// The crate that has them.
-const LAYERED: &str = "crates/rmm-adaptors";
 
 /// Finds the circles within each crate, and what goes up in the layers.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
@@ -42,9 +59,8 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
         let edges =
             modules.iter().map(|(own, file)| (own, used(own, &file.text, modules))).collect();
         findings.extend(circles(modules, &edges));
-        if *of_crate == LAYERED {
-            findings.extend(LAYERS.iter().flat_map(|layers| upward(layers, modules, &edges)));
-        }
+        let layered = LAYERS.iter().filter(|layers| layers.of_crate == *of_crate);
+        findings.extend(layered.flat_map(|layers| upward(layers, modules, &edges)));
     }
     findings
 }
@@ -53,10 +69,10 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
 type Edges<'a> = BTreeMap<&'a String, BTreeSet<String>>;
 
 /// The arrows that do not lead to a layer below.
-fn upward((above, layers): &Layers, modules: &Modules<'_>, edges: &Edges<'_>) -> Vec<Finding> {
+fn upward(layers: &Layers, modules: &Modules<'_>, edges: &Edges<'_>) -> Vec<Finding> {
     let place = |module: &str| {
-        let folder = module.strip_prefix(above)?.split("::").next()?;
-        let layer = layers.iter().position(|folders| folders.contains(&folder))?;
+        let folder = module.strip_prefix(layers.above)?.split("::").next()?;
+        let layer = layers.folders.iter().position(|folders| folders.contains(&folder))?;
         Some((layer, folder.to_owned()))
     };
     let arrows = edges.iter().flat_map(|(own, used)| used.iter().map(move |used| (*own, used)));

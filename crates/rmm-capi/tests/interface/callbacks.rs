@@ -5,18 +5,19 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rmm_rs::adaptors::*;
-use rmm_rs::allocate::*;
-use rmm_rs::base::*;
-use rmm_rs::callbacks::*;
-use rmm_rs::library::*;
-use rmm_rs::pool::*;
-use rmm_rs::pressure::*;
-use rmm_rs::registry::*;
-use rmm_rs::resource::*;
-use rmm_rs::spec::*;
-use rmm_rs::status::*;
-use rmm_rs::stream::*;
+use rmm_rs::calls::adaptors::*;
+use rmm_rs::calls::allocate::*;
+use rmm_rs::calls::base::*;
+use rmm_rs::calls::callbacks::*;
+use rmm_rs::calls::pool::*;
+use rmm_rs::calls::pressure::*;
+use rmm_rs::calls::registry::*;
+use rmm_rs::calls::spec::*;
+use rmm_rs::calls::upstream::*;
+use rmm_rs::handle::library::*;
+use rmm_rs::handle::resource::*;
+use rmm_rs::handle::status::*;
+use rmm_rs::streams::stream::*;
 
 use super::common::*;
 

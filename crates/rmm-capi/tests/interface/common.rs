@@ -4,9 +4,9 @@ use std::ffi::{CString, c_void};
 use std::ptr;
 
 use rmm_rs::ResourceHandle;
-use rmm_rs::library::rmm_rs_last_error_message;
-use rmm_rs::resource::rmm_rs_resource_release;
-use rmm_rs::spec::rmm_rs_resource_from_spec;
+use rmm_rs::calls::spec::rmm_rs_resource_from_spec;
+use rmm_rs::handle::library::rmm_rs_last_error_message;
+use rmm_rs::handle::resource::rmm_rs_resource_release;
 
 /// A counted reference, as a C++ program would keep it.
 pub(crate) struct Owned(pub(crate) *const ResourceHandle);
@@ -47,7 +47,7 @@ pub(crate) fn allocate(
     bytes: usize,
 ) -> Result<*mut c_void, i32> {
     let mut pointer = ptr::dangling_mut();
-    let status = c!(rmm_rs::allocate::rmm_rs_resource_allocate(
+    let status = c!(rmm_rs::calls::allocate::rmm_rs_resource_allocate(
         resource.0,
         stream,
         bytes,
@@ -68,5 +68,5 @@ pub(crate) fn free(
     pointer: *mut c_void,
     bytes: usize,
 ) -> i32 {
-    c!(rmm_rs::allocate::rmm_rs_resource_deallocate(resource.0, stream, pointer, bytes, 256))
+    c!(rmm_rs::calls::allocate::rmm_rs_resource_deallocate(resource.0, stream, pointer, bytes, 256))
 }

@@ -4,16 +4,16 @@ use std::ffi::c_void;
 use std::ptr;
 
 use rmm_core::sys::CuResult;
-use rmm_rs::adaptors::*;
-use rmm_rs::allocate::*;
-use rmm_rs::base::*;
-use rmm_rs::library::*;
-use rmm_rs::pool::*;
-use rmm_rs::registry::*;
-use rmm_rs::sleep::*;
-use rmm_rs::stream::*;
-use rmm_rs::suballocators::*;
-use rmm_rs::trim::*;
+use rmm_rs::calls::adaptors::*;
+use rmm_rs::calls::allocate::*;
+use rmm_rs::calls::base::*;
+use rmm_rs::calls::pool::*;
+use rmm_rs::calls::registry::*;
+use rmm_rs::calls::sleep::*;
+use rmm_rs::calls::suballocators::*;
+use rmm_rs::calls::trim::*;
+use rmm_rs::handle::library::*;
+use rmm_rs::streams::stream::*;
 
 use super::common::*;
 

@@ -5,17 +5,18 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use rmm_rs::adaptors::*;
-use rmm_rs::base::*;
-use rmm_rs::library::RMM_RS_UNKNOWN;
-use rmm_rs::pool::*;
-use rmm_rs::pressure::*;
-use rmm_rs::remedies::*;
-use rmm_rs::reservation::*;
-use rmm_rs::resource::*;
-use rmm_rs::sleep::*;
-use rmm_rs::status::*;
-use rmm_rs::trim::*;
+use rmm_rs::calls::adaptors::*;
+use rmm_rs::calls::base::*;
+use rmm_rs::calls::pool::*;
+use rmm_rs::calls::pressure::*;
+use rmm_rs::calls::remedies::*;
+use rmm_rs::calls::reservation::*;
+use rmm_rs::calls::sleep::*;
+use rmm_rs::calls::trim::*;
+use rmm_rs::calls::upstream::*;
+use rmm_rs::handle::library::RMM_RS_UNKNOWN;
+use rmm_rs::handle::resource::*;
+use rmm_rs::handle::status::*;
 use rmm_sim::{Machine, Schedule};
 
 use super::common::*;
@@ -347,8 +348,13 @@ unsafe extern "C-unwind" fn spill(context: *mut c_void, pressure: *const Pressur
     if block.is_null() {
         return false;
     }
-    let freed =
-        c!(rmm_rs::allocate::rmm_rs_resource_deallocate(spill.pool, LEGACY, block, 3 << 20, 256));
+    let freed = c!(rmm_rs::calls::allocate::rmm_rs_resource_deallocate(
+        spill.pool,
+        LEGACY,
+        block,
+        3 << 20,
+        256
+    ));
     freed == RMM_RS_OK
 }
 

@@ -3,18 +3,19 @@
 use std::ffi::CStr;
 use std::ptr;
 
-use rmm_rs::adaptors::*;
-use rmm_rs::allocate::*;
-use rmm_rs::base::*;
-use rmm_rs::library::*;
-use rmm_rs::pool::*;
-use rmm_rs::registry::*;
-use rmm_rs::resource::*;
-use rmm_rs::statistics::*;
-use rmm_rs::status::*;
-use rmm_rs::suballocators::*;
-use rmm_rs::tracking::*;
-use rmm_rs::trim::*;
+use rmm_rs::calls::adaptors::*;
+use rmm_rs::calls::allocate::*;
+use rmm_rs::calls::base::*;
+use rmm_rs::calls::pool::*;
+use rmm_rs::calls::registry::*;
+use rmm_rs::calls::statistics::*;
+use rmm_rs::calls::suballocators::*;
+use rmm_rs::calls::tracking::*;
+use rmm_rs::calls::trim::*;
+use rmm_rs::calls::upstream::*;
+use rmm_rs::handle::library::*;
+use rmm_rs::handle::resource::*;
+use rmm_rs::handle::status::*;
 use rmm_sim::Machine;
 
 use super::common::*;
@@ -306,10 +307,10 @@ fn bad_arguments_are_refused_with_a_reason() {
         let host = of_host();
         let over_host = made(|out| rmm_rs_pool_new(host.0, ptr::null(), out));
         refused(over_host.err().unwrap(), "the device cannot use the memory");
-        let spec = made(|out| rmm_rs::spec::rmm_rs_resource_from_spec(c"pool(".as_ptr(), out));
+        let spec = made(|out| rmm_rs::calls::spec::rmm_rs_resource_from_spec(c"pool(".as_ptr(), out));
         refused(spec.err().unwrap(), "pool(");
         let spec = c"pool(\xff)".as_ptr();
-        let spec = made(|out| rmm_rs::spec::rmm_rs_resource_from_spec(spec, out));
+        let spec = made(|out| rmm_rs::calls::spec::rmm_rs_resource_from_spec(spec, out));
         refused(spec.err().unwrap(), "UTF-8");
         refused(made(|out| rmm_rs_aligned_new(pool.0, 100, 0, out)).err().unwrap(), "100");
         refused(made(|out| rmm_rs_binning_new(pool.0, -1, 4, out)).err().unwrap(), "-1");
@@ -401,7 +402,7 @@ fn the_registry_returns_what_was_set_with_its_policy() {
     let asked = calls_of(&machine, "cuStreamGetId");
     assert_eq!(free(&found, handle, block, 100), RMM_RS_OK);
     assert_eq!(calls_of(&machine, "cuStreamGetId"), asked, "kept streams are not asked for ids");
-    c!(rmm_rs::stream::rmm_rs_stream_forget(handle));
+    c!(rmm_rs::streams::stream::rmm_rs_stream_forget(handle));
     // Rust sets another, and then the first again.
     let current = rmm_core::Device::new(1).and_then(rmm_core::Device::make_current);
     let other = rmm_resources::CudaMemoryResource::new();
@@ -414,7 +415,7 @@ fn the_registry_returns_what_was_set_with_its_policy() {
     let asked = calls_of(&machine, "cuStreamGetId");
     assert_eq!(free(&get(1).expect("set"), handle, block, 100), RMM_RS_OK);
     assert_eq!(calls_of(&machine, "cuStreamGetId"), asked, "its policy is set again, too");
-    c!(rmm_rs::stream::rmm_rs_stream_forget(handle));
+    c!(rmm_rs::streams::stream::rmm_rs_stream_forget(handle));
     assert_eq!(rmm_rs_reset_per_device_resource(1), RMM_RS_OK);
     assert_eq!(name(&get(1).expect("reset")), "cuda");
     assert_eq!(get(2).err(), Some(RMM_RS_INVALID_ARGUMENT));

@@ -3,9 +3,9 @@
 use std::ptr;
 
 use rmm_core::CudaStream;
-use rmm_rs::pool::*;
-use rmm_rs::status::*;
-use rmm_rs::stream::*;
+use rmm_rs::calls::pool::*;
+use rmm_rs::handle::status::*;
+use rmm_rs::streams::stream::*;
 use rmm_sim::Machine;
 
 use super::common::*;

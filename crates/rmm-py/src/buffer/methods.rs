@@ -7,9 +7,9 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyTuple};
 use rmm_core::{Device, DevicePtr, PrefetchTarget, prefetch};
 
 use super::{DeviceBuffer, array_of, shown, to_device};
-use crate::copies::between;
-use crate::dlpack;
-use crate::host::HostBytes;
+use crate::buffer::copies::between;
+use crate::buffer::dlpack;
+use crate::buffer::host::HostBytes;
 use crate::resource::{DeviceMemoryResource, make};
 use crate::stream::{Stream, StreamArg};
 

@@ -45,7 +45,7 @@ fn tests_and_other_crates_may_use_anything() {
 #[test]
 fn layers_are_used_from_above_alone() {
     let file = |(path, text): (&str, &str)| SourceFile {
-        path: format!("{LAYERED}/src/{path}"),
+        path: format!("crates/rmm-adaptors/src/{path}"),
         text: text.to_owned(),
     };
     let pool = "use crate::suballocators::pool";
@@ -62,7 +62,8 @@ fn layers_are_used_from_above_alone() {
     ];
     let found = check(&files.each_ref().map(|(path, text)| file((path, text))));
     let found: Vec<_> = found.iter().map(ToString::to_string).collect();
-    let finding = |path, what| format!("{LAYERED}/src/{path}.rs:1: `{what}` is in no layer below");
+    let finding =
+        |path, what| format!("crates/rmm-adaptors/src/{path}.rs:1: `{what}` is in no layer below");
     let heap = "suballocators::pool::heap";
     let beside = finding("suballocators/pool/heap", "suballocators::pool::caches");
     assert_eq!(found, [finding("sync/cell", heap), beside], "and those that go down are not");

@@ -125,9 +125,9 @@ mod tests {
     fn the_call_site_of_a_program_in_c_is_its_own_line() {
         let stack = "   0: <rmm_adaptors::tracking::caller::Caller>::now
    1: rmm_rs::allocate::rmm_rs_resource_allocate::{{closure}}
-             at ./crates/rmm-capi/src/allocate.rs:70:5
+             at ./crates/rmm-capi/src/calls/allocate.rs:70:5
    2: rmm_rs_resource_allocate
-             at ./crates/rmm-capi/src/allocate.rs:62:5
+             at ./crates/rmm-capi/src/calls/allocate.rs:62:5
    3: load
              at /home/me/program.c:12:5
    4: main";

@@ -1,0 +1,18 @@
+//! What C does with resources: makes them, allocates, asks, trims.
+
+pub mod adaptors;
+pub mod allocate;
+pub mod base;
+pub mod callbacks;
+pub mod pool;
+pub mod pressure;
+pub mod registry;
+pub mod remedies;
+pub mod reservation;
+pub mod sleep;
+pub mod spec;
+pub mod statistics;
+pub mod suballocators;
+pub mod tracking;
+pub mod trim;
+pub mod upstream;
