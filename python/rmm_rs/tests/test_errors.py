@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import rmm_rs
-from rmm_rs import mr
+from rmm_rs import _rmm, mr
 from rmm_rs.pylibrmm.device_buffer import (
     copy_device_to_ptr,
     copy_host_to_ptr,
@@ -38,12 +39,40 @@ RESOURCES: dict[str, Callable[[], mr.DeviceMemoryResource]] = {
         mr.CudaMemoryResource(), lambda size: False
     ),
     "callback": lambda: _forwarding(mr.CudaMemoryResource()),
+    "async pinned": lambda: mr.CudaAsyncPinnedMemoryResource(),
+    "async managed": lambda: mr.experimental.CudaAsyncManagedMemoryResource(),
+    "registered": lambda: mr.RegisteredHostMemoryResource(1, "any"),
     "virtual": lambda: mr.VirtualMemoryResource(),
+    "backing": lambda: mr.BackingMemoryResource(),
+    "aligned": lambda: mr.AlignedResourceAdaptor(mr.CudaMemoryResource()),
+    "logging": lambda: mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), os.devnull),
+    "tagged": lambda: mr.TaggedResourceAdaptor(mr.CudaMemoryResource()),
+    "thread safe": lambda: mr.ThreadSafeResourceAdaptor(mr.CudaMemoryResource()),
     "fallback": lambda: mr.FallbackMemoryResource(
         mr.CudaMemoryResource(), mr.ManagedMemoryResource()
     ),
     "spec": lambda: mr.SpecMemoryResource("statistics(pool(cuda, max=16MiB))"),
 }
+
+
+# The roots; a reservation is a pool's; the rest needs a pool of the program, or another device.
+NOT_HERE = {
+    mr.DeviceMemoryResource,
+    mr.UpstreamResourceAdaptor,
+    mr.Reservation,
+    mr.CudaAsyncViewMemoryResource,
+    mr.SystemMemoryResource,
+    mr.SamHeadroomMemoryResource,
+}
+
+
+def test_no_class_of_resources_is_missing_here() -> None:
+    classes = {
+        found
+        for found in vars(_rmm).values()
+        if isinstance(found, type) and issubclass(found, mr.DeviceMemoryResource)
+    }
+    assert {type(make()) for make in RESOURCES.values()} == classes - NOT_HERE
 
 
 def _forwarding(base: mr.DeviceMemoryResource) -> mr.CallbackMemoryResource:

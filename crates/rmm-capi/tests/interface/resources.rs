@@ -1,5 +1,6 @@
 //! Making resources, and what they report.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::ptr;
 
@@ -17,6 +18,7 @@ use rmm_rs::handle::library::*;
 use rmm_rs::handle::resource::*;
 use rmm_rs::handle::status::*;
 use rmm_sim::Machine;
+use rmm_spec::stacks::STACKS;
 
 use super::common::*;
 
@@ -53,6 +55,17 @@ pub(crate) fn options() -> PoolOptions {
     }
 }
 
+/// The resources in the list of stacks that have no upstream, or have one, but for pools.
+fn listed(is_base: bool) -> BTreeSet<&'static str> {
+    let kinds = STACKS.iter().map(|stack| {
+        let (kind, inside) = stack.spec.split_once('(').unwrap_or((stack.spec, "="));
+        // The first argument is the upstream, or an option.
+        (kind, inside.split([',', '(', ')']).next().is_some_and(|first| first.contains('=')))
+    });
+    let kinds = kinds.filter(|&(kind, has_none)| has_none == is_base && kind != "pool");
+    kinds.map(|(kind, _)| kind).collect()
+}
+
 #[test]
 fn every_base_resource_allocates_and_frees() {
     let pageable = rmm_core::sys::CuDeviceAttribute::PAGEABLE_MEMORY_ACCESS;
@@ -76,8 +89,18 @@ fn every_base_resource_allocates_and_frees() {
             made(|out| c!(rmm_rs_async_view_resource_new(ptr::null_mut(), out))),
         ),
         ("sam-headroom", 3, made(|out| c!(rmm_rs_sam_headroom_resource_new(1 << 20, out)))),
+        (
+            "registered",
+            3,
+            made(|out| c!(rmm_rs_registered_resource_new(1, RMM_RS_NUMA_NODE_ANY, out))),
+        ),
     ];
-    for (expected, properties, resource) in plain.into_iter().chain(others) {
+    let all: Vec<_> = plain.into_iter().chain(others).collect();
+    // No specification describes memory of the host alone; the default pool stands on `backing`.
+    let names =
+        all.iter().map(|(name, ..)| *name).filter(|&name| name != "host").chain(["backing"]);
+    assert_eq!(names.collect::<BTreeSet<_>>(), listed(true));
+    for (expected, properties, resource) in all {
         let resource = resource.unwrap_or_else(|_| panic!("{expected}: {}", last_error()));
         assert_eq!(name(&resource), expected);
         assert_eq!(c!(rmm_rs_resource_properties(resource.0)), properties, "{expected}");
@@ -116,8 +139,11 @@ fn every_suballocator_and_adaptor_stands_on_a_pool() {
         made(|out| rmm_rs_thread_safe_new(up, out)),
         made(|out| rmm_rs_fallback_new(up, up, out)),
     ]);
+    // C has no function for tags.
+    let mut names = BTreeSet::from(["tagged".to_owned()]);
     for resource in stacks {
         let resource = resource.unwrap_or_else(|_| panic!("{}", last_error()));
+        names.insert(name(&resource).to_owned());
         assert_eq!(c!(rmm_rs_resource_properties(resource.0)), RMM_RS_DEVICE_ACCESSIBLE);
         let upstream = made(|out| c!(rmm_rs_resource_upstream(resource.0, out)));
         let upstream = upstream.expect("a reference");
@@ -129,6 +155,7 @@ fn every_suballocator_and_adaptor_stands_on_a_pool() {
         assert_eq!(c!(rmm_rs_pool_reserved_bytes(resource.0, &raw mut reserved)), RMM_RS_OK);
         assert!(reserved > 0);
     }
+    assert!(names.iter().map(String::as_str).eq(listed(false)), "{names:?}");
     let none = made(|out| c!(rmm_rs_resource_upstream(of_spec("cuda").0, out)));
     assert!(none.expect("no failure").0.is_null());
 }
