@@ -9,40 +9,13 @@ from typing import Any
 
 from rmm_rs import _rmm
 from rmm_rs._cuda.gpu import CUDARuntimeError, getDevice, setDevice
-from rmm_rs._rmm import (
-    ArenaMemoryResource,
-    BinningMemoryResource,
-    CallbackMemoryResource,
-    CudaAsyncMemoryResource,
-    CudaAsyncViewMemoryResource,
-    CudaMemoryResource,
-    DeviceMemoryResource,
-    FailureCallbackResourceAdaptor,
-    FixedSizeMemoryResource,
-    LimitingResourceAdaptor,
-    LoggingResourceAdaptor,
-    ManagedMemoryResource,
-    PinnedHostMemoryResource,
-    PoolMemoryResource,
-    PrefetchResourceAdaptor,
-    SamHeadroomMemoryResource,
-    StatisticsResourceAdaptor,
-    SystemMemoryResource,
-    TrackingResourceAdaptor,
-    UpstreamResourceAdaptor,
-    available_device_memory,
-    get_current_device_resource,
-    get_per_device_resource,
-    is_initialized,
-    set_current_device_resource,
-    set_per_device_resource,
-    parse_bytes,
-)
+from rmm_rs._rmm import *  # noqa: F403
 from rmm_rs._rmm import _append_id as _append_id  # isort: skip
+from rmm_rs.pylibrmm.memory_resource import experimental as experimental
 # Some of them say that this is their module, where a pickle looks for a class.
 from rmm_rs.pylibrmm.memory_resource._beyond_rmm import *  # noqa: F403
 
-# RMM's names, which the packages above have.
+# RMM's names: the only list of them, which the packages above have too.
 __all__ = [
     "ArenaMemoryResource",
     "BinningMemoryResource",
@@ -67,6 +40,7 @@ __all__ = [
     "available_device_memory",
     "disable_logging",
     "enable_logging",
+    "experimental",
     "get_current_device_resource",
     "get_log_filenames",
     "get_per_device_resource",
