@@ -26,7 +26,7 @@ const END: u64 = u64::MAX;
 ///
 /// # Errors
 /// If the other thread cannot use the device, or an allocation fails.
-pub fn run(
+pub(crate) fn run(
     device: &AnyDevice,
     resource: &(impl Resource + Sync),
     streams: &[CudaStream; 2],

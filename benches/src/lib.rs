@@ -4,7 +4,7 @@
 
 pub mod adaptors;
 pub mod allocators;
-pub mod handoff;
+mod handoff;
 pub mod migrate;
 pub mod nothing;
 pub mod outcome;

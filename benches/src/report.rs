@@ -1,8 +1,5 @@
-//! Reports of a run: a table of all figures, and a page with charts.
+//! Reports of a run: a table of all figures, and a page of the documentation.
 
-mod bars;
-mod charts;
-mod draw;
 mod figures;
 mod number;
 mod page;

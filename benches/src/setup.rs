@@ -1,4 +1,4 @@
-//! Set-up of every benchmark: Criterion's settings, a device, a pool.
+//! Set-up of every benchmark: Criterion's settings, a device, where rows go.
 
 #![forbid(unsafe_code)]
 
@@ -9,11 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use criterion::Criterion;
-use rmm_adaptors::PoolMemoryResource;
 use rmm_cli::args::DeviceChoice;
 use rmm_cli::device::OpenDevice;
-use rmm_core::Error;
-use rmm_resources::CudaMemoryResource;
 
 use crate::outcome::Outcome;
 
@@ -43,14 +40,6 @@ pub fn status(what: &str, outcome: Outcome) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// A pool large enough for every random list, over the driver's plain allocations.
-///
-/// # Errors
-/// If the device does not have the memory.
-pub fn warm_pool() -> Result<PoolMemoryResource, Error> {
-    PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(POOL_BYTES).build()
 }
 
 /// Opens a device, and says which it is.

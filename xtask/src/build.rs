@@ -26,16 +26,6 @@ pub(crate) fn bench_program(name: &str) -> Result<PathBuf> {
     program(name, &format!("build --release -p rmm-benches --features cudarc --bin {name}"))
 }
 
-/// The benchmarks and their names.
-pub(crate) fn benches() -> Result<Vec<(String, PathBuf)>> {
-    let built = artifacts(cargo().args(["bench", "-p", "rmm-benches", "--no-run"]))?.into_iter();
-    // Not the unit tests of the library, nor the programs for `bench-gpu`.
-    let benches = built.filter(|artifact| artifact.target.is_bench());
-    Ok(benches
-        .filter_map(|it| Some((it.target.name, it.executable?.into_std_path_buf())))
-        .collect())
-}
-
 /// The program of that name that a cargo command builds.
 fn program(name: &str, command: &str) -> Result<PathBuf> {
     let built = artifacts(cargo().args(command.split_whitespace()))?.into_iter();

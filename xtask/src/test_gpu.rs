@@ -46,7 +46,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.save.is_some() {
         files.push(program("rmm-checked", build::rmm("gpu")?));
         files.extend(archive::traces(&root)?);
-        files.extend(build::benches()?.into_iter().map(|(name, path)| program(&name, path)));
     }
     let folder = args.save.clone().unwrap_or_else(|| root.join("target/test-gpu"));
     archive::save(&root, &folder, &files)?;

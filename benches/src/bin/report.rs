@@ -1,4 +1,4 @@
-//! Reads the rows of a run: prints all figures, or writes a page with charts.
+//! Reads the rows of a run: prints all figures, or writes a page.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ enum Command {
         /// `rows.csv` of a run
         rows: PathBuf,
     },
-    /// Write a page and its charts
+    /// Write a page, with the rows beside it
     Page {
         /// The folder of a run: `rows.csv` and `machine.txt`
         results: PathBuf,

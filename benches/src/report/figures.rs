@@ -81,13 +81,6 @@ impl Figures {
         let of_work = self.values.get(&(workload.to_owned(), params.to_owned()))?;
         of_work.get(subject).map(|values| median(values))
     }
-
-    /// Every allocator's figure for one workload.
-    pub(super) fn values(&self, workload: &str, params: &str) -> Vec<(&ReportSubject, f64)> {
-        let of_work = self.values.get(&(workload.to_owned(), params.to_owned()));
-        let all = of_work.into_iter().flatten();
-        all.map(|(subject, values)| (subject, median(values))).collect()
-    }
 }
 
 /// Throughput; times and ratios are better the lower they are.

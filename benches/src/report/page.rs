@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::figures::Figures;
-use super::{charts, round_trips, table};
+use super::{round_trips, table};
 
 /// Marks a generated page.
 const MARK: &str = "<!-- made by the program `report` of rmm-benches -->";
@@ -25,8 +25,7 @@ pub struct Page<'a> {
     pub name: Option<&'a str>,
 }
 
-/// Writes the page and, in a folder of its name, its charts and the results themselves. Returns
-/// where the page is.
+/// Writes the page and, in a folder of its name, the results themselves. Returns where the page is.
 ///
 /// # Errors
 /// If the results cannot be read, the page is there already and was written by hand, or a file
@@ -50,10 +49,6 @@ pub fn write(page: &Page<'_>, docs: &Path) -> Result<PathBuf, Box<dyn Error>> {
     }
     let mut text = head(&machine);
     text += &round_trips::markdown(page.results)?;
-    for (file, caption, svg) in charts::draw(page.figures)? {
-        fs::write(folder.join(file), svg)?;
-        write!(text, "\n## {caption}\n\n![{caption}]({name}/{file})\n")?;
-    }
     write!(text, "\n## All figures\n\n{}\n", table::markdown(page.figures))?;
     write!(text, "\nRaw rows: [{name}/rows.csv]({name}/rows.csv).\n")?;
     fs::write(&path, text)?;
@@ -116,7 +111,7 @@ mod tests {
     const MACHINE: &str = "commit: 1234abc\ndate: 2026-11-21\ngpu: NVIDIA H100 80GB HBM3, 580.1\npasses: two a day\n\nrmm doctor:\n";
 
     #[test]
-    fn a_page_has_its_charts_and_the_rows_beside_it() {
+    fn a_page_has_all_figures_and_the_rows_beside_it() {
         let dir = tempfile::tempdir().unwrap();
         let (results, docs) = (dir.path().join("results"), dir.path().join("docs"));
         fs::create_dir_all(&results).unwrap();
@@ -134,24 +129,8 @@ mod tests {
         assert!(text.contains("| adaptor limiting "), "{text}");
         let threads = text.lines().find(|line| line.starts_with("| threads T=16 ")).unwrap();
         assert!(threads.contains("| Mops/s ") && threads.contains("| more "), "{threads}");
-        let adaptors = charts::adaptor_panels(&figures);
-        let names = ["statistics", "limiting", "failure_callback", "callback"];
-        assert!(adaptors.iter().map(|panel| &panel.params).eq(names));
         let folder = docs.join("2026-11-21-h100-80gb-hbm3");
         assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), "rows");
-        for chart in [
-            "pair.svg",
-            "streams.svg",
-            "tasks.svg",
-            "adaptors.svg",
-            "random.svg",
-            "replay.svg",
-            "holes.svg",
-            "threads.svg",
-        ] {
-            assert!(text.contains(&format!("(2026-11-21-h100-80gb-hbm3/{chart})")), "{chart}");
-            assert!(fs::read_to_string(folder.join(chart)).unwrap().starts_with("<svg"));
-        }
         write(&page, &docs).expect("a page that was made can be made again");
     }
 

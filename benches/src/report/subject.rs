@@ -43,9 +43,4 @@ impl ReportSubject {
             (Runner::Peer, name) => format!("RMM {name}"),
         }
     }
-
-    /// Whether it asks the driver each time: in a chart it would hide the others.
-    pub fn is_the_driver(&self) -> bool {
-        self.allocator == "cuda"
-    }
 }

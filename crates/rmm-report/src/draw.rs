@@ -1,4 +1,4 @@
-//! Drawing primitives of charts, those of the benchmarks too: canvas, text, colours.
+//! Drawing primitives of charts: canvas, text, colours.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
