@@ -16,10 +16,9 @@ use crate::steps::Steps;
 ///
 /// Models of locks do not run either, since loom replaces the accesses that would be checked; nor
 /// do compile-fail suites, and documentation tests, each of which is a program to link.
-const LEFT_OUT: [&str; 12] = [
+const LEFT_OUT: [&str; 11] = [
     "rmm-benches",
     "rmm-capi",
-    "rmm-consumer-*",
     "rmm-interop-cuda-core",
     "rmm-interop-cuda-sys",
     "rmm-interop-cudarc",

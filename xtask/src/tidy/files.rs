@@ -8,7 +8,7 @@ use crate::command::stdout_of;
 use crate::error::{Context as _, Result};
 
 /// The folders that hold files of ours, beside the top folder itself.
-const FOLDERS: [&str; 6] = [".github", "benches", "consumers", "crates", "docs", "xtask"];
+const FOLDERS: [&str; 5] = [".github", "benches", "crates", "docs", "xtask"];
 
 /// What is read, by the ends of names.
 const EXTENSIONS: [&str; 6] = ["html", "md", "rs", "toml", "txt", "yml"];
