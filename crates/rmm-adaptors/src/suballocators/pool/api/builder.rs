@@ -349,20 +349,20 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         self
     }
 
-    /// When the pool returns memory by itself; [never](ReleasePolicy::Never) by default.
+    /// When the pool releases memory by itself; [never](ReleasePolicy::Never) by default.
     #[doc(alias = "cudaMemPoolAttrReleaseThreshold")]
     pub fn release(mut self, policy: ReleasePolicy) -> Self {
         self.release = policy;
         self
     }
 
-    /// How long memory has to be unused until the pool returns it by itself; for ever by default.
+    /// How long memory has to be unused until the pool releases it by itself; for ever by default.
     /// After each such span of time the pool keeps as much as was in use at once during it, beside
-    /// what the [policy](Self::release) keeps, so memory goes back after one to two spans.
+    /// what the [policy](Self::release) keeps, so memory is released after one to two spans.
     ///
     /// As with a [`ReleasePolicy`], the pool does so in frees and in
     /// [`release_unused`](PoolMemoryResource::release_unused): it has no thread of its own, and in
-    /// a program that makes no call nothing goes back. It reads the clock once in 64 frees that
+    /// a program that makes no call nothing is released. It reads the clock once in 64 frees that
     /// miss the thread caches, or 2 MiB of them. [`ManualClock`] has an example.
     #[doc(alias = "decay")]
     pub fn release_after(mut self, unused: Duration) -> Self {

@@ -33,7 +33,7 @@ use crate::suballocators::pool::values::statistics::{PoolBlock, PoolStatistics};
 /// - growth, up to the [hard limit](crate::PoolMemoryResourceBuilder::maximum_size)
 /// - idle memory of other suballocators of the device, after its own
 /// - waiting on the host for the device
-/// - returning idle upstream blocks, and growth
+/// - releasing idle upstream blocks, and growth
 /// - waiting for memory of other suballocators
 /// - [callbacks](PoolMemoryResource::on_pressure) of the program
 /// - an error that says what ran short, and [what would help](rmm_core::Error::remedies)
@@ -44,7 +44,7 @@ use crate::suballocators::pool::values::statistics::{PoolBlock, PoolStatistics};
 /// puts first.
 ///
 /// **Handles and threads.** Clones share one pool. Any thread may use it. When the last clone is
-/// dropped the pool waits for the device and returns its memory to upstream, except for upstream
+/// dropped the pool waits for the device and releases its memory to upstream, except for upstream
 /// blocks that hold a block which was never freed, or whose last use cannot be waited for. It
 /// serves the device that was current when it was built: a stream of another device is refused, and
 /// a free on one waits for that stream. The handle of a default stream means that of the current
@@ -209,7 +209,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.statistics()
     }
 
-    /// Returns idle upstream blocks, until no more than `keep` bytes are reserved or none is idle.
+    /// Releases idle upstream blocks, until no more than `keep` bytes are reserved or none is idle.
     /// Returns the bytes. Never waits for the device, except as upstream does, and with the
     /// [deterministic](crate::PoolPreset::Deterministic) preset, unless a stream may be under
     /// capture.
@@ -217,7 +217,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.trim(&self.inner.upstream, keep)
     }
 
-    /// Returns idle upstream blocks, as [`trim`](Self::trim) does, after a wait on this thread for
+    /// Releases idle upstream blocks, as [`trim`](Self::trim) does, after a wait on this thread for
     /// the work that comes before frees, if some of it is pending. While a stream may be under
     /// capture it does not wait.
     ///
@@ -246,11 +246,11 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.trim_blocking(&self.inner.upstream, keep)
     }
 
-    /// Returns to upstream what the [policy](crate::ReleasePolicy) does not keep, as far as it is
+    /// Releases to upstream what the [policy](crate::ReleasePolicy) does not keep, as far as it is
     /// known to be idle. Frees do this now and then; call it in a program that frees nothing for a
     /// while. Returns the bytes. Never waits for the device, except as upstream does.
     pub fn release_unused(&self) -> u64 {
-        self.inner.core.release_all(&self.inner.upstream)
+        self.inner.core.release_unused(&self.inner.upstream)
     }
 
     /// Makes memory that was freed on streams under capture available to any stream. Without this

@@ -12,7 +12,7 @@ use crate::suballocators::pool::state::session::Session;
 use crate::suballocators::pool::values::units::ListId;
 
 impl PoolCore {
-    /// Returns idle upstream blocks, as [`trim`](Self::trim) does, after a wait for pending frees.
+    /// Releases idle upstream blocks, as [`trim`](Self::trim) does, after a wait for pending frees.
     pub(crate) fn trim_blocking(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         if self.lock().is_trimmed(&self.caches) {
             return 0;

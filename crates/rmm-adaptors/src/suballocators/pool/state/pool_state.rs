@@ -44,27 +44,27 @@ pub(crate) struct Extent {
 }
 
 impl UpstreamBlock {
-    /// Returns the memory to the upstream that it came from.
-    pub(crate) fn give_back(self, upstream: &AnyResource<()>) {
+    /// Releases the memory to the upstream that it came from.
+    pub(crate) fn release(self, upstream: &AnyResource<()>) {
         // SAFETY: (1) the memory came from this upstream with this layout, and is in no heap any
         // more. (2) All use of it has completed: it was part of an idle block, or at the pool's end
-        // `blocks_to_return` found nothing in it that may be in use.
+        // `blocks_to_release` found nothing in it that may be in use.
         unsafe { upstream.deallocate_sync(self.base, self.layout) };
     }
 }
 
-/// Returns all of the blocks to upstream, also if it panics over one.
+/// Releases all of the blocks to upstream, also if it panics over one.
 ///
 /// # Errors
 /// The payload of the first panic.
-pub(crate) fn give_back_all(
+pub(crate) fn release_each(
     chunks: impl IntoIterator<Item = UpstreamBlock>,
     upstream: &AnyResource<()>,
 ) -> Result<(), Panic> {
     let mut outcome = Ok(());
     for chunk in chunks {
-        let given = catch_unwind(AssertUnwindSafe(|| chunk.give_back(upstream)));
-        outcome = outcome.and(given);
+        let released = catch_unwind(AssertUnwindSafe(|| chunk.release(upstream)));
+        outcome = outcome.and(released);
     }
     outcome
 }
@@ -119,8 +119,8 @@ pub(crate) struct PoolState {
     pub(crate) outlives_context: bool,
     /// Bytes that calls to upstream in progress, with the lock released, are asking for.
     pub(crate) pending: u64,
-    /// Calls to upstream in progress, with the lock released, that return memory.
-    pub(crate) returning: u32,
+    /// Calls to upstream in progress, with the lock released, that release memory.
+    pub(crate) releasing: u32,
     /// Calls to upstream that have ended so far.
     pub(crate) settled: u64,
     /// The heap as it was when all that was freed had become idle, and no idle upstream block was
@@ -143,7 +143,7 @@ pub(crate) struct PoolState {
     /// held, and with those of the request.
     program_peak: u64,
     release_trigger: ReleaseTrigger,
-    /// The span of time after which unused memory goes back, if it does.
+    /// The span of time after which unused memory is released, if it is.
     pub(crate) idle_time: Option<IdleTime>,
 }
 
@@ -166,7 +166,7 @@ impl PoolState {
             last_captured: None,
             outlives_context: false,
             pending: 0,
-            returning: 0,
+            releasing: 0,
             settled: 0,
             trimmed: None,
             away: 0,
@@ -186,7 +186,7 @@ impl PoolState {
 
     /// Whether calls to upstream are in progress.
     pub(crate) fn others_call(&self) -> bool {
-        self.pending > 0 || self.returning > 0
+        self.pending > 0 || self.releasing > 0
     }
 
     /// Adds memory from upstream as an idle block. Returns its segment.
@@ -235,7 +235,7 @@ impl PoolState {
             self.statistics.peak_reserved_bytes.max(self.heap.reserved());
     }
 
-    /// Removes idle pieces, for the caller to return to upstream. Pieces that are idle no more
+    /// Removes idle pieces, for the caller to release to upstream. Pieces that are idle no more
     /// stay.
     pub(crate) fn remove_pieces(&mut self, pieces: Vec<Piece>) -> Vec<UpstreamBlock> {
         let removed = self.heap.remove_pieces(pieces);

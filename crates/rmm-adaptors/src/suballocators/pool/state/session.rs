@@ -2,8 +2,8 @@
 //!
 //! No call to upstream, and no wait for the device, runs with the lock held. A [`Session`] owns the
 //! lock's guard, and [`ask_upstream`](Session::ask_upstream),
-//! [`return_to_upstream`](Session::return_to_upstream) and the waits are the only ways to let go of
-//! it: what other threads have to know meanwhile is counted there, and counted out again also if
+//! [`release_to_upstream`](Session::release_to_upstream) and the waits are the only ways to let go
+//! of it: what other threads have to know meanwhile is counted there, and counted out again also if
 //! upstream panics. Code of the program, which may run in such a call, is waited for only for a
 //! [short time](SHORT_CALL): it may wait for a request of this pool.
 
@@ -179,14 +179,14 @@ impl<'p> Session<'p> {
         outcome
     }
 
-    /// Calls upstream to return memory.
+    /// Calls upstream to release memory.
     ///
     /// # Errors
     /// What upstream panicked with.
-    pub(crate) fn return_to_upstream<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Panic> {
-        self.returning += 1;
+    pub(crate) fn release_to_upstream<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Panic> {
+        self.releasing += 1;
         let outcome = self.call_upstream(call);
-        self.returning -= 1;
+        self.releasing -= 1;
         self.note_end_of_call();
         outcome
     }

@@ -1,19 +1,19 @@
-//! The end of a pool: which memory goes back to upstream, and which must not.
+//! The end of a pool: which memory is released to upstream, and which must not be.
 //!
-//! The rule, for every suballocator that is built on a pool: *memory that holds a live block never
-//! goes back*. Work on such a block may be in progress on any stream, context or device of the
+//! The rule, for every suballocator that is built on a pool: *memory that holds a live block is
+//! never released*. Work on such a block may be in progress on any stream, context or device of the
 //! process, and no wait covers them all. So at the end each upstream block is one of:
 //!
 //! ```text
-//! all blocks are free, and the work before their frees is complete   -> goes back
+//! all blocks are free, and the work before their frees is complete   -> is released
 //! a block is live, or reserved for a graph                           -> stays allocated
 //! a block is free, and it is unknown whether its uses are over       -> stays allocated
 //! ```
 //!
-//! After the end of its context a pool returns nothing: the memory went with the context, and other
-//! allocations may be at its addresses. The exception is virtual memory, which belongs to no
+//! After the end of its context a pool releases nothing: the memory went with the context, and
+//! other allocations may be at its addresses. The exception is virtual memory, which belongs to no
 //! context. The waits of the pool's streams for work of other contexts ended with the streams, so
-//! it goes back after a wait for all contexts.
+//! it is released after a wait for all contexts.
 //!
 //! A wait that fails proves nothing, whatever the error is: the driver refuses it while a stream is
 //! under capture, and a call that fails once may do so for a reason unrelated to the device.
@@ -26,11 +26,11 @@ use rmm_sys::CuResult;
 
 use crate::suballocators::pool::heap::Block;
 use crate::suballocators::pool::state::core::PoolCore;
-use crate::suballocators::pool::state::pool_state::{PoolState, UpstreamBlock, give_back_all};
+use crate::suballocators::pool::state::pool_state::{PoolState, UpstreamBlock, release_each};
 use crate::suballocators::pool::values::units::ListId;
 
 impl PoolCore {
-    /// Returns all memory that no work uses to upstream: the pool's last call.
+    /// Releases all memory that no work uses to upstream: the pool's last call.
     pub(crate) fn close(&self, upstream: &AnyResource<()>) {
         // At the end of the process the system reclaims everything, and the driver may be gone.
         if process_is_exiting() {
@@ -54,9 +54,9 @@ impl PoolCore {
             Err(_) => return,
         };
         self.end_sleep();
-        let chunks = self.lock().blocks_to_return(&unknown);
+        let chunks = self.lock().blocks_to_release(&unknown);
         // A panic of upstream was reported when it began, and must not leave a `Drop`.
-        let _ignored = give_back_all(chunks, upstream);
+        let _ignored = release_each(chunks, upstream);
     }
 
     /// Whether the context was reset, as this error says, and the memory is there all the same.
@@ -109,7 +109,7 @@ impl PoolCore {
 impl PoolState {
     /// The upstream blocks that may go back at the end: those without a block that is live,
     /// reserved for a graph, or free in one of the `unknown` lists. O(blocks + pieces).
-    fn blocks_to_return(&self, unknown: &HashSet<ListId>) -> Vec<UpstreamBlock> {
+    fn blocks_to_release(&self, unknown: &HashSet<ListId>) -> Vec<UpstreamBlock> {
         let stays = |block: &Block| block.free_in.is_none_or(|list| unknown.contains(&list));
         let pieces = self.heap.pieces_without(stays);
         pieces.into_iter().map(|piece| self.upstream_block(piece)).collect()

@@ -17,7 +17,7 @@ use crate::suballocators::pool::heap::NodeId;
 use crate::suballocators::pool::state::session::{MAX_RETRIES, Request, Session};
 use crate::suballocators::pool::values::growth::Pace;
 
-/// What the pool keeps when it returns memory before it asks for more.
+/// What the pool keeps when it releases memory before it asks for more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Keep {
     /// As much as the program has ever used, and some room.
@@ -69,11 +69,11 @@ impl Session<'_> {
         }
     }
 
-    /// Returns every idle upstream block and asks for one that is large enough.
+    /// Releases every idle upstream block and asks for one that is large enough.
     ///
     /// # Errors
     /// The errors of [`grow`](Self::grow); `None` also if that could not help.
-    pub(crate) fn return_idle_and_grow(
+    pub(crate) fn release_idle_and_grow(
         &mut self,
         request: Request<'_>,
     ) -> Result<NodeId, Option<Error>> {
@@ -82,7 +82,7 @@ impl Session<'_> {
         if let Some(upstream) = core.extendable(request.upstream)
             && could_extend(core, self, request, |_, _| true)
         {
-            // To return less than all may be enough.
+            // To release less than all may be enough.
             let extended = self.extend(upstream, request, hard_limit, Keep::WithinLimit);
             if extended.is_ok() {
                 return extended;
@@ -93,7 +93,7 @@ impl Session<'_> {
             return Err(None);
         }
         let blocks = self.remove_pieces(unused);
-        self.return_blocks(request.upstream, &blocks);
+        self.release_blocks(request.upstream, &blocks);
         self.grow(request, hard_limit)
     }
 
@@ -159,7 +159,7 @@ impl Session<'_> {
             };
             let pieces = cut(&extent.missing, piece);
             let base = self.base(extent.segment);
-            // Memory that other threads are returning has left a gap, but upstream may not have it
+            // Memory that other threads are releasing has left a gap, but upstream may not have it
             // yet; and what they ask for at addresses of upstream's choice may go back.
             let may_be_leaving = others_called || self.others_call();
             let outcome = self.ask_upstream(bytes, || {

@@ -9,11 +9,11 @@
 //! 4. [`grow_to_soft_limit`](Ladder::grow_to_soft_limit)
 //! 5. [`wait_on_stream`](Ladder::wait_on_stream): `cuStreamWaitEvent`, never the host
 //! 6. [`grow_to_hard_limit`](Ladder::grow_to_hard_limit)
-//! 7. [`return_idle`](Ladder::return_idle): before siblings, the pool itself returns idle memory
-//! 8. [`ask_for_idle`](Ladder::ask_for_idle): siblings return idle memory
+//! 7. [`release_idle`](Ladder::release_idle): before siblings, the pool itself releases idle memory
+//! 8. [`ask_for_idle`](Ladder::ask_for_idle): siblings release idle memory
 //! 9. [`wait_on_host`](Ladder::wait_on_host): wait for the device
-//! 10. [`return_idle_and_grow`](Ladder::return_idle_and_grow)
-//! 11. [`ask_to_wait`](Ladder::ask_to_wait): siblings wait for the device, and return memory
+//! 10. [`release_idle_and_grow`](Ladder::release_idle_and_grow)
+//! 11. [`ask_to_wait`](Ladder::ask_to_wait): siblings wait for the device, and release memory
 //! 12. [`refuse`]: an error that says what ran short
 //!
 //! Growth and waits on the host cost more than to ask about all streams, so they come after that:
@@ -209,10 +209,10 @@ impl<'l, 'p> Ladder<'l, 'p> {
             .or_else(|| self.after_pause(Self::grow_to_soft_limit))
             .or_else(|| self.after_pause(Self::wait_on_stream))
             .or_else(|| self.after_pause(Self::grow_to_hard_limit))
-            .or_else(|| self.after_pause(Self::return_idle))
+            .or_else(|| self.after_pause(Self::release_idle))
             .or_else(|| self.after_pause(Self::ask_for_idle))
             .or_else(|| self.after_pause(Self::wait_on_host))
-            .or_else(|| self.after_pause(Self::return_idle_and_grow))
+            .or_else(|| self.after_pause(Self::release_idle_and_grow))
             .or_else(|| self.after_pause(Self::ask_to_wait))
     }
 
@@ -288,13 +288,13 @@ impl<'l, 'p> Ladder<'l, 'p> {
     }
 
     /// Asks upstream for memory up to the soft limit. If growth would leave the pool with
-    /// much more than the program has ever used, idle upstream blocks go back first.
+    /// much more than the program has ever used, idle upstream blocks are released first.
     fn grow_to_soft_limit(&mut self) -> Option<NodeId> {
         let soft_limit = self.session.core.soft_limit();
         if let Some(node) = self.poll_before_growth(soft_limit) {
             return Some(node);
         }
-        self.session.return_surplus(self.request);
+        self.session.release_surplus(self.request);
         match self.session.grow(self.request, soft_limit) {
             Ok(node) => Some(node),
             Err(error) => {
@@ -433,13 +433,13 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
     }
 
-    /// If siblings would be asked for idle memory next, returns the pool's own first. A
+    /// If siblings would be asked for idle memory next, releases the pool's own first. A
     /// pool without siblings does so after the wait of the host.
-    fn return_idle(&mut self) -> Option<NodeId> {
+    fn release_idle(&mut self) -> Option<NodeId> {
         let has_siblings = |scarce: Scarce| self.session.core.siblings.has_others(scarce.limit());
         let is_refused = self.upstream_error.is_some();
         if is_refused && self.scarce().is_some_and(has_siblings) {
-            self.return_idle_and_grow()
+            self.release_idle_and_grow()
         } else {
             None
         }
@@ -486,18 +486,18 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
         let can_merge = self.session.heap.has_free_run(size)
             || outlook::could_extend(core, self.session, self.request, |_, _| true);
-        let can_return = self.session.heap.idle_bytes() > 0
+        let can_release = self.session.heap.idle_bytes() > 0
             && outlook::could_grow_without_idle(core, self.session, self.request);
-        if !can_merge && !can_return || self.session.may_capture() {
+        if !can_merge && !can_release || self.session.may_capture() {
             return None;
         }
         self.session.wait_for_device();
         self.session.take_free_or_coalesced(list, size)
     }
 
-    /// Returns every idle upstream block and asks for one that is large enough.
-    fn return_idle_and_grow(&mut self) -> Option<NodeId> {
-        let outcome = self.session.return_idle_and_grow(self.request);
+    /// Releases every idle upstream block and asks for one that is large enough.
+    fn release_idle_and_grow(&mut self) -> Option<NodeId> {
+        let outcome = self.session.release_idle_and_grow(self.request);
         self.served(outcome)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn least_needed(core: &PoolCore, state: &PoolState, request: Request<
 }
 
 /// Whether the free memory that `usable` accepts, with what the limit allows to be added to it,
-/// would make a block if all idle memory elsewhere were returned.
+/// would make a block if all idle memory elsewhere were released.
 pub(crate) fn could_extend(
     core: &PoolCore,
     state: &PoolState,
@@ -64,14 +64,14 @@ pub(crate) fn may_grow(
     } else {
         core.growth.retain_target(peak)
     };
-    // What is above that goes back first, and leaves room.
+    // What is above that is released first, and leaves room.
     let is_surplus = held.saturating_add(request.size) > kept;
     let held = if is_surplus { held - state.heap.idle_bytes() } else { held };
     is_extendable && core.growth.extension(held, core.growth.page, limit, Pace::Steady).is_some()
         || core.growth.chunk_size(held, request.size, limit).is_some()
 }
 
-/// Whether the limit would leave room for the request if all idle memory were returned.
+/// Whether the limit would leave room for the request if all idle memory were released.
 pub(crate) fn could_grow_without_idle(
     core: &PoolCore,
     state: &PoolState,

@@ -1,6 +1,6 @@
 //! Asking other suballocators of the device for the memory that a request is short of.
 //!
-//! They return it to the upstream that they share with the pool, and the pool takes it from there.
+//! They release it to the upstream that they share with the pool, and the pool takes it from there.
 //! The order of all steps is in [`ladder`](super::ladder).
 
 #![forbid(unsafe_code)]

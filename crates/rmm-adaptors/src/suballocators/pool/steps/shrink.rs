@@ -1,4 +1,4 @@
-//! Shrinking: idle upstream blocks go back, for a request that needs the room, by
+//! Shrinking: idle upstream blocks are released to upstream, for a request that needs the room, by
 //! [`trim`](crate::PoolMemoryResource::trim), or as the [release policy](crate::ReleasePolicy)
 //! says.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use rmm_core::{AnyResource, RelaxedCapture, fork};
 
 use crate::suballocators::pool::state::core::PoolCore;
-use crate::suballocators::pool::state::pool_state::{PoolState, UpstreamBlock, give_back_all};
+use crate::suballocators::pool::state::pool_state::{PoolState, UpstreamBlock, release_each};
 use crate::suballocators::pool::state::session::{Request, Session};
 use crate::suballocators::pool::values::policy::ReleasePolicy;
 use crate::suballocators::pool::values::units::ListId;
@@ -24,10 +24,10 @@ const WAITED_FOR_FRACTION: u64 = 64;
 const EXCHANGES_PER_WAIT: u64 = 16;
 
 impl Session<'_> {
-    /// Returns idle upstream blocks if growth would leave the pool with much more than the program
+    /// Releases idle upstream blocks if growth would leave the pool with much more than the program
     /// has ever used: a program whose requests grow would otherwise collect upstream blocks that
     /// are each too small. Never waits for work; what is still in use stays.
-    pub(crate) fn return_surplus(&mut self, request: Request<'_>) {
+    pub(crate) fn release_surplus(&mut self, request: Request<'_>) {
         if self.core.growth.extends {
             // Growth in place does it later, when it is known how much is missing.
             return;
@@ -36,7 +36,7 @@ impl Session<'_> {
         self.make_room(request, request.size, most, most);
     }
 
-    /// Returns idle upstream blocks, until `missing` bytes more would leave the pool with no more
+    /// Releases idle upstream blocks, until `missing` bytes more would leave the pool with no more
     /// than `most`, or with no more than `limit` and all pieces are exchanged that may be. Where
     /// that keeps much memory from being mapped, waits for the device once.
     pub(crate) fn make_room(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
@@ -48,7 +48,7 @@ impl Session<'_> {
             self.poll(request.list);
         }
         self.reclaim_completed();
-        self.return_for(request, missing, most, limit);
+        self.release_for_room(request, missing, most, limit);
         // What the device still uses cannot be unmapped.
         let is_worth_a_wait = most < limit
             && self.held_with(missing) > most + most / WAITED_FOR_FRACTION
@@ -58,7 +58,7 @@ impl Session<'_> {
         if is_worth_a_wait && !self.may_capture() {
             self.exchanges.note(EXCHANGES_PER_WAIT);
             self.wait_for_device();
-            self.return_for(request, missing, most, limit);
+            self.release_for_room(request, missing, most, limit);
         }
     }
 
@@ -68,8 +68,8 @@ impl Session<'_> {
         (self.heap.reserved() + self.pending).saturating_add(missing)
     }
 
-    /// Returns pieces that are known to be idle, as [`make_room`](Self::make_room) says.
-    fn return_for(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
+    /// Releases pieces that are known to be idle, as [`make_room`](Self::make_room) says.
+    fn release_for_room(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
         let allowed =
             if most < limit { self.exchanges.allowed(self.operations()) } else { u64::MAX };
         let mut held = self.held_with(missing);
@@ -81,12 +81,12 @@ impl Session<'_> {
         });
         self.exchanges.note(pieces.len() as u64);
         let blocks = self.remove_pieces(pieces);
-        self.return_blocks(request.upstream, &blocks);
+        self.release_blocks(request.upstream, &blocks);
     }
 
-    /// Returns idle upstream blocks, the largest first, while at least `keep` bytes stay reserved.
+    /// Releases idle upstream blocks, the largest first, while at least `keep` bytes stay reserved.
     /// Returns the bytes.
-    fn return_beyond(&mut self, upstream: &AnyResource<()>, keep: u64) -> u64 {
+    fn release_idle_beyond(&mut self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         let mut reserved = self.heap.reserved();
         let mut pieces = self.heap.unused_pieces();
         pieces.retain(|piece| {
@@ -96,24 +96,24 @@ impl Session<'_> {
         });
         let blocks = self.remove_pieces(pieces);
         let bytes = blocks.iter().map(|block| block.layout.size() as u64).sum();
-        self.return_blocks(upstream, &blocks);
+        self.release_blocks(upstream, &blocks);
         bytes
     }
 
-    /// Returns blocks to upstream that are in the heap no more.
-    pub(crate) fn return_blocks(&mut self, upstream: &AnyResource<()>, blocks: &[UpstreamBlock]) {
+    /// Releases blocks that are in the heap no more.
+    pub(crate) fn release_blocks(&mut self, upstream: &AnyResource<()>, blocks: &[UpstreamBlock]) {
         if blocks.is_empty() {
             return;
         }
-        let returned = self.return_to_upstream(|| give_back_all(blocks.iter().copied(), upstream));
-        if let Err(panic) = returned.and_then(|outcome| outcome) {
+        let released = self.release_to_upstream(|| release_each(blocks.iter().copied(), upstream));
+        if let Err(panic) = released.and_then(|outcome| outcome) {
             resume_unwind(panic);
         }
     }
 }
 
 impl PoolCore {
-    /// Returns idle upstream blocks until no more than `keep` bytes are reserved. Returns the
+    /// Releases idle upstream blocks until no more than `keep` bytes are reserved. Returns the
     /// bytes.
     pub(crate) fn trim(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         if self.lock().is_trimmed(&self.caches) {
@@ -124,7 +124,7 @@ impl PoolCore {
         let mut session = Session::new(self);
         if !session.phase.is_awake() {
             drop(session);
-            return self.return_left(upstream, keep);
+            return self.release_left(upstream, keep);
         }
         session.flush_caches();
         self.caches.shrink();
@@ -136,7 +136,7 @@ impl PoolCore {
         session.poll_others(ListId::ANY_STREAM);
         session.reclaim_completed();
         session.sweep_all();
-        let bytes = session.return_beyond(upstream, keep);
+        let bytes = session.release_idle_beyond(upstream, keep);
         session.shrink();
         session.note_trimmed();
         bytes
@@ -150,16 +150,16 @@ impl PoolCore {
         }
     }
 
-    /// Returns memory if the release policy says that it is time.
+    /// Releases memory if the release policy says that it is time.
     #[inline]
     pub(crate) fn release_if_due(&self, upstream: &AnyResource<()>) {
         if self.release_is_due.load(Ordering::Relaxed) {
-            self.release(upstream);
+            self.release_by_policy(upstream);
         }
     }
 
-    /// Flushes all caches and returns what the policy does not keep. Returns the bytes.
-    pub(crate) fn release_all(&self, upstream: &AnyResource<()>) -> u64 {
+    /// Flushes all caches and releases what the policy does not keep. Returns the bytes.
+    pub(crate) fn release_unused(&self, upstream: &AnyResource<()>) -> u64 {
         if fork::is_child() {
             return 0;
         }
@@ -167,13 +167,13 @@ impl PoolCore {
             return 0;
         }
         self.flush_caches(&mut self.lock());
-        self.release(upstream)
+        self.release_by_policy(upstream)
     }
 
-    /// Returns what the policy does not keep, as far as it is known to be unused. Returns the
+    /// Releases what the policy does not keep, as far as it is known to be unused. Returns the
     /// bytes.
     #[cold]
-    fn release(&self, upstream: &AnyResource<()>) -> u64 {
+    fn release_by_policy(&self, upstream: &AnyResource<()>) -> u64 {
         self.release_is_due.store(false, Ordering::Relaxed);
         let Ok(_context) = self.context.enter() else { return 0 };
         let _relaxed = RelaxedCapture::enter();
@@ -191,6 +191,6 @@ impl PoolCore {
         self.dissolve_all_spans(&mut session);
         session.poll_others(ListId::ANY_STREAM);
         session.reclaim_completed();
-        session.return_beyond(upstream, keep)
+        session.release_idle_beyond(upstream, keep)
     }
 }

@@ -294,9 +294,9 @@ impl PoolCore {
         outcome
     }
 
-    /// Returns memory that the driver has refused to return when the pool could not wake up, while
+    /// Releases memory that the driver has refused to take when the pool could not wake up, while
     /// more than `keep` bytes of it are left. Returns the bytes.
-    pub(crate) fn return_left(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
+    pub(crate) fn release_left(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
         let Ok(extendable) = self.sleeper(upstream) else { return 0 };
         let mut session = Session::new(self);
         if session.phase.left_bytes() <= keep {

@@ -140,7 +140,7 @@ impl Growth {
     /// Upper bound on the bytes of a piece while a program loads what it needs: that stays.
     /// Otherwise as [`piece_size`](Self::piece_size).
     pub(crate) fn coarse_piece_size(&self, held: u64, missing: u64) -> u64 {
-        // What does not stay goes back in whole pieces.
+        // What does not stay is released in whole pieces.
         if self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Never {
             return self.piece_size(held, missing);
         }

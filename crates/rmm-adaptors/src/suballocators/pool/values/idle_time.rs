@@ -1,4 +1,4 @@
-//! Release by time: memory that was not in use at any moment of a span of time goes back.
+//! Release by time: memory that was not in use at any moment of a span of time is released.
 //!
 //! ```text
 //!  bytes in use      _____

@@ -1,4 +1,4 @@
-//! The policies of a pool: how it grows, what it puts first, when it returns memory.
+//! The policies of a pool: how it grows, what it puts first, when it releases memory.
 
 #![forbid(unsafe_code)]
 
@@ -33,9 +33,9 @@ pub enum PoolPreset {
     /// keeps up to as much again as the program ever used.
     LowLatency,
     /// Little memory: before it grows beyond the peak of the program, the pool makes the stream
-    /// wait for others, and returns idle memory elsewhere. Over a resource that can be
+    /// wait for others, and releases idle memory elsewhere. Over a resource that can be
     /// [extended](rmm_core::ExtendableResource) it then holds little more than the peak; over other
-    /// resources it can return only upstream blocks that are completely idle.
+    /// resources it can release only upstream blocks that are completely idle.
     Compact,
     /// The same addresses each time: as [`Throughput`](Self::Throughput), but which block a request
     /// gets depends on the calls alone and never on the progress of the device. Memory moves from
@@ -63,15 +63,15 @@ pub enum SpanPolicy {
     Off,
 }
 
-/// When a pool returns idle upstream blocks by itself, without a call to
+/// When a pool releases idle upstream blocks by itself, without a call to
 /// [`trim`](crate::PoolMemoryResource::trim).
 ///
 /// It does so in frees, and in
 /// [`release_unused`](crate::PoolMemoryResource::release_unused); the pool has no thread of its own
-/// and reads no clock. It waits for no stream: a block goes back once its last use is known to be
+/// and reads no clock. It waits for no stream: a block is released once its last use is known to be
 /// complete. But upstream may wait: `cuMemFree` waits for the device, while virtual memory is
 /// unmapped without. While a capture is announced, or a stream known to the pool is under capture,
-/// nothing goes back. [Cached](crate::PoolMemoryResource) blocks keep their upstream blocks.
+/// nothing is released. [Cached](crate::PoolMemoryResource) blocks keep their upstream blocks.
 ///
 /// ```
 /// use rmm_adaptors::{PoolMemoryResource, ReleasePolicy};

@@ -62,7 +62,7 @@ pub struct PoolStatistics {
     pub whole_free_bytes: u64,
     /// Allocations from upstream that succeeded.
     pub upstream_allocations: u64,
-    /// Blocks returned to upstream.
+    /// Blocks released to upstream.
     pub upstream_frees: u64,
     /// Events recorded on streams.
     pub events_recorded: u64,

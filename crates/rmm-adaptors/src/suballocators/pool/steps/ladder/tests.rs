@@ -21,7 +21,7 @@ use crate::suballocators::pool::values::policy::GrowthPolicy;
 
 const SMALL: usize = 256;
 const LARGE: usize = 4 << 20;
-/// So much is live that idle memory is not returned as surplus.
+/// So much is live that idle memory is not released as surplus.
 const USED: usize = 4 * LARGE;
 /// Small blocks that are there at first. Each call for a large one frees one.
 const HELD: usize = 64;
@@ -35,7 +35,7 @@ struct Turns {
     /// Calls for large blocks that have begun, and who began the last.
     asked: usize,
     last: Option<ThreadId>,
-    /// Calls that give memory back that have begun.
+    /// Calls that release memory and have begun.
     returned: usize,
     /// Whether one of the two requests is over.
     is_over: bool,
