@@ -58,6 +58,15 @@ pub struct NamedStack {
 }
 
 impl NamedStack {
+    /// The resource or adaptor at the top of the stack, by its name in specifications.
+    pub fn top(&self) -> &'static str {
+        match self.name {
+            // No text describes functions: the specification is that of its upstream.
+            "callback" => self.name,
+            _ => self.spec.split('(').next().unwrap_or(self.spec),
+        }
+    }
+
     /// The specification with the placeholders replaced. An option without a value is left out.
     pub fn spec_with(&self, values: &[(&str, &str)]) -> String {
         let mut text = self.spec.to_owned();

@@ -13,7 +13,7 @@ const STUB: &str = "../../python/rmm_rs/rmm_rs/_rmm.pyi";
 /// Stacks that C makes in another way.
 const NOT_BY_A_CONSTRUCTOR: [&str; 3] = [
     // By a specification: the default pool stands on it.
-    "backing",  // `rmm_rs_resource_from_callbacks`.
+    "backing", // By `rmm_rs_resource_from_callbacks`.
     "callback", // By a specification: tags are set by scopes, which C lacks.
     "tagged",
 ];
@@ -24,6 +24,7 @@ const NO_STACK_OF_C: [&str; 3] = [
     "host",
     // Is `pool`, with the device chosen by the library.
     "default-pool",
+    // Is no resource.
     "stream",
 ];
 
@@ -37,14 +38,7 @@ fn text_of(path: &str) -> String {
 
 /// The names of the resources at the top of the stacks, as specifications have them.
 fn stacks() -> BTreeSet<String> {
-    let kind = |spec: &str| spec.split('(').next().unwrap_or_default().to_owned();
-    // The text of this one is its upstream's.
-    STACKS
-        .iter()
-        .map(
-            |stack| if stack.name == "callback" { "callback".to_owned() } else { kind(stack.spec) },
-        )
-        .collect()
+    STACKS.iter().map(|stack| stack.top().to_owned()).collect()
 }
 
 /// `CudaAsyncView` as `cuda-async-view`.

@@ -18,7 +18,7 @@ use rmm_rs::handle::library::*;
 use rmm_rs::handle::resource::*;
 use rmm_rs::handle::status::*;
 use rmm_sim::Machine;
-use rmm_spec::stacks::STACKS;
+use rmm_spec::stacks::{NamedStack, STACKS};
 
 use super::common::*;
 
@@ -55,15 +55,17 @@ pub(crate) fn options() -> PoolOptions {
     }
 }
 
-/// The resources in the list of stacks that have no upstream, or have one, but for pools.
+/// Whether the first argument of a specification is an upstream, not an option.
+fn has_upstream(spec: &str) -> bool {
+    let first = spec.split_once('(').and_then(|(_, inside)| inside.split([',', '(', ')']).next());
+    first.is_some_and(|first| !first.contains('='))
+}
+
+/// The resources at the top of the stacks that have no upstream, or have one. Pools and callbacks
+/// have tests of their own.
 fn listed(is_base: bool) -> BTreeSet<&'static str> {
-    let kinds = STACKS.iter().map(|stack| {
-        let (kind, inside) = stack.spec.split_once('(').unwrap_or((stack.spec, "="));
-        // The first argument is the upstream, or an option.
-        (kind, inside.split([',', '(', ')']).next().is_some_and(|first| first.contains('=')))
-    });
-    let kinds = kinds.filter(|&(kind, has_none)| has_none == is_base && kind != "pool");
-    kinds.map(|(kind, _)| kind).collect()
+    let stacks = STACKS.iter().filter(|stack| has_upstream(stack.spec) != is_base);
+    stacks.map(NamedStack::top).filter(|top| !["pool", "callback"].contains(top)).collect()
 }
 
 #[test]
