@@ -5,11 +5,11 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Text, axes and captions.
-pub const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
+pub(crate) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 
 /// Colours that people with any colour vision can distinguish (Okabe and Ito's, without the yellow
 /// that vanishes on white), then two more.
-pub const PALETTE: [RGBColor; 8] = [
+pub(crate) const PALETTE: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x00, 0x9e, 0x73),
@@ -21,15 +21,15 @@ pub const PALETTE: [RGBColor; 8] = [
 ];
 
 /// The area that a chart is drawn on, in pixels.
-pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Drawing into a string does not fail, but plotters' signatures say that it may.
-pub type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
+pub(crate) type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// Draws a chart of this width and height as SVG.
 ///
 /// # Errors
 /// Those of `draw`.
-pub fn svg(size: (i32, i32), draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn<String> {
+pub(crate) fn svg(size: (i32, i32), draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn<String> {
     let mut svg = String::new();
     {
         let size = (size.0.unsigned_abs(), size.1.unsigned_abs());
@@ -41,7 +41,7 @@ pub fn svg(size: (i32, i32), draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn<S
 }
 
 /// A font of this size, which is the line height, as plotters has it.
-pub fn font(size: i32) -> TextStyle<'static> {
+pub(crate) fn font(size: i32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
@@ -49,7 +49,7 @@ pub fn font(size: i32) -> TextStyle<'static> {
 ///
 /// # Errors
 /// If it cannot be drawn.
-pub fn text(
+pub(crate) fn text(
     canvas: &Canvas<'_>,
     content: impl Into<String>,
     place: (i32, i32),

@@ -23,7 +23,7 @@
 
 #[doc(hidden)]
 pub mod columns;
-pub mod draw;
+mod draw;
 #[doc(hidden)]
 pub mod format;
 pub mod html;
