@@ -36,6 +36,16 @@ def fresh_resources() -> Iterator[None]:
 
 
 @pytest.fixture
+def resource_classes() -> dict[str, type[rmm_rs.mr.DeviceMemoryResource]]:
+    """Every class of resources that the extension module has, by its name."""
+    return {
+        name: found
+        for name, found in vars(rmm_rs._rmm).items()
+        if isinstance(found, type) and issubclass(found, rmm_rs.mr.DeviceMemoryResource)
+    }
+
+
+@pytest.fixture
 def two_devices() -> None:
     """Skips the test on a machine with one GPU."""
     from rmm_rs._cuda.gpu import getDeviceCount

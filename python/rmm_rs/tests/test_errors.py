@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rmm_rs
-from rmm_rs import _rmm, mr
+from rmm_rs import mr
 from rmm_rs.pylibrmm.device_buffer import (
     copy_device_to_ptr,
     copy_host_to_ptr,
@@ -66,12 +66,10 @@ NOT_HERE = {
 }
 
 
-def test_no_class_of_resources_is_missing_here() -> None:
-    classes = {
-        found
-        for found in vars(_rmm).values()
-        if isinstance(found, type) and issubclass(found, mr.DeviceMemoryResource)
-    }
+def test_no_class_of_resources_is_missing_here(
+    resource_classes: dict[str, type[mr.DeviceMemoryResource]],
+) -> None:
+    classes = set(resource_classes.values())
     assert {type(make()) for make in RESOURCES.values()} == classes - NOT_HERE
 
 

@@ -183,10 +183,11 @@ def test_classes_say_the_module_that_rmm_has_them_in() -> None:
     assert rmm_rs.pylibrmm.stream.Stream.__module__ == "rmm_rs.pylibrmm.stream"
 
 
-def test_each_class_of_resources_is_where_programs_import_it_from() -> None:
-    for name, found in vars(rmm_rs._rmm).items():
-        if isinstance(found, type) and issubclass(found, rmm_rs.mr.DeviceMemoryResource):
-            assert hasattr(rmm_rs.mr, name) or hasattr(rmm_rs.mr.experimental, name), name
+def test_each_class_of_resources_is_where_programs_import_it_from(
+    resource_classes: dict[str, type[rmm_rs.mr.DeviceMemoryResource]],
+) -> None:
+    for name in resource_classes:
+        assert hasattr(rmm_rs.mr, name) or hasattr(rmm_rs.mr.experimental, name), name
 
 
 @pytest.mark.parametrize("name", (PLAIN + ADAPTORS).split())
