@@ -1,4 +1,4 @@
-//! What C does with resources: makes them, allocates, asks, trims.
+//! Functions that make a resource, or use one: allocation, statistics, trims, sleep, callbacks.
 
 pub mod adaptors;
 pub mod allocate;

@@ -1,5 +1,5 @@
-//! How C holds what is Rust's: counted handles, structures with a size, texts, statuses and the
-//! last error; and the guard that every function passes.
+//! Counted handles, structures with a size, texts, statuses, the last error, and the guard that
+//! every function passes.
 
 pub(crate) mod failure;
 pub(crate) mod find;

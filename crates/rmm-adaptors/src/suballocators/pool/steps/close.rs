@@ -107,7 +107,7 @@ impl PoolCore {
 }
 
 impl PoolState {
-    /// The upstream blocks that may go back at the end: those without a block that is live,
+    /// The upstream blocks that may be released at the end: those without a block that is live,
     /// reserved for a graph, or free in one of the `unknown` lists. O(blocks + pieces).
     fn blocks_to_release(&self, unknown: &HashSet<ListId>) -> Vec<UpstreamBlock> {
         let stays = |block: &Block| block.free_in.is_none_or(|list| unknown.contains(&list));

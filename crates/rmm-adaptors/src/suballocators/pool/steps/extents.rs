@@ -158,7 +158,7 @@ struct Allocated<'u> {
 }
 
 impl Allocated<'_> {
-    /// All are there: none goes back.
+    /// All are there: none is released.
     fn keep(mut self) {
         self.blocks.clear();
     }

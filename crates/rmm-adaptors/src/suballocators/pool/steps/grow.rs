@@ -160,7 +160,7 @@ impl Session<'_> {
             let pieces = cut(&extent.missing, piece);
             let base = self.base(extent.segment);
             // Memory that other threads are releasing has left a gap, but upstream may not have it
-            // yet; and what they ask for at addresses of upstream's choice may go back.
+            // yet; and what they ask for at addresses of upstream's choice may be released.
             let may_be_leaving = others_called || self.others_call();
             let outcome = self.ask_upstream(bytes, || {
                 trace::growing(name, bytes, || allocate_all(upstream, base, &pieces))
