@@ -7,7 +7,6 @@
 //! | [`snapshot`] | what a stack of resources holds at one moment |
 //! | [`results`] | the data a replay produces, and its JSON |
 //! | [`html`] | the self-contained HTML page, of a replay or of a resource in use |
-//! | [`draw`] | the drawing primitives of charts |
 //!
 //! Reading a log needs no device:
 //!

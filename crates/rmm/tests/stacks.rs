@@ -10,13 +10,10 @@ use rmm_spec::stacks::STACKS;
 const HEADER: &str = "../rmm-capi/include/rmm_rs.h";
 const STUB: &str = "../../python/rmm_rs/rmm_rs/_rmm.pyi";
 
-/// Stacks that C makes in another way.
-const NOT_BY_A_CONSTRUCTOR: [&str; 3] = [
-    // By a specification: the default pool stands on it.
-    "backing", // By `rmm_rs_resource_from_callbacks`.
-    "callback", // By a specification: tags are set by scopes, which C lacks.
-    "tagged",
-];
+/// Stacks that C makes in another way: by a specification `backing`, on which the default pool
+/// stands, and `tagged`, since tags are set by scopes, which C lacks; `callback` by
+/// `rmm_rs_resource_from_callbacks`.
+const NOT_BY_A_CONSTRUCTOR: [&str; 3] = ["backing", "callback", "tagged"];
 
 /// Constructors of C that no specification describes.
 const NO_STACK_OF_C: [&str; 3] = [
