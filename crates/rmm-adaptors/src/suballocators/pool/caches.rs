@@ -52,7 +52,7 @@ use crate::sync::thread_token::ThreadToken;
 use budget::Budget;
 pub(crate) use budget::{LEAST_SCALE, MOST_SCALE};
 use cache::{Cache, Counters, FlushGoal};
-pub(crate) use cache::{CacheCounts, Put};
+pub(crate) use cache::{CacheCounts, CachedBlock, Put, Refused};
 pub(crate) use classes::{CLASSES, Class};
 use crowd::Crowd;
 pub(crate) use large_demand::LargeDemand;
@@ -99,8 +99,7 @@ pub(crate) enum Take {
 /// What leaves a cache for the heap.
 #[derive(Debug)]
 pub(crate) enum Flushed {
-    /// A freed block with this address.
-    Block(u64),
+    Block(CachedBlock),
     Span(Span),
 }
 
@@ -109,7 +108,7 @@ impl Flushed {
     /// Where it begins.
     fn address(&self) -> u64 {
         match self {
-            Self::Block(address) => *address,
+            Self::Block(block) => block.address,
             Self::Span(span) => span.parts()[0].address,
         }
     }
@@ -285,7 +284,7 @@ impl Caches {
         // Relaxed: the thread that allocated an undersized block counted it before it handed the
         // block to the thread that frees it. Large ones have the size of their class.
         if !class.is_large() && self.undersized_blocks.load(Ordering::Relaxed) > 0 {
-            return Put::NotHere;
+            return Put::Refused(Refused::NotHere);
         }
         let budget = &self.budget;
         let may_be_part = class.is_large() && self.span_filter.may_cover(address);
@@ -296,10 +295,10 @@ impl Caches {
             } else if is_kept {
                 cache.put(class, address, budget, counters)
             } else {
-                Put::Full
+                Put::Never
             }
         };
-        self.with(stream, put).unwrap_or(Put::NotHere)
+        self.with(stream, put).unwrap_or(Put::Refused(Refused::NotHere))
     }
 
     /// Puts a block from the heap into this thread's cache for the stream, if there is room.
@@ -364,12 +363,13 @@ impl Caches {
     }
 
     /// Bounds each cache, and all of them together, to fractions of the pool's reserved bytes, of
-    /// which `peak` were in use at once so far, in `operations` operations on the heap.
-    pub(crate) fn set_capacity_from(&self, reserved: u64, peak: u64, operations: u64) {
+    /// which `peak` were in use at once so far, in `operations` operations on the heap. Returns
+    /// whether a bound is higher now.
+    pub(crate) fn set_capacity_from(&self, reserved: u64, peak: u64, operations: u64) -> bool {
         match self.policy {
             CachePolicy::OneSize(_) => self.budget.set_from_blocks_of_one_size(reserved),
             CachePolicy::SizeClassesByDemand { most } => {
-                self.budget.set_by_demand((reserved, peak), operations, most, self.room());
+                self.budget.set_by_demand((reserved, peak), operations, most, self.room())
             }
             CachePolicy::SizeClasses | CachePolicy::Off => self.budget.set_from(reserved),
         }
@@ -417,16 +417,16 @@ impl Caches {
         &self,
         stream: StreamId,
         class: Class,
-        flushed: &'a mut [u64; N],
-    ) -> (&'a [u64], usize) {
+        flushed: &'a mut [CachedBlock; N],
+    ) -> (&'a [CachedBlock], usize) {
         let (mut all, mut of_class) = (0, 0);
         self.with(stream, |cache, counters| {
             let goal = FlushGoal::in_part(N, &self.budget, &counters.grant);
             let others = self.policy.classes().rev();
-            cache.flush(class, others, goal, counters, |which, address| {
-                flushed[all] = address;
+            cache.flush(class, others, goal, counters, |block| {
+                flushed[all] = block;
                 all += 1;
-                of_class += usize::from(which == class);
+                of_class += usize::from(block.size == class.block_size());
             });
         });
         (&flushed[..all], of_class)
@@ -564,6 +564,7 @@ impl Caches {
             bytes += counters.bytes() + counters.span_bytes();
             counts.taken += more.taken;
             counts.put += more.put;
+            counts.excess = counts.excess.wrapping_add(more.excess);
         }
         (bytes, counts)
     }

@@ -11,3 +11,4 @@ pub(super) mod probe;
 pub(super) mod session;
 pub(super) mod sleeping_memory;
 pub(super) mod span_table;
+pub(super) mod upstream_block;

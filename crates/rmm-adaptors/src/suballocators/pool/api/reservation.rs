@@ -154,7 +154,7 @@ impl PoolCore {
         }
         self.lock().set_aside.remove(&start.0);
         // No work has used it, so any stream may.
-        self.deallocate_block(None, start, None);
+        self.deallocate_block(None, start, None, None);
     }
 }
 

@@ -115,22 +115,23 @@ impl Budget {
     }
 
     /// Bounds all to fractions of the pool's reserved bytes.
-    pub(super) fn set_from(&self, reserved: u64) {
+    /// Returns whether one of them is higher now.
+    pub(super) fn set_from(&self, reserved: u64) -> bool {
         let fraction = reserved / CACHE_FRACTION;
-        self.set(reserved, fraction, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)));
+        self.set(reserved, fraction, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)))
     }
 
     /// Sets the bounds by demand. Called when a cache is made or refuses a block: if no request has
     /// called upstream for [`CALM_OPERATIONS`], `scale` first grows by half, up to `most`. If twice
     /// as much is reserved as was ever in use, it grows to `most` at once. `room` is added. The
-    /// pool's lock is held.
+    /// pool's lock is held. Returns whether a bound is higher now.
     pub(super) fn set_by_demand(
         &self,
         (reserved, peak): (u64, u64),
         operations: u64,
         most: u64,
         room: u64,
-    ) {
+    ) -> bool {
         let mut scale = self.scale.load(Ordering::Relaxed).max(LEAST_SCALE);
         if reserved / 2 > peak {
             scale = most;
@@ -144,7 +145,7 @@ impl Budget {
         let total = (reserved / SCALE * scale).max(LEAST_TOTAL.min(reserved / 2));
         let fraction = total / FRACTION_OF_ALL + room.min(ROOM_OF_EACH);
         let total = (total + room).min(reserved / SCALE * most).max(total);
-        self.set(reserved, fraction, total);
+        self.set(reserved, fraction, total)
     }
 
     /// What all caches may hold beyond a part of the pool where threads wait for each other.
@@ -163,16 +164,18 @@ impl Budget {
 
     /// Bounds all to the pool's reserved bytes. Blocks of one size do not
     /// coalesce, so that no memory is lost to other requests while it is cached: all caches
-    /// together may hold whatever there is.
-    pub(super) fn set_from_blocks_of_one_size(&self, reserved: u64) {
-        self.set(reserved, reserved / CACHE_FRACTION, reserved);
+    /// together may hold whatever there is. Returns whether a bound is higher now.
+    pub(super) fn set_from_blocks_of_one_size(&self, reserved: u64) -> bool {
+        self.set(reserved, reserved / CACHE_FRACTION, reserved)
     }
 
-    fn set(&self, reserved: u64, fraction: u64, total: u64) {
+    /// Sets the bounds. Returns whether one of them is higher now.
+    fn set(&self, reserved: u64, fraction: u64, total: u64) -> bool {
         let capacity = fraction.max(LEAST_CAPACITY.min(reserved / 4));
-        self.fraction.store(fraction, Ordering::Relaxed);
-        self.capacity.store(capacity, Ordering::Relaxed);
-        self.total.store(total, Ordering::Relaxed);
+        let bounds = [(&self.fraction, fraction), (&self.capacity, capacity), (&self.total, total)];
+        let raised =
+            |(bound, value): (&AtomicU64, u64)| bound.swap(value, Ordering::Relaxed) < value;
+        bounds.map(raised).contains(&true)
     }
 
     /// Lets a cache hold `bytes`, and probably a few more. Returns whether it may.

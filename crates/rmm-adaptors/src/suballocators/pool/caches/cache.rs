@@ -15,7 +15,7 @@ use super::budget::{Budget, Grant};
 use super::classes::{CLASSES, Class};
 use super::large::LargeCache;
 use super::span::Spans;
-use crate::suballocators::pool::values::units::GRANULE;
+use crate::suballocators::pool::values::units::{GRANULE, granules};
 
 /// Upper bound on the blocks of a cache: those of a burst of 2,000 with random sizes, and what is
 /// left of the bursts before it. With 2,048 one request in five of such bursts missed.
@@ -78,16 +78,30 @@ pub(super) struct Cache {
     spans: Spans,
 }
 
+/// A block that was in a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct CachedBlock {
+    pub(crate) address: u64,
+    /// The bytes that it counted as there: those of its class. It may have a quarter more.
+    pub(crate) size: u64,
+}
+
 /// The outcome of a free into a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Put {
     Done,
-    /// The block is cached, and the one with this address was evicted for it.
-    Instead(u64),
-    /// The cache is full and should be flushed in part, or the block is too large for it.
+    /// The block is cached, and this one was evicted for it.
+    Instead(CachedBlock),
+    Refused(Refused),
+    /// The block is too large: for the cache, or for its part of caches that are full.
+    Never,
+}
+
+/// Why a cache has not taken a block which it may take after all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// The cache is full and should be flushed in part.
     Full,
-    /// The caches of the pool are full, and the block is too large for this one's part.
-    Scarce,
     /// The caches of the pool were found full many times: another cache should be flushed for this
     /// one.
     Starved,
@@ -128,6 +142,9 @@ pub(super) struct Counters {
     large_taken: AtomicU32,
     /// Granules of the free parts of its spans.
     span_granules: AtomicU32,
+    /// Granules by which blocks that it handed out exceed the class that they count as from then
+    /// on, in all so far, modulo 2^32.
+    excess: AtomicU32,
     /// What it may hold.
     pub(super) grant: Grant,
 }
@@ -139,6 +156,9 @@ pub(crate) struct CacheCounts {
     pub(crate) taken: u64,
     /// Blocks that were freed into them.
     pub(crate) put: u64,
+    /// Granules by which blocks that were handed out exceed the class that they count as, modulo
+    /// 2^32.
+    pub(crate) excess: u32,
 }
 
 impl Counters {
@@ -150,13 +170,13 @@ impl Counters {
 
     /// Calls that the cache served, modulo 2^64.
     pub(super) fn calls(&self) -> u64 {
-        let CacheCounts { taken, put } = self.counts();
+        let CacheCounts { taken, put, .. } = self.counts();
         taken.wrapping_add(put)
     }
 
     pub(super) fn counts(&self) -> CacheCounts {
         let [taken, put] = [&self.taken, &self.put].map(|count| count.load(Ordering::Relaxed));
-        CacheCounts { taken, put }
+        CacheCounts { taken, put, excess: self.excess.load(Ordering::Relaxed) }
     }
 
     /// Large blocks handed out so far, modulo 2^32.
@@ -245,7 +265,13 @@ impl Cache {
     /// Takes the newest block of one of the [next larger](Class::larger) classes. When it is freed
     /// it counts as one of `class`, until it leaves the cache for the heap, which knows its size.
     pub(super) fn take_larger(&mut self, class: Class, counters: &Counters) -> Option<u64> {
-        class.larger().find_map(|larger| self.take_small(larger, counters))
+        class.larger().find_map(|larger| {
+            let address = self.take_small(larger, counters)?;
+            let more = granules(larger.block_size() - class.block_size());
+            let excess = counters.excess.load(Ordering::Relaxed).wrapping_add(more);
+            counters.excess.store(excess, Ordering::Relaxed);
+            Some(address)
+        })
     }
 
     /// Counts a request that the cache could not serve.
@@ -364,18 +390,18 @@ impl Cache {
     fn put_large(&mut self, size: u64, address: u64, budget: &Budget, counters: &Counters) -> Put {
         let part = if budget.follows_demand() { LARGE_PART_OF_DEMAND } else { LARGE_PART };
         if size > budget.fraction() / part || budget.is_spent() {
-            return Put::Full;
+            return Put::Never;
         }
         let after = counters.bytes() + size - self.large.evicted_bytes();
         if after > counters.grant.bytes() && !budget.extend(&counters.grant, after) {
-            return Put::Full;
+            return Put::Never;
         }
         Counters::add(&counters.bytes, size);
         self.young_blocks += u32::from(self.is_fenced);
         let replaced = self.large.put(size, address, self.is_fenced);
         let Some((size, address)) = replaced else { return Put::Done };
         Counters::add(&counters.bytes, size.wrapping_neg());
-        Put::Instead(address)
+        Put::Instead(CachedBlock { address, size })
     }
 
     /// Caches a block from the heap that is not large. Returns whether there was room.
@@ -414,7 +440,7 @@ impl Cache {
         let size = class.block_size();
         let after = counters.bytes() + size;
         if after - self.large.bytes() > budget.capacity() {
-            return Put::Full;
+            return Put::Refused(Refused::Full);
         }
         if after > counters.grant.bytes()
             && let Some(refused) = refusal(size, after, budget, &counters.grant)
@@ -429,7 +455,7 @@ impl Cache {
         } else {
             let number = self.entries.len();
             if number == MOST_BLOCKS {
-                return Put::Full;
+                return Put::Refused(Refused::Full);
             }
             self.entries.push(Entry { address, next: *newest });
             // Below `MOST_BLOCKS`, which fits.
@@ -463,7 +489,7 @@ impl Cache {
         others: impl Iterator<Item = Class>,
         goal: FlushGoal,
         counters: &Counters,
-        mut to: impl FnMut(Class, u64),
+        mut to: impl FnMut(CachedBlock),
     ) {
         let mut left = if class.is_large() { goal.most.min(1) } else { goal.most };
         let is_crowded = self.unused == NONE && self.entries.len() == MOST_BLOCKS;
@@ -471,7 +497,7 @@ impl Cache {
             && !class.is_large()
             && let Some(address) = self.remove_any(class, counters)
         {
-            to(class, address);
+            to(CachedBlock { address, size: class.block_size() });
             left -= 1;
         }
         while left > 0
@@ -479,7 +505,7 @@ impl Cache {
             && let Some((size, address)) = self.large.take_oldest()
         {
             Counters::add(&counters.bytes, size.wrapping_neg());
-            to(class, address);
+            to(CachedBlock { address, size });
             left -= 1;
         }
         if class.is_large() {
@@ -490,7 +516,7 @@ impl Cache {
                 && (is_crowded || self.exceeds(goal, counters))
                 && let Some(address) = self.remove_any(other, counters)
             {
-                to(other, address);
+                to(CachedBlock { address, size: other.block_size() });
                 left -= 1;
             }
             if left == 0 || counters.bytes() == 0 {
@@ -500,10 +526,10 @@ impl Cache {
     }
 
     /// Flushes the large blocks.
-    pub(super) fn flush_large(&mut self, counters: &Counters, mut to: impl FnMut(u64)) {
+    pub(super) fn flush_large(&mut self, counters: &Counters, mut to: impl FnMut(CachedBlock)) {
         while let Some((size, address)) = self.large.take_oldest() {
             Counters::add(&counters.bytes, size.wrapping_neg());
-            to(address);
+            to(CachedBlock { address, size });
         }
     }
 
@@ -523,16 +549,16 @@ impl Cache {
 fn refusal(size: u64, after: u64, budget: &Budget, grant: &Grant) -> Option<Put> {
     // In a small pool a cache may hold more than its fraction, but of small blocks.
     if size > budget.fraction() {
-        return Some(Put::Full);
+        return Some(Put::Refused(Refused::Full));
     }
     if budget.extend(grant, after) {
         None
     } else if budget.is_short_at_miss() {
-        Some(Put::Starved)
+        Some(Put::Refused(Refused::Starved))
     } else if size > grant.bytes() / SCARCE_FRACTION {
-        Some(Put::Scarce)
+        Some(Put::Never)
     } else {
-        Some(Put::Full)
+        Some(Put::Refused(Refused::Full))
     }
 }
 

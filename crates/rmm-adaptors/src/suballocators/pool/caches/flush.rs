@@ -40,7 +40,7 @@ impl Caches {
         let stream = cache.stream();
         let mut classes = self.policy.classes();
         if let Some(class) = classes.next() {
-            let to = |_, address| to(stream, Flushed::Block(address));
+            let to = |block| to(stream, Flushed::Block(block));
             cache.flush(class, classes, FlushGoal::ALL, counters, to);
         }
         cache.remove_spans(counters, |span| self.to_heap(stream, span, &mut to));
@@ -130,7 +130,7 @@ impl Caches {
         let filled = self.used.iter().filter(|&slot| slots[slot].header().counters.bytes() > 0);
         self.edit(filled, |cache, counters| {
             let stream = cache.stream();
-            cache.flush_large(counters, |address| to(stream, Flushed::Block(address)));
+            cache.flush_large(counters, |block| to(stream, Flushed::Block(block)));
         });
     }
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use rmm_core::StreamId;
 
@@ -45,13 +45,14 @@ pub(super) struct SlotHeader {
     is_shared: AtomicBool,
     /// How often the slot has come to another thread while its owner went on.
     changes: AtomicU8,
+    /// The number of the thread that last wanted the slot, which another one owns, plus 1, modulo
+    /// 2^16 ...
+    wanted_by: AtomicU16,
+    /// ... and the calls that the owner had made by then, modulo 2^32.
+    calls_then: AtomicU32,
     /// Misses for which the slot was wanted, and another's.
     misses: AtomicU32,
     pub(super) counters: Counters,
-    /// The number of the thread that last wanted the slot, which another one owns, plus 1, and the
-    /// calls that the owner had made by then, modulo 2^32.
-    wanted_by: AtomicU32,
-    calls_then: AtomicU32,
     /// The cache of a stream whose tasks change threads over and over; then no thread owns the
     /// slot.
     shared: Mutex<Option<Box<Cache>>>,
@@ -141,9 +142,12 @@ impl SlotHeader {
     /// Notes that a thread wants the slot, which another one owns, for the slot's own stream. Says
     /// whether it should have it: the owner has made no call since the thread wanted it before. If
     /// a third thread wants it meanwhile, threads share the stream.
-    #[expect(clippy::cast_possible_truncation, reason = "equal numbers have equal low bits")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "equal numbers have equal low bits; others that do cost a move of the slot"
+    )]
     pub(super) fn note_wanted(&self, thread: usize) -> Wanted {
-        let (calls, thread) = (self.counters.calls() as u32, thread as u32 + 1);
+        let (calls, thread) = (self.counters.calls() as u32, (thread as u16).wrapping_add(1));
         let wanted_by = self.wanted_by.load(Ordering::Relaxed);
         if wanted_by != thread && wanted_by != NO_THREAD {
             self.wanted_by.store(NO_THREAD, Ordering::Relaxed);
@@ -164,7 +168,7 @@ impl SlotHeader {
 }
 
 /// Stands for no thread.
-const NO_THREAD: u32 = 0;
+const NO_THREAD: u16 = 0;
 
 /// A slot that another thread owns is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

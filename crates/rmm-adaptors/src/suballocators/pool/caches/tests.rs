@@ -53,7 +53,11 @@ fn ids(count: usize) -> Vec<StreamId> {
 #[test]
 fn a_stream_gets_only_what_was_freed_on_it() {
     let (caches, ids) = (caches(), ids(2));
-    assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere, "no thread has made a cache");
+    assert_eq!(
+        caches.put(ids[0], class(), 1),
+        Put::Refused(Refused::NotHere),
+        "no thread has made a cache"
+    );
     assert_eq!(make(&caches, ids[0]), []);
     assert_eq!(make(&caches, ids[1]), []);
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
@@ -63,7 +67,7 @@ fn a_stream_gets_only_what_was_freed_on_it() {
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(taken(&caches, ids[0], class()), None);
     assert!(!caches.contain(class(), 1));
-    assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 1 }));
+    assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 1, excess: 0 }));
 }
 
 #[test]
@@ -115,9 +119,13 @@ fn threads_on_one_stream_have_separate_caches() {
     let (caches, ids) = (&caches, &ids);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere);
+            assert_eq!(caches.put(ids[0], class(), 2), Put::Refused(Refused::NotHere));
             make(caches, ids[0]);
-            assert_eq!(caches.put(ids[0], class(), 2), Put::NotHere, "the first may be idle");
+            assert_eq!(
+                caches.put(ids[0], class(), 2),
+                Put::Refused(Refused::NotHere),
+                "the first may be idle"
+            );
             done.send(()).expect("the test waits");
             going.recv().expect("the test goes on");
             make(caches, ids[0]);
@@ -236,7 +244,11 @@ fn threads_that_meet_in_a_shared_cache_get_their_own() {
             [missed, caches.put(ids[0], class(), 2)]
         })
     });
-    assert_eq!(there, Some([Put::NotHere, Put::Done]), "the lock is held all the time");
+    assert_eq!(
+        there,
+        Some([Put::Refused(Refused::NotHere), Put::Done]),
+        "the lock is held all the time"
+    );
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(flush_all(&caches, None), [(ids[0], 2)], "what the thread left is found");
 }
@@ -255,7 +267,11 @@ fn a_third_thread_on_a_stream_gets_its_own_cache() {
         // While the second goes on.
         [second, on_another_thread(|| put_after_a_miss(3))]
     });
-    assert_eq!(there, [Put::NotHere, Put::Done], "a task may have changed threads once");
+    assert_eq!(
+        there,
+        [Put::Refused(Refused::NotHere), Put::Done],
+        "a task may have changed threads once"
+    );
     assert_eq!(caches.take(ids[0], class()), Take::Done(1), "the first keeps its own");
 }
 
@@ -286,11 +302,15 @@ fn a_slot_that_others_miss_often_changes_owners() {
     let misses = (0..STEAL_AFTER_MISSES).find(|_| make(&caches, third) == [(second, 2)]);
     assert!(misses.is_some_and(|misses| misses > STEAL_AFTER_MISSES / 2), "{misses:?}");
     assert_eq!(caches.put(third, class(), 3), Put::Done);
-    assert_eq!(caches.put(second, class(), 2), Put::NotHere);
+    assert_eq!(caches.put(second, class(), 2), Put::Refused(Refused::NotHere));
     assert_eq!(caches.take(first, class()), Take::Done(1), "the other keeps its own");
     assert_eq!(flush_all(&caches, Some(second)), []);
     assert_eq!(flush_all(&caches, Some(third)), [(third, 3)]);
-    assert_eq!(caches.put(third, class(), 3), Put::NotHere, "its slot is unused since");
+    assert_eq!(
+        caches.put(third, class(), 3),
+        Put::Refused(Refused::NotHere),
+        "its slot is unused since"
+    );
 }
 
 #[test]
@@ -307,7 +327,7 @@ fn a_flush_gets_all_blocks_and_keeps_the_counts() {
     let expected: Vec<_> = ids.iter().copied().zip(1..).collect();
     assert_eq!(flushed, expected);
     caches.shrink();
-    assert_eq!(caches.totals(), (0, CacheCounts { taken: 0, put: 5 }));
+    assert_eq!(caches.totals(), (0, CacheCounts { taken: 0, put: 5, excess: 0 }));
 }
 
 #[test]
@@ -315,7 +335,7 @@ fn nothing_is_cached_while_a_block_is_smaller_than_its_class() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
     caches.note_undersized();
-    assert_eq!(caches.put(ids[0], class(), 1), Put::NotHere);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Refused(Refused::NotHere));
     caches.forget_undersized();
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
 }
@@ -339,8 +359,11 @@ fn a_full_cache_is_flushed() {
     make(&caches, ids[0]);
     caches.set_capacity_from(32 * SIZE, 32 * SIZE, 0);
     (1..=8).for_each(|address| assert_eq!(caches.put(ids[0], class(), address), Put::Done));
-    assert_eq!(caches.put(ids[0], class(), 9), Put::Full);
-    assert_eq!(caches.flush(ids[0], class(), &mut [0; 4]).0, [8, 7, 6, 5]);
+    assert_eq!(caches.put(ids[0], class(), 9), Put::Refused(Refused::Full));
+    let mut flushed = [CachedBlock::default(); 4];
+    let (flushed, of_class) = caches.flush(ids[0], class(), &mut flushed);
+    let addresses: Vec<u64> = flushed.iter().map(|block| block.address).collect();
+    assert_eq!((addresses, of_class), (vec![8, 7, 6, 5], 4));
     assert_eq!(caches.put(ids[0], class(), 9), Put::Done);
 }
 
@@ -349,7 +372,7 @@ fn a_block_above_the_fraction_is_not_cached_in_a_small_pool() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
     caches.set_capacity_from(16 * SIZE, 16 * SIZE, 0); // a cache may hold four, of smaller ones
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Full);
+    assert_eq!(caches.put(ids[0], class(), 1), Put::Refused(Refused::Full));
 }
 
 #[test]
@@ -363,7 +386,11 @@ fn a_thread_that_only_allocates_is_short_of_blocks() {
     assert_eq!(caches.take(ids[0], large), Take::Missed, "large blocks go to no other thread");
     assert!(caches.add(ids[0], class(), 1));
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
-    assert_eq!(caches.totals(), (0, CacheCounts { taken: 1, put: 0 }), "nothing was freed");
+    assert_eq!(
+        caches.totals(),
+        (0, CacheCounts { taken: 1, put: 0, excess: 0 }),
+        "nothing was freed"
+    );
     assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(caches.take(ids[0], class()), Take::Missed, "it frees, too");
@@ -400,7 +427,7 @@ fn a_cache_that_gets_nothing_takes_from_those_that_are_idle() {
     make(&caches, starved);
     let mut flushed = Vec::new();
     let mut put = |address| match caches.put(starved, large, address) {
-        Put::Starved => {
+        Put::Refused(Refused::Starved) => {
             caches.take_grant_back(|stream, address| flushed.push((stream, address)));
             caches.put(starved, large, address) == Put::Done
         }

@@ -58,8 +58,13 @@ pub(crate) struct TransferCache {
 }
 
 impl Batch {
+    /// Bytes that each block counts as.
+    pub(crate) fn block_size(&self) -> u64 {
+        self.class.block_size()
+    }
+
     fn bytes(&self) -> u64 {
-        self.class.block_size() * self.addresses.len() as u64
+        self.block_size() * self.addresses.len() as u64
     }
 }
 
@@ -89,7 +94,7 @@ impl TransferCache {
         &mut self,
         class: Class,
         (list, point): (ListId, Point),
-        addresses: &[u64],
+        addresses: impl ExactSizeIterator<Item = u64>,
         capacity: u64,
     ) -> bool {
         let bytes = class.block_size() * addresses.len() as u64;
@@ -99,7 +104,7 @@ impl TransferCache {
         }
         queue.demand -= 1;
         let mut kept = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BATCH_LEN));
-        kept.extend_from_slice(addresses);
+        kept.extend(addresses);
         self.bytes += bytes;
         self.len += 1;
         queue.batches.push_back(Batch { class, list, point, addresses: kept });
@@ -178,7 +183,7 @@ mod tests {
     }
 
     fn offer(cache: &mut TransferCache, list: ListId, point: Point, addresses: &[u64]) -> bool {
-        cache.offer(class(), (list, point), addresses, CAPACITY)
+        cache.offer(class(), (list, point), addresses.iter().copied(), CAPACITY)
     }
 
     #[test]
@@ -203,8 +208,8 @@ mod tests {
     fn the_cache_stays_within_its_capacity() {
         let mut cache = TransferCache::default();
         cache.record_demand(class());
-        assert!(!cache.offer(class(), (ONE, 1), &[1, 2], 4096));
-        assert!(cache.offer(class(), (ONE, 1), &[1], 4096));
+        assert!(!cache.offer(class(), (ONE, 1), [1, 2].into_iter(), 4096));
+        assert!(cache.offer(class(), (ONE, 1), std::iter::once(1), 4096));
     }
 
     #[test]
@@ -223,7 +228,7 @@ mod tests {
         let mut cache = TransferCache::default();
         let kept = (0..2 * MAX_BATCHES).filter(|_| {
             cache.record_demand(class());
-            cache.offer(class(), (ONE, 1), &[1], u64::MAX)
+            cache.offer(class(), (ONE, 1), std::iter::once(1), u64::MAX)
         });
         assert_eq!(kept.count(), MAX_BATCHES);
     }

@@ -402,7 +402,8 @@ impl PoolCore {
         let state = self.lock();
         let (asked, counted) = (state.timeline.counts, &state.statistics);
         let (mut cached_bytes, cached) = self.caches.totals();
-        cached_bytes += state.transfer.bytes();
+        let excess = cached.excess.wrapping_sub(state.excess_back);
+        cached_bytes += state.transfer.bytes() + u64::from(excess) * GRANULE;
         let checked = |count: fn(&Tracking) -> u64| self.checks.as_deref().map_or(0, count);
         PoolStatistics {
             allocations: counted.allocations + cached.taken,
@@ -498,6 +499,37 @@ mod tests {
             assert!(has_waited);
             assert!(locker.join().expect("it does not panic"), "the hook ran before the wait");
         });
+    }
+
+    #[test]
+    fn a_larger_block_that_a_cache_hands_out_is_not_live_once_it_is_freed() {
+        let _machine = rmm_sim::Machine::builder().memory(1 << 30).enter();
+        let builder = PoolMemoryResource::builder(CudaMemoryResource::new()).check_frees(false);
+        let pool = builder.initial_size(64 << 20).build().expect("a pool");
+        let stream = CudaStream::non_blocking().expect("a stream");
+        let layout = |size| Layout::from_size_align(size, 256).expect("a size");
+        let core = &pool.inner.core;
+        let free = |block, size| core.deallocate(Some(stream.as_stream_ref()), block, layout(size));
+        let figures = || {
+            let PoolStatistics { live_bytes, cached_bytes, .. } = pool.statistics();
+            assert_eq!(live_bytes + cached_bytes, core.lock().heap.live());
+            live_bytes
+        };
+        for _ in 0..2 {
+            free(pool.allocate(&stream, layout(9216)).expect("memory"), 9216);
+        }
+        core.caches.set_contended(true);
+        let larger = pool.allocate(&stream, layout(8192)).expect("memory");
+        assert_eq!(figures(), 8192, "it counts as a block of its class");
+        free(larger, 8192);
+        assert_eq!(figures(), 0);
+        core.caches.set_contended(true);
+        let again = pool.allocate(&stream, layout(7168)).expect("memory");
+        assert_eq!((again, figures()), (larger, 7168));
+        core.flush_caches(&mut core.lock());
+        assert_eq!(figures(), 7168);
+        core.deallocate(None, again, layout(7168));
+        assert_eq!((figures(), core.lock().heap.live()), (0, 0));
     }
 
     #[test]

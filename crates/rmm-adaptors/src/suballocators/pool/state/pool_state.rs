@@ -1,20 +1,19 @@
 //! Everything that a pool's lock protects: the heap, the timeline of streams, the transfer cache,
 //! and where segments and live blocks are. Nothing here calls the driver or releases the lock.
 
-use std::alloc::Layout;
-use std::any::Any;
-use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+#![forbid(unsafe_code)]
 
-use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId, SynchronousResource,
-};
+use std::alloc::Layout;
+use std::collections::HashSet;
+
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, PoolUsage, StreamId};
 
 use super::asleep::Phase;
 use super::live::LiveBlocks;
 use super::span_table::SpanTable;
+use super::upstream_block::{Extent, UpstreamBlock};
 use crate::suballocators::pool::caches::transfer::{Batch, TransferCache};
-use crate::suballocators::pool::caches::{Caches, LargeDemand};
+use crate::suballocators::pool::caches::{CachedBlock, Caches, Class, LargeDemand};
 use crate::suballocators::pool::heap::{Heap, NodeId, PendingExtent, Piece, SegmentId};
 use crate::suballocators::pool::timeline::Timeline;
 use crate::suballocators::pool::values::contention::Contention;
@@ -25,49 +24,8 @@ use crate::suballocators::pool::values::policy::ReleasePolicy;
 use crate::suballocators::pool::values::reclaim_turns::ReclaimTurns;
 use crate::suballocators::pool::values::statistics::PoolStatistics;
 use crate::suballocators::pool::values::tide::Tide;
-use crate::suballocators::pool::values::units::{ListId, Point};
+use crate::suballocators::pool::values::units::{ListId, Point, granules};
 use crate::sync::hash::BuildIdHasher;
-
-/// Memory from upstream, from one call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UpstreamBlock {
-    pub(crate) base: DevicePtr,
-    pub(crate) layout: Layout,
-}
-
-/// Contiguous memory from upstream, in pieces: each came from a call of its own.
-#[derive(Clone, Debug)]
-pub(crate) struct Extent {
-    pub(crate) base: DevicePtr,
-    /// Bytes of each.
-    pub(crate) pieces: Vec<u64>,
-}
-
-impl UpstreamBlock {
-    /// Releases the memory to the upstream that it came from.
-    pub(crate) fn release(self, upstream: &AnyResource<()>) {
-        // SAFETY: (1) the memory came from this upstream with this layout, and is in no heap any
-        // more. (2) All use of it has completed: it was part of an idle block, or at the pool's end
-        // `blocks_to_release` found nothing in it that may be in use.
-        unsafe { upstream.deallocate_sync(self.base, self.layout) };
-    }
-}
-
-/// Releases all of the blocks to upstream, also if it panics over one.
-///
-/// # Errors
-/// The payload of the first panic.
-pub(crate) fn release_each(
-    chunks: impl IntoIterator<Item = UpstreamBlock>,
-    upstream: &AnyResource<()>,
-) -> Result<(), Panic> {
-    let mut outcome = Ok(());
-    for chunk in chunks {
-        let released = catch_unwind(AssertUnwindSafe(|| chunk.release(upstream)));
-        outcome = outcome.and(released);
-    }
-    outcome
-}
 
 /// A block that was freed on a stream under capture. It is live in the heap.
 #[derive(Clone, Copy, Debug)]
@@ -90,9 +48,6 @@ struct ReleaseTrigger {
 
 /// Fewer freed bytes are not worth a look.
 const RELEASE_STEP: u64 = 2 << 20;
-
-/// The payload of a panic.
-pub(crate) type Panic = Box<dyn Any + Send>;
 
 #[derive(Debug)]
 pub(crate) struct PoolState {
@@ -139,6 +94,8 @@ pub(crate) struct PoolState {
     pub(crate) tide: Tide,
     pub(crate) contention: Contention,
     pub(crate) reclaim_turns: ReclaimTurns,
+    /// Granules by which blocks that came back exceed the class that they counted as, modulo 2^32.
+    pub(crate) excess_back: u32,
     /// The most bytes that were live when a request climbed the ladder, without those that caches
     /// held, and with those of the request.
     program_peak: u64,
@@ -173,6 +130,7 @@ impl PoolState {
             in_program: 0,
             phase: Phase::Awake,
             merges_first: false,
+            excess_back: 0,
             statistics: PoolStatistics::default(),
             program_peak: 0,
             release_trigger: ReleaseTrigger::default(),
@@ -405,18 +363,38 @@ impl PoolState {
         node
     }
 
-    /// Takes a block back into a list, at its current point. Returns its bytes, or `None` if the
-    /// address is not that of a live block.
-    pub(crate) fn take_back(&mut self, pointer: DevicePtr, list: ListId) -> Option<u64> {
+    /// Takes a block back into a list, at its current point. `class` is that of its layout. Returns
+    /// its bytes, or `None` if the address is not that of a live block.
+    pub(crate) fn take_back(
+        &mut self,
+        pointer: DevicePtr,
+        list: ListId,
+        class: Option<Class>,
+    ) -> Option<u64> {
         let point = self.open_point(list);
-        let bytes = self.take_back_at(pointer, list, point)?;
+        let bytes = self.take_back_at(pointer, class.map(Class::block_size), list, point)?;
         self.statistics.frees += 1;
         Some(bytes)
     }
 
-    fn take_back_at(&mut self, pointer: DevicePtr, list: ListId, point: Point) -> Option<u64> {
+    /// `counted`: the bytes that it counted as.
+    fn take_back_at(
+        &mut self,
+        pointer: DevicePtr,
+        counted: Option<u64>,
+        list: ListId,
+        point: Point,
+    ) -> Option<u64> {
         let node = self.forget_live(pointer)?;
-        self.heap.free(node, list, point)
+        let bytes = self.heap.free(node, list, point)?;
+        self.note_back(bytes, counted);
+        Some(bytes)
+    }
+
+    /// Notes that a block of `bytes` bytes counts as `counted` no longer.
+    pub(crate) fn note_back(&mut self, bytes: u64, counted: Option<u64>) {
+        let more = counted.map_or(0, |counted| bytes.saturating_sub(counted));
+        self.excess_back = self.excess_back.wrapping_add(granules(more));
     }
 
     /// Takes the blocks of all batches back into their lists, or those of one list.
@@ -429,7 +407,8 @@ impl PoolState {
     /// Takes the blocks of a batch back into their list.
     pub(crate) fn take_back_batch(&mut self, batch: Batch) {
         for &address in &batch.addresses {
-            self.take_back_at(DevicePtr(address), batch.list, batch.point);
+            let counted = Some(batch.block_size());
+            self.take_back_at(DevicePtr(address), counted, batch.list, batch.point);
         }
         // Their point may be complete already.
         self.timeline.note_news(batch.list);
@@ -438,12 +417,17 @@ impl PoolState {
 
     /// Takes a block that left a cache back into its stream's list, at its current point. Returns
     /// the list if an event should be recorded on its stream now.
-    pub(crate) fn take_back_cached(&mut self, stream: StreamId, address: u64) -> Option<ListId> {
+    pub(crate) fn take_back_cached(
+        &mut self,
+        stream: StreamId,
+        CachedBlock { address, size }: CachedBlock,
+    ) -> Option<ListId> {
         self.statistics.flushed_blocks += 1;
         // A stream that has a cache has a list.
         let list = self.timeline.find(stream).unwrap_or_else(|| self.quarantine_list());
         // That it was freed was counted when it was put into a cache.
-        let bytes = self.take_back_at(DevicePtr(address), list, self.open_point(list))?;
+        let point = self.open_point(list);
+        let bytes = self.take_back_at(DevicePtr(address), Some(size), list, point)?;
         self.timeline.note_free(list, bytes).then_some(list)
     }
 

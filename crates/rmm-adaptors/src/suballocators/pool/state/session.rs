@@ -19,7 +19,8 @@ use rmm_core::siblings::{Awaited, awaited, in_program, is_in_program};
 use rmm_core::{AnyResource, Device, Error, StreamRef, fork, wait};
 
 use super::core::{PoolCore, UpstreamCode};
-use super::pool_state::{Panic, PoolState};
+use super::pool_state::PoolState;
+use super::upstream_block::Panic;
 use crate::shared::trace;
 use crate::suballocators::pool::values::units::ListId;
 

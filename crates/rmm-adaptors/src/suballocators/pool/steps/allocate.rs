@@ -183,7 +183,7 @@ impl PoolCore {
         state.reclaim_completed();
     }
 
-    /// Allocates a block of `size` bytes from the heap.
+    /// Allocates a block of `size` bytes.
     fn allocate_block(
         &self,
         upstream: &AnyResource<()>,
@@ -199,72 +199,106 @@ impl PoolCore {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::ANY_STREAM,
         };
-        if let (Some(stream), Some(missed)) = (stream, missed)
-            && let Some(pointer) = self.take_many(&mut state, stream, list, missed)
-        {
-            drop(state);
-            self.annotator.allocated(pointer, layout, Some(stream));
-            return Ok(pointer);
-        }
-        if let (Some(stream), Some((class, _))) = (stream, missed)
-            && self.caches.may_pass_by(stream.id(), class)
-        {
-            self.weigh_large(&mut state, list, size);
+        let request = Request { upstream, stream, list, layout, size };
+        let missed = stream.zip(missed);
+        let mut user = stream;
+        let node = match self.find(&mut state, request, missed)? {
+            Found::HandedOut(pointer) => {
+                drop(state);
+                self.annotator.allocated(pointer, layout, stream);
+                return Ok(pointer);
+            }
+            Found::Free(node) => {
+                if let Some((stream, missed)) = missed {
+                    self.answer_miss(&mut state, stream, missed);
+                }
+                node
+            }
+            Found::ForGraph(node) => {
+                // A graph may be launched on any stream, so any stream may use what it gets.
+                user = None;
+                node
+            }
+            Found::Nothing => {
+                let mut session = Session::resume(self, state);
+                let node = allocate_slow(&mut session, request)?;
+                state = session.into_guard();
+                node
+            }
+        };
+        let pointer = state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64);
+        drop(state);
+        self.annotator.allocated(pointer, layout, user);
+        Ok(pointer)
+    }
+
+    /// Finds memory that the pool has, without a wait: cached blocks, a span, free blocks, or, for
+    /// a stream under capture, idle blocks. `missed`: the stream, and the answer of its cache.
+    #[inline]
+    fn find(
+        &self,
+        state: &mut PoolState,
+        request: Request<'_>,
+        missed: Option<(StreamRef<'_>, (Class, Take))>,
+    ) -> Result<Found, Error> {
+        let Request { stream, list, layout, size, .. } = request;
+        if let Some((stream, missed)) = missed {
+            if let Some(pointer) = self.take_many(state, stream, list, missed) {
+                return Ok(Found::HandedOut(pointer));
+            }
+            if self.caches.may_pass_by(stream.id(), missed.0) {
+                self.weigh_large(state, list, size);
+            }
         }
         let mut for_graph = is_captured(stream)?;
         if !for_graph && state.timeline.polls && state.reclaim_turns.is_due() {
-            self.reclaim_in_turn(&mut state, list);
+            self.reclaim_in_turn(state, list);
         }
         if state.merges_first && !for_graph && size >= LARGE && state.heap.would_divide(list, size)
         {
             for_graph = asks_captured(stream)?;
             if !for_graph {
-                self.merge_idle(&mut state);
+                self.merge_idle(state);
             }
         }
-        if let (Some(stream), Some(missed)) = (stream, missed)
-            && !for_graph
-            && let Some(pointer) = self.take_span(&mut state, stream, list, missed)
-        {
-            drop(state);
-            self.annotator.allocated(pointer, layout, Some(stream));
-            return Ok(pointer);
+        if !for_graph {
+            if let Some((stream, missed)) = missed
+                && let Some(pointer) = self.take_span(state, stream, list, missed)
+            {
+                return Ok(Found::HandedOut(pointer));
+            }
+            if let Some(node) = self.take_free(state, stream, list, size) {
+                return Ok(Found::Free(node));
+            }
+            // A capture that was not announced is found here at the latest: before the driver is
+            // asked for more on the stream's behalf.
+            if size <= self.hard_limit().max(state.heap.reserved()) {
+                for_graph = asks_captured(stream)?;
+            }
         }
-        let mut free =
-            if for_graph { None } else { self.take_free(&mut state, stream, list, size) };
-        // A capture that was not announced is found here at the latest: before the driver is asked
-        // for more on the stream's behalf.
-        if free.is_none() && size <= self.hard_limit().max(state.heap.reserved()) {
-            for_graph |= asks_captured(stream)?;
+        let Some(stream) = stream else { return Ok(Found::Nothing) };
+        if for_graph {
+            self.flush_caches(state);
+            return state.take_for_graph(stream, layout, size).map(Found::ForGraph);
         }
         // Blocks that wait for an event are within reach before the pool grows.
-        if let Some(stream) = stream
-            && free.is_none()
-            && !for_graph
-            && state.timeline.awaits_fence(list)
-            && self.fence(&mut state, stream, list)
+        if state.timeline.awaits_fence(list)
+            && self.fence(state, stream, list)
+            && let Some(node) = state.take_free(list, size)
         {
-            free = state.take_free(list, size);
+            return Ok(Found::Free(node));
         }
-        let node = if let Some(node) = free {
-            if let (Some(stream), Some(missed)) = (stream, missed) {
-                self.answer_miss(&mut state, stream, missed);
-            }
-            node
-        } else if let Some(stream) = stream.filter(|_| for_graph) {
-            self.flush_caches(&mut state);
-            state.take_for_graph(stream, layout, size)?
-        } else {
-            let request = Request { upstream, stream, list, layout, size };
-            let mut session = Session::resume(self, state);
-            let node = allocate_slow(&mut session, request)?;
-            state = session.into_guard();
-            node
-        };
-        let pointer = state.hand_out(node, layout.align().max(CUDA_ALLOCATION_ALIGNMENT) as u64);
-        drop(state);
-        // A graph may be launched on any stream, so any stream may use what it gets.
-        self.annotator.allocated(pointer, layout, stream.filter(|_| !for_graph));
-        Ok(pointer)
+        Ok(Found::Nothing)
     }
+}
+
+/// What the pool has for a request.
+enum Found {
+    /// A block that is entered and counted: from a cache, or of a span.
+    HandedOut(DevicePtr),
+    Free(NodeId),
+    /// An idle block for a stream under capture.
+    ForGraph(NodeId),
+    /// The [ladder](super::ladder) has to get memory.
+    Nothing,
 }

@@ -26,7 +26,8 @@ use rmm_sys::CuResult;
 
 use crate::suballocators::pool::heap::Block;
 use crate::suballocators::pool::state::core::PoolCore;
-use crate::suballocators::pool::state::pool_state::{PoolState, UpstreamBlock, release_each};
+use crate::suballocators::pool::state::pool_state::PoolState;
+use crate::suballocators::pool::state::upstream_block::{UpstreamBlock, release_each};
 use crate::suballocators::pool::values::units::ListId;
 
 impl PoolCore {

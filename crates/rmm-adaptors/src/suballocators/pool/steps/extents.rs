@@ -10,7 +10,8 @@ use rmm_core::{
 
 use crate::shared::trace;
 use crate::suballocators::pool::state::core::PoolCore;
-use crate::suballocators::pool::state::pool_state::{Extent, PoolState};
+use crate::suballocators::pool::state::pool_state::PoolState;
+use crate::suballocators::pool::state::upstream_block::Extent;
 use crate::suballocators::pool::values::units::GRANULE;
 
 impl PoolCore {

@@ -8,7 +8,7 @@ use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::{CaptureScope, Context, Device, DevicePtr, Error, StreamRef, fork};
 use rmm_sys::CuResult;
 
-use crate::suballocators::pool::caches::{Class, Put};
+use crate::suballocators::pool::caches::{Class, Put, Refused};
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::probe::asks_captured;
@@ -70,27 +70,26 @@ impl PoolCore {
             return;
         }
         self.annotator.freed(pointer, layout, stream);
-        let mut class = self.class(layout);
-        if let (Some(its), Some(stream)) = (class, stream) {
-            if self.caches.keeps(stream.id(), its) {
-                return self.deallocate_uncached(stream, pointer, its);
-            }
-            class = None;
+        let class = self.class(layout);
+        if let (Some(class), Some(stream)) = (class, stream)
+            && self.caches.keeps(stream.id(), class)
+        {
+            return self.deallocate_uncached(stream, pointer, class);
         }
-        self.deallocate_block(stream, pointer, class);
+        self.deallocate_block(stream, pointer, class, None);
     }
 
     /// Takes back a block that is not in the thread's own cache, and whose free was annotated.
     #[inline(never)]
     fn deallocate_uncached(&self, stream: StreamRef<'_>, pointer: DevicePtr, class: Class) {
-        let class = match self.caches.put(stream.id(), class, pointer.0) {
-            Put::Done => return,
-            Put::Instead(other) => return self.flush_one(stream, other),
-            Put::Scarce => None,
-            Put::Full if class.is_large() => None,
-            Put::Full | Put::Starved | Put::NotHere => Some(class),
-        };
-        self.deallocate_block(Some(stream), pointer, class);
+        match self.caches.put(stream.id(), class, pointer.0) {
+            Put::Done => {}
+            Put::Instead(other) => self.flush_one(stream, other),
+            Put::Refused(why) => {
+                self.deallocate_block(Some(stream), pointer, Some(class), Some(why));
+            }
+            Put::Never => self.deallocate_block(Some(stream), pointer, Some(class), None),
+        }
     }
 
     /// Takes memory back on a stream that the driver does not know. Only a wait for the device
@@ -176,13 +175,15 @@ impl PoolCore {
         withholds
     }
 
-    /// Takes a block back into the heap, or into a new cache.
+    /// Takes a block back into the heap, or into the cache that has `refused` it, if that is made
+    /// or gets room.
     #[inline(never)]
     pub(crate) fn deallocate_block(
         &self,
         stream: Option<StreamRef<'_>>,
         pointer: DevicePtr,
         class: Option<Class>,
+        refused: Option<Refused>,
     ) {
         let mut state = self.lock();
         let Some(stream) = stream else {
@@ -193,10 +194,10 @@ impl PoolCore {
             drop(state);
             return self.take_back_after_uses(stream, pointer, class);
         };
-        self.follow_tide(&mut state);
-        if let Some(class) = class
+        let has_flushed = self.follow_tide(&mut state);
+        if let (Some(class), Some(refused)) = (class, refused)
             && state.phase.is_awake()
-            && self.put_in_cache(&mut state, stream, list, class, pointer)
+            && self.put_in_cache(&mut state, stream, list, pointer, (class, refused), has_flushed)
         {
             return;
         }
@@ -219,7 +220,7 @@ impl PoolCore {
         class: Option<Class>,
     ) -> Option<u64> {
         self.dissolve_span_at(state, pointer);
-        let bytes = state.take_back(pointer, list)?;
+        let bytes = state.take_back(pointer, list, class)?;
         self.note_freed(state, bytes);
         if class.is_some_and(|class| class.block_size() > bytes) {
             self.caches.forget_undersized();

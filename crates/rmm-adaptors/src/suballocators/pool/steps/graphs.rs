@@ -10,6 +10,7 @@ use std::alloc::Layout;
 
 use rmm_core::{DevicePtr, Error, StreamRef, fork};
 
+use crate::suballocators::pool::caches::Class;
 use crate::suballocators::pool::heap::NodeId;
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::{GraphBlock, PoolState};
@@ -41,9 +42,15 @@ impl PoolState {
         })
     }
 
-    fn keep_for_graph(&mut self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
+    fn keep_for_graph(
+        &mut self,
+        pointer: DevicePtr,
+        layout: Layout,
+        class: Option<Class>,
+    ) -> Option<u64> {
         let node = self.forget_live(pointer)?;
         let bytes = self.heap.block(node).size;
+        self.note_back(bytes, class.map(Class::block_size));
         self.statistics.frees += 1;
         self.statistics.graph_bytes += bytes;
         self.graph_blocks.push(GraphBlock { node, pointer, layout });
@@ -57,7 +64,7 @@ impl PoolCore {
     pub(crate) fn keep_for_graph(&self, pointer: DevicePtr, layout: Layout) -> Option<u64> {
         let mut state = self.lock();
         self.dissolve_span_at(&mut state, pointer);
-        state.keep_for_graph(pointer, layout)
+        state.keep_for_graph(pointer, layout, self.class(layout))
     }
 
     /// Makes the blocks that were freed on streams under capture available to any stream.

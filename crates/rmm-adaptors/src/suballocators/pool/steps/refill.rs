@@ -6,7 +6,7 @@
 use rmm_core::{CaptureScope, DevicePtr, StreamRef};
 
 use crate::suballocators::pool::caches::transfer::BATCH_LEN;
-use crate::suballocators::pool::caches::{Class, Put, Take};
+use crate::suballocators::pool::caches::{CachedBlock, Class, Put, Refused, Take};
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::session::Session;
@@ -24,10 +24,10 @@ impl PoolCore {
         self.caches.set_contended(state.contention.note(operations, || self.waits()));
     }
 
-    /// Bounds what the caches hold.
-    fn set_capacity(&self, state: &PoolState) {
+    /// Bounds what the caches hold. Returns whether they may hold more now.
+    fn set_capacity(&self, state: &PoolState) -> bool {
         let peak = state.statistics.peak_live_bytes;
-        self.caches.set_capacity_from(state.heap.reserved(), peak, state.operations());
+        self.caches.set_capacity_from(state.heap.reserved(), peak, state.operations())
     }
 
     /// Creates a cache for the stream on this thread, if it can have one.
@@ -134,28 +134,34 @@ impl PoolCore {
         }
     }
 
-    /// Puts a block into this thread's cache for the stream; creates the cache, or flushes some of
-    /// its blocks, if need be. Returns whether the block is in the cache. The stream has not
-    /// retired.
+    /// Puts a block, which this thread's cache for the stream has refused, into it after all: where
+    /// it has room by now, as `has_flushed` another cache may have left; else it is created, or
+    /// some of its blocks are flushed, or the grant of another one is taken back. Returns whether
+    /// the block is in the cache. The stream has not retired.
     pub(crate) fn put_in_cache(
         &self,
         state: &mut PoolState,
         stream: StreamRef<'_>,
         list: ListId,
-        class: Class,
         pointer: DevicePtr,
+        (class, mut refused): (Class, Refused),
+        has_flushed: bool,
     ) -> bool {
         if self.caches.are_passed_by() {
             return false;
         }
-        self.set_capacity(state);
-        match self.caches.put(stream.id(), class, pointer.0) {
-            Put::Full if !class.is_large() => self.flush(state, stream, list, class),
-            Put::Starved => self.caches.take_grant_back(|stream, flushed| {
+        if self.set_capacity(state) || has_flushed {
+            match self.caches.put(stream.id(), class, pointer.0) {
+                Put::Refused(why) => refused = why,
+                put => return self.is_put(state, stream, put),
+            }
+        }
+        match refused {
+            Refused::Full => self.flush(state, stream, list, class),
+            Refused::Starved => self.caches.take_grant_back(|stream, flushed| {
                 state.take_back_flushed(stream, flushed);
             }),
-            Put::NotHere => self.make_cache(state, stream),
-            put => return self.is_put(state, stream, put),
+            Refused::NotHere => self.make_cache(state, stream),
         }
         let put = self.caches.put(stream.id(), class, pointer.0);
         self.is_put(state, stream, put)
@@ -173,9 +179,9 @@ impl PoolCore {
 
     /// Frees a block that left this thread's cache for the stream into the heap.
     #[inline(never)]
-    pub(crate) fn flush_one(&self, stream: StreamRef<'_>, address: u64) {
+    pub(crate) fn flush_one(&self, stream: StreamRef<'_>, block: CachedBlock) {
         let mut state = self.lock();
-        if let Some(list) = state.take_back_cached(stream.id(), address) {
+        if let Some(list) = state.take_back_cached(stream.id(), block) {
             self.seal_at_free(&mut state, list, stream);
         }
     }
@@ -183,21 +189,22 @@ impl PoolCore {
     /// Flushes some blocks of this thread's cache for the stream: to the transfer cache, or to the
     /// heap.
     fn flush(&self, state: &mut PoolState, stream: StreamRef<'_>, list: ListId, class: Class) {
-        let mut flushed = [0; BATCH_LEN];
+        let mut flushed = [CachedBlock::default(); BATCH_LEN];
         let (flushed, of_class) = self.caches.flush(stream.id(), class, &mut flushed);
         let release = (list, state.timeline.open(list));
+        let addresses = flushed.iter().map(|block| block.address);
         let mut is_due = false;
         if of_class == BATCH_LEN
             && !class.is_large()
-            && state.transfer.offer(class, release, flushed, self.caches.capacity())
+            && state.transfer.offer(class, release, addresses, self.caches.capacity())
         {
             state.statistics.flushed_blocks += flushed.len() as u64;
             for _ in flushed {
                 is_due |= state.timeline.note_free(list, class.block_size());
             }
         } else {
-            for &address in flushed {
-                is_due |= state.take_back_cached(stream.id(), address).is_some();
+            for &block in flushed {
+                is_due |= state.take_back_cached(stream.id(), block).is_some();
             }
         }
         if is_due {
@@ -219,19 +226,21 @@ impl PoolCore {
     }
 
     /// Flushes the next cache if it is [low tide](crate::suballocators::pool::values::tide), or
-    /// sees whether it is.
+    /// sees whether it is. Returns whether it has flushed one.
     #[inline]
-    pub(crate) fn follow_tide(&self, state: &mut PoolState) {
+    pub(crate) fn follow_tide(&self, state: &mut PoolState) -> bool {
         if !self.caches.follows_demand() {
-            return;
+            return false;
         }
         if let Some(slot) = state.tide.next_slot() {
-            return self.flush_at_low_tide(state, slot);
+            self.flush_at_low_tide(state, slot);
+            return true;
         }
         // What is free in spans counts as used: to add it up takes too long for each free.
         let cached = self.caches.granted_to_blocks() + state.transfer.bytes();
         let used = state.heap.live().saturating_sub(cached);
         state.tide.note_use(used, state.heap.reserved(), state.operations());
+        false
     }
 
     #[cold]

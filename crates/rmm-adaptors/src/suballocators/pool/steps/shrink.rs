@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering;
 use rmm_core::{AnyResource, RelaxedCapture, fork};
 
 use crate::suballocators::pool::state::core::PoolCore;
-use crate::suballocators::pool::state::pool_state::{PoolState, UpstreamBlock, release_each};
+use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::session::{Request, Session};
+use crate::suballocators::pool::state::upstream_block::{UpstreamBlock, release_each};
 use crate::suballocators::pool::values::policy::ReleasePolicy;
 use crate::suballocators::pool::values::units::ListId;
 

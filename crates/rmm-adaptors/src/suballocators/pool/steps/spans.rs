@@ -9,7 +9,7 @@
 
 use rmm_core::{CaptureScope, DevicePtr, StreamId, StreamRef};
 
-use crate::suballocators::pool::caches::{Class, Flushed, Part, Span, Take};
+use crate::suballocators::pool::caches::{CachedBlock, Class, Flushed, Part, Span, Take};
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::values::policy::SpanPolicy;
@@ -46,8 +46,8 @@ impl PoolState {
     /// Takes back what left a cache into its stream's list, at its current point.
     pub(crate) fn take_back_flushed(&mut self, stream: StreamId, flushed: Flushed) {
         match flushed {
-            Flushed::Block(address) => {
-                self.take_back_cached(stream, address);
+            Flushed::Block(block) => {
+                self.take_back_cached(stream, block);
             }
             Flushed::Span(span) => self.split_span(stream, &span),
         }
@@ -70,7 +70,7 @@ impl PoolState {
                 let part = cut(self, used);
                 self.live.insert(DevicePtr(address), part);
                 if is_free {
-                    self.take_back_cached(stream, address);
+                    self.take_back_cached(stream, CachedBlock { address, size: used });
                 }
             }
             if used < size {

@@ -39,10 +39,11 @@ pub struct PoolStatistics {
     /// [Spans](crate::SpanPolicy) that caches of threads have now.
     pub spans: u64,
     /// Bytes allocated now. Each request is rounded up to 256, and from 8 KiB to 1 MiB by less than
-    /// a sixteenth; where threads wait for each other it may get a block of a quarter more.
+    /// a sixteenth.
     pub live_bytes: u64,
     /// Bytes of freed blocks in thread caches and the transfer cache, and of the free parts of
-    /// spans.
+    /// spans; also what a block has beyond a request's rounded size, up to a quarter, where threads
+    /// wait for each other.
     pub cached_bytes: u64,
     /// Part of `live_bytes`: freed during a capture, reserved for graphs.
     pub graph_bytes: u64,

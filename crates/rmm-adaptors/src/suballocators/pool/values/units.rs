@@ -5,6 +5,13 @@
 /// The unit of all sizes, and the alignment of every block.
 pub(crate) const GRANULE: u64 = 256;
 
+/// The granules of `bytes`, modulo 2^32.
+#[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+#[inline]
+pub(crate) const fn granules(bytes: u64) -> u32 {
+    (bytes / GRANULE) as u32
+}
+
 /// A list of free blocks: list 0 is that of clean blocks, the others belong to streams.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ListId(pub(crate) u32);

@@ -19,7 +19,7 @@ impl Cache {
     pub(crate) fn put_part(&mut self, address: u64, size: u64, counters: &Counters) -> Put {
         if !self.spans.put(address, size) {
             // It may be part of a span of another cache.
-            return Put::Full;
+            return Put::Never;
         }
         self.misses = 0;
         counters.set_span_bytes(self.spans.free_bytes());

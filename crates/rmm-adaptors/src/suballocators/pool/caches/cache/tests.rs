@@ -21,7 +21,7 @@ fn budget(capacity: u64) -> Budget {
 fn flush(cache: &mut Cache, counters: &Counters, class: Class, most: usize) -> Vec<u64> {
     let mut flushed = Vec::new();
     let goal = FlushGoal { most, ..FlushGoal::ALL };
-    cache.flush(class, Class::all(), goal, counters, |_, address| flushed.push(address));
+    cache.flush(class, Class::all(), goal, counters, |block| flushed.push(block.address));
     flushed
 }
 
@@ -46,7 +46,10 @@ fn the_newest_block_of_a_class_comes_first() {
     assert_eq!(taken, [Some(5), Some(4), None]);
     let taken = [small, small, small].map(|class| cache.take(class, &counters));
     assert_eq!(taken, [Some(2), Some(1), None]);
-    assert_eq!((counters.bytes(), counters.counts()), (0, CacheCounts { taken: 5, put: 5 }));
+    assert_eq!(
+        (counters.bytes(), counters.counts()),
+        (0, CacheCounts { taken: 5, put: 5, excess: 0 })
+    );
 }
 
 #[test]
@@ -70,11 +73,15 @@ fn large_blocks_are_bounded_apart_from_the_others() {
     let [exact, too_large] =
         [2 * LARGE, 2 * LARGE + 256].map(|size| Class::holding(size).expect("it is not too large"));
     let mut put = |class, address| cache.put(class, address, &budget, &counters);
-    assert_eq!(put(too_large, 1), Put::Full);
+    assert_eq!(put(too_large, 1), Put::Never);
     (1..=4).for_each(|address| assert_eq!(put(exact, address), Put::Done));
-    assert_eq!(put(exact, 5), Put::Instead(1), "the oldest");
+    assert_eq!(
+        put(exact, 5),
+        Put::Instead(CachedBlock { address: 1, size: exact.block_size() }),
+        "the oldest"
+    );
     (6..=9).for_each(|address| assert_eq!(put(large, address), Put::Done));
-    assert_eq!(put(small, 10), Put::Full);
+    assert_eq!(put(small, 10), Put::Refused(Refused::Full));
     assert_eq!((counters.bytes(), counters.counts().put), (12 * LARGE, 9));
     assert_eq!(cache.take(exact, &counters), Some(5));
     assert_eq!(flush(&mut cache, &counters, exact, 2), [2], "one is enough");

@@ -23,7 +23,7 @@ fn state(streams: &[CudaStream]) -> (PoolState, Vec<ListId>) {
     for (&list, node) in lists.iter().zip(blocks) {
         let address = state.hand_out(node.expect("an idle block"), GRANULE);
         state.timeline.note_free(list, GRANULE);
-        state.take_back(address, list).expect("it is live");
+        state.take_back(address, list, None).expect("it is live");
     }
     (state, lists)
 }
@@ -72,7 +72,7 @@ fn a_list_whose_blocks_come_back_complete_is_looked_at_again() {
     let address = state.hand_out(node, GRANULE);
     let class = Class::holding(GRANULE).expect("it is small");
     state.transfer.record_demand(class);
-    assert!(state.transfer.offer(class, (other, point), &[address.0], u64::MAX));
+    assert!(state.transfer.offer(class, (other, point), std::iter::once(address.0), u64::MAX));
     state.timeline.finish_all(other);
     let _own = state.take_free(asking, GRANULE).expect("what it has freed itself");
     assert_eq!(state.take_free(asking, GRANULE), None, "it is in the transfer cache");
