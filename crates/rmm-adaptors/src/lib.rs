@@ -49,7 +49,7 @@ pub use shared::tracked::{CallSite, OutstandingAllocation, TrackingFinding, Trac
 pub use suballocators::{
     ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport, BinningMemoryResource,
     BinningMemoryResourceBuilder, Contents, CopyProgress, FixedSizeMemoryResource,
-    FixedSizeMemoryResourceBuilder, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource,
-    PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
-    ReleasePolicy, Reservation, SleepOptions, SpanPolicy, default_pool,
+    FixedSizeMemoryResourceBuilder, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
+    PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure,
+    PressureCallback, ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy, default_pool,
 };

@@ -11,7 +11,7 @@ pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
 pub use default_pool::default_pool;
 pub use fixed_size::{FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder};
 pub use pool::{
-    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResource,
-    PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
-    ReleasePolicy, Reservation, SleepOptions, SpanPolicy,
+    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
+    PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure,
+    PressureCallback, ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy,
 };

@@ -3,6 +3,8 @@
 
 #[path = "captures/arena.rs"]
 mod arena;
+#[path = "captures/graph_pool.rs"]
+mod graph_pool;
 #[path = "captures/graph_support.rs"]
 mod graph_support;
 #[path = "captures/pool.rs"]

@@ -68,6 +68,13 @@ impl Annotator {
         Self { owner: listener.map_or(0, Annotations::new_owner), name, listener }
     }
 
+    /// The annotator of an allocator whose ranges are used after their frees, as graphs do at each
+    /// launch: it reports nothing. A checker still sees races, and uses outside of the memory from
+    /// upstream.
+    pub fn silent(name: &'static str) -> Self {
+        Self { owner: 0, name, listener: None }
+    }
+
     /// Reports the name that the program gave to memory, for authors of containers: a checker's
     /// reports then show it. `None` if a container with a name has freed the memory. Memory that an
     /// annotated allocator or the driver allocates again has no name.

@@ -1,8 +1,8 @@
 //! Options, statistics and other types of [`PoolMemoryResource`](super::PoolMemoryResource).
 
 pub use rmm_adaptors::{
-    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolMemoryResourceBuilder,
-    PoolPreset, PoolStatistics, Pressure, PressureCallback, ReleasePolicy, Reservation,
-    SleepOptions, SpanPolicy,
+    Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
+    PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
+    ReleasePolicy, Reservation, SleepOptions, SpanPolicy,
 };
 pub use rmm_resources::{Budget, DefaultDeviceMemory};

@@ -2,6 +2,7 @@
 
 pub(super) mod builder;
 mod constructors;
+mod graphs;
 pub(super) mod map;
 pub(super) mod pool;
 pub(super) mod reservation;

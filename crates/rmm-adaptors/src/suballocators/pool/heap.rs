@@ -22,6 +22,7 @@
 mod absorb;
 mod absorbed;
 mod bins;
+mod claim;
 mod coalesce;
 mod cursor;
 mod extend;

@@ -1,6 +1,7 @@
 //! How an allocation, a free, a trim or sleep is done: the steps, and what decides between them.
 
 pub(super) mod allocate;
+pub(super) mod checkpoint;
 pub(super) mod clear;
 pub(super) mod close;
 pub(super) mod extents;

@@ -22,6 +22,7 @@
 mod context;
 mod context_events;
 mod frontier;
+mod isolation;
 mod news;
 mod slot;
 
@@ -84,6 +85,9 @@ pub(crate) struct Timeline {
     pub(crate) counts: DriverCalls,
     /// Whether events are polled. If not, work counts as complete only after a wait.
     pub(crate) polls: bool,
+    /// Whether nothing that is freed ever counts as complete, since graphs use it at each launch:
+    /// it serves the stream that has freed it, and no other.
+    pub(crate) isolates: bool,
 }
 
 impl Timeline {
@@ -100,6 +104,7 @@ impl Timeline {
             news: VecDeque::new(),
             counts: DriverCalls::default(),
             polls: true,
+            isolates: false,
         }
     }
 
@@ -146,6 +151,7 @@ impl Timeline {
         policy: RecordPolicy,
         idle_tells: bool,
     ) -> (ListId, bool) {
+        let policy = self.usable_policy(policy);
         let slot = Slot::new(Some(stream), handle, policy, idle_tells);
         let (list, is_new) = if let Some(Reverse(number)) = self.spare_slots.pop() {
             let spare = &mut self.slots[number as usize];
@@ -304,9 +310,9 @@ impl Timeline {
         self.slots[list.index()].stream
     }
 
-    /// Whether blocks were freed that no event covers.
+    /// Whether blocks were freed that an event should cover.
     pub(crate) fn is_unsealed(&self, list: ListId) -> bool {
-        self.slots[list.index()].unsealed_frees > 0
+        self.slots[list.index()].unsealed_frees > 0 && !self.isolates
     }
 
     /// Whether there is one stream at most: then no event is needed for others.
@@ -334,10 +340,7 @@ impl Timeline {
         let slot = &mut self.slots[list.index()];
         slot.unsealed_frees = slot.unsealed_frees.saturating_add(1);
         slot.unsealed_bytes = slot.unsealed_bytes.saturating_add(bytes);
-        if !slot.is_reachable() && !slot.awaits_context {
-            slot.awaits_context = true;
-            self.context.await_next(list);
-        }
+        self.await_context(list);
     }
 
     /// Seals a stream: `record` records an event on it, which covers everything freed so far.
@@ -400,8 +403,12 @@ impl Timeline {
         self.spare_events.push(event);
     }
 
-    /// Marks all points of a list up to `point` as complete. The list may be gone.
+    /// Marks all points of a list up to `point` as complete, unless graphs may use the memory
+    /// again. The list may be gone.
     fn finish_up_to(&mut self, list: ListId, point: Point) {
+        if self.isolates {
+            return;
+        }
         if let Some(slot) = self.slots.get_mut(list.index())
             && slot.done < point
         {
@@ -420,6 +427,9 @@ impl Timeline {
     /// Marks everything freed on a list so far as complete, and everything that its stream was
     /// ordered after: the stream was found idle.
     pub(crate) fn finish_all(&mut self, list: ListId) {
+        if self.isolates {
+            return;
+        }
         let slot = &mut self.slots[list.index()];
         slot.done = slot.close_point();
         self.spare_events.extend(slot.events.drain(..));
@@ -444,7 +454,8 @@ impl Timeline {
         wait: impl FnOnce(&CudaEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let own = self.slots[q.index()].events.iter().find(|event| event.covers >= point);
-        let Some(event) = own.or_else(|| self.context.first_that_covers(q, point)) else {
+        let covering = own.or_else(|| self.context.first_that_covers(q, point));
+        let Some(event) = covering.filter(|_| !self.isolates) else {
             return Err(Error::unsupported(
                 "pool",
                 "a free that no event covers cannot be waited for",
@@ -508,10 +519,7 @@ impl Timeline {
         self.forget_stream(list);
         let slot = &mut self.slots[list.index()];
         slot.policy = RecordPolicy::Retired;
-        if slot.unsealed_frees > 0 && !slot.awaits_context {
-            slot.awaits_context = true;
-            self.context.await_next(list);
-        }
+        self.await_context(list);
     }
 
     /// Frees the slot of a stream that holds nothing: its list is empty, and no block in a cache or

@@ -1,5 +1,6 @@
 //! Policies, limits, statistics and counters: values that know no other part of the pool.
 
+pub(super) mod checkpoint;
 pub(super) mod contention;
 pub(super) mod exchange;
 pub(super) mod growth;

@@ -52,6 +52,7 @@ pub struct PoolMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
     symmetric_fences: bool,
     streams_outlive: bool,
     clears: bool,
+    for_graphs: bool,
     preset: PoolPreset,
     spans: SpanPolicy,
     release: ReleasePolicy,
@@ -74,6 +75,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             symmetric_fences: false,
             streams_outlive: false,
             clears: false,
+            for_graphs: false,
             preset: PoolPreset::default(),
             spans: SpanPolicy::default(),
             release: ReleasePolicy::default(),
@@ -241,6 +243,48 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// ```
     pub fn clear_blocks(mut self, clear: bool) -> Self {
         self.clears = clear;
+        self
+    }
+
+    /// Whether the pool's memory is that of CUDA graphs, which use it at each launch; not by
+    /// default. Such a pool serves streams under capture as any others: what a stream has freed
+    /// serves that stream again, during the capture and after it, and never another stream, and
+    /// the pool grows during a capture. It has no thread caches and does not [check
+    /// frees](Self::check_frees). Memory that was used stays in it until
+    /// [`release_graph_memory`](PoolMemoryResource::release_graph_memory): no trim, no sibling and
+    /// no wait gets it; without that call, not even the pool's end.
+    ///
+    /// Graphs that share a pool share memory: the program orders their launches one after another.
+    /// Checkers see races in such a pool, not uses after a free.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CaptureScope, CudaStream, Resource};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let _machine = rmm_sim::enter();
+    /// let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    /// let pool = builder.for_graphs(true).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, Layout::from_size_align(1 << 20, 256)?);
+    /// let scope = CaptureScope::announce();
+    /// // ... begin the capture of `stream` ...
+    /// let scratch = pool.allocate(&stream, layout)?; // the pool grows
+    /// // SAFETY: allocated above with this layout; its only stream is the one it is freed on.
+    /// unsafe { pool.deallocate(&stream, scratch, layout) };
+    /// assert_eq!(pool.allocate(&stream, layout)?, scratch);
+    /// // ... end the capture ...
+    /// drop(scope);
+    /// # // SAFETY: no graph was made.
+    /// # unsafe { pool.deallocate(&stream, scratch, layout); pool.release_graph_memory() };
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "MemPool")]
+    #[doc(alias = "beginAllocateToPool")]
+    pub fn for_graphs(mut self, for_graphs: bool) -> Self {
+        self.for_graphs = for_graphs;
         self
     }
 
@@ -416,6 +460,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             symmetric_fences,
             streams_outlive,
             clears,
+            for_graphs,
         } = self;
         let limit = maximum_size.map(Budget::resolve).transpose()?;
         check_sizes(name, initial_size, limit, soft_maximum_size, growth)?;
@@ -445,8 +490,9 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         let initial_size = growth.initial_size;
         let returns = release != ReleasePolicy::Never || release_after.is_some();
         let cached = cached_with(preset, cached, is_extendable, returns);
+        let cached = if for_graphs { CachePolicy::Off } else { cached };
         let fences = if symmetric_fences { Fences::SYMMETRIC } else { Fences::of_process() };
-        let checks = checks(check_frees, on_wrong_free);
+        let checks = checks(check_frees && !for_graphs, on_wrong_free);
         let siblings = Siblings::join(Device::current()?, upstream.try_property::<MemoryKind>())?;
         let of_handles = if streams_outlive { 0 } else { StreamId::OF_HANDLE };
         let of_defaults = if Device::count()? > 1 { StreamId::OF_DEFAULT } else { 0 };
@@ -460,6 +506,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             streams_outlive,
             unclear_ids: of_handles | of_defaults,
             clears,
+            for_graphs,
             context,
             contexts_below,
             siblings,

@@ -253,16 +253,6 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.release_unused(&self.inner.upstream)
     }
 
-    /// Makes memory that was freed on streams under capture available to any stream. Without this
-    /// call it stays allocated, beyond the pool's end. Never calls the driver.
-    ///
-    /// # Safety
-    /// Every launch of a graph that was captured while this pool served its stream has completed,
-    /// and this thread knows it; none of them is launched again.
-    pub unsafe fn release_graph_memory(&self) {
-        self.inner.core.release_graph_memory();
-    }
-
     /// Calls `callback` when a request is about to fail for lack of memory, after everything else
     /// was tried, until the guard is dropped. It returns whether it has freed memory: to this pool,
     /// or to the device by another way. Then the request is tried again.

@@ -95,6 +95,11 @@ pub(crate) struct PoolCore {
     /// Whether blocks are [cleared](crate::suballocators::pool::steps::clear) before the caller
     /// gets them.
     pub(crate) clears: bool,
+    /// Whether the pool's memory is that of graphs, as [`Timeline::isolates`] says. Changed with the
+    /// lock held.
+    ///
+    /// [`Timeline::isolates`]: crate::suballocators::pool::timeline::Timeline::isolates
+    for_graphs: AtomicBool,
     /// Whether blocks are cleared or entered into `checks`.
     pub(crate) finishes: bool,
     /// Whether the [release policy](crate::ReleasePolicy) asks for a look at unused memory.
@@ -129,6 +134,7 @@ pub(crate) struct Settings {
     pub(crate) streams_outlive: bool,
     pub(crate) unclear_ids: u64,
     pub(crate) clears: bool,
+    pub(crate) for_graphs: bool,
     pub(crate) context: Context,
     pub(crate) contexts_below: Box<[Context]>,
     pub(crate) siblings: Siblings,
@@ -147,20 +153,24 @@ impl PoolCore {
             streams_outlive,
             unclear_ids,
             clears,
+            for_graphs,
             context,
             contexts_below,
             siblings,
             upstream_code,
         } = settings;
+        let mut state = PoolState::new();
+        state.timeline.isolates = for_graphs;
         Self {
             caches: Caches::new(cached, fences),
-            state: CachePadded(Mutex::new(PoolState::new())),
+            state: CachePadded(Mutex::new(state)),
+            for_graphs: AtomicBool::new(for_graphs),
             waiters: CachePadded::default(),
             settled: Condvar::new(),
             growth,
             hard_limit: AtomicU64::new(hard_limit),
             name,
-            annotator: Annotator::new(name),
+            annotator: if for_graphs { Annotator::silent(name) } else { Annotator::new(name) },
             unclear_ids,
             streams_outlive,
             finishes: clears || checks.is_some(),
@@ -284,6 +294,22 @@ impl PoolCore {
     pub(crate) fn small_class(&self, layout: Layout) -> Option<Class> {
         let is_plain = layout.align() <= CUDA_ALLOCATION_ALIGNMENT;
         if is_plain { self.caches.small_class(layout.size()) } else { None }
+    }
+
+    /// Whether the pool's memory is that of graphs: then what is freed on a captured stream serves
+    /// that stream again, and the pool grows for it.
+    #[inline]
+    pub(crate) fn is_for_graphs(&self) -> bool {
+        self.for_graphs.load(Ordering::Relaxed)
+    }
+
+    /// Ends that: no graph uses the memory any more.
+    pub(crate) fn end_graphs(&self) {
+        let mut state = self.lock();
+        self.for_graphs.store(false, Ordering::Relaxed);
+        if state.timeline.isolates {
+            state.timeline.end_isolation();
+        }
     }
 
     /// Whether a block of `bytes` bytes is smaller than the size class of its layout.

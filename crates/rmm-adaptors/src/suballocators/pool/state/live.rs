@@ -24,6 +24,11 @@ impl Address {
     fn of(pointer: DevicePtr) -> Self {
         Self([(pointer.0 >> 32) as u32, pointer.0 as u32])
     }
+
+    fn pointer(self) -> DevicePtr {
+        let Self([high, low]) = self;
+        DevicePtr(u64::from(high) << 32 | u64::from(low))
+    }
 }
 
 impl Hash for Address {
@@ -111,6 +116,18 @@ impl LiveBlocks {
         let address = Address::of(pointer);
         let shard = self.shard(address);
         self.shards.get_mut(shard)?.remove(&address)
+    }
+
+    /// All blocks, and the addresses that were handed out, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (DevicePtr, NodeId)> + '_ {
+        let blocks = self.shards.iter().flatten();
+        blocks.map(|(address, &node)| (address.pointer(), node))
+    }
+
+    /// Removes all blocks, and returns them in no order.
+    pub(crate) fn drain(&mut self) -> Vec<(DevicePtr, NodeId)> {
+        let blocks = self.shards.iter_mut().flat_map(HashMap::drain);
+        blocks.map(|(address, node)| (address.pointer(), node)).collect()
     }
 
     /// Host bytes of the table.

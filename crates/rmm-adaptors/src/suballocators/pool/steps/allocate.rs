@@ -250,13 +250,14 @@ impl PoolCore {
                 self.weigh_large(state, list, size);
             }
         }
-        let mut for_graph = is_captured(stream)?;
+        let withholds = !state.timeline.isolates;
+        let mut for_graph = withholds && is_captured(stream)?;
         if !for_graph && state.timeline.polls && state.reclaim_turns.is_due() {
             self.reclaim_in_turn(state, list);
         }
         if state.merges_first && !for_graph && size >= LARGE && state.heap.would_divide(list, size)
         {
-            for_graph = asks_captured(stream)?;
+            for_graph = withholds && asks_captured(stream)?;
             if !for_graph {
                 self.merge_idle(state);
             }
@@ -272,7 +273,7 @@ impl PoolCore {
             }
             // A capture that was not announced is found here at the latest: before the driver is
             // asked for more on the stream's behalf.
-            if size <= self.hard_limit().max(state.heap.reserved()) {
+            if withholds && size <= self.hard_limit().max(state.heap.reserved()) {
                 for_graph = asks_captured(stream)?;
             }
         }

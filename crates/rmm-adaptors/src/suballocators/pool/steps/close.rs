@@ -69,6 +69,10 @@ impl PoolCore {
     /// Returns the lists with blocks whose uses may not be over. The pool's context must be
     /// current.
     fn wait_for_frees(&self) -> HashSet<ListId> {
+        if self.is_for_graphs() {
+            // They may be launched after the pool's end.
+            return self.lock().timeline.lists().collect();
+        }
         // A query that failed proves nothing, so it is made again.
         let ask = || self.lock().may_capture();
         if !(ask() && ask()) {

@@ -153,7 +153,9 @@ impl PoolCore {
             self.take_back(&mut state, pointer, quarantine, self.class(layout));
             return true;
         }
-        CaptureScope::is_announced() && self.withholds_for_graph(stream, pointer, layout)
+        CaptureScope::is_announced()
+            && !self.is_for_graphs()
+            && self.withholds_for_graph(stream, pointer, layout)
     }
 
     /// Withholds a block that is freed on a stream under capture, and says whether it is one.

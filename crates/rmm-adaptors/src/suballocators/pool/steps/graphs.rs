@@ -3,6 +3,9 @@
 //! A graph uses the same addresses at each launch, on any stream. So on a stream under capture the
 //! pool allocates only memory that no work uses, and calls neither the driver nor upstream for it.
 //! What is freed there stays allocated until the program says that the graphs are gone.
+//!
+//! A pool [for graphs](crate::PoolMemoryResourceBuilder::for_graphs) does otherwise: it serves
+//! captured streams as all others, from what they have freed themselves and by growth.
 
 #![forbid(unsafe_code)]
 
@@ -72,6 +75,7 @@ impl PoolCore {
         if fork::is_child() {
             return;
         }
+        self.end_graphs();
         let kept = std::mem::take(&mut self.lock().graph_blocks);
         for &GraphBlock { pointer, layout, .. } in &kept {
             self.annotator.freed(pointer, layout, None);

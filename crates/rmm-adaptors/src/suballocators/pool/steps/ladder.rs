@@ -488,7 +488,8 @@ impl<'l, 'p> Ladder<'l, 'p> {
             || outlook::could_extend(core, self.session, self.request, |_, _| true);
         let can_release = self.session.heap.idle_bytes() > 0
             && outlook::could_grow_without_idle(core, self.session, self.request);
-        if !can_merge && !can_release || self.session.may_capture() {
+        let helps = can_merge || can_release;
+        if !helps || self.session.timeline.isolates || self.session.may_capture() {
             return None;
         }
         self.session.wait_for_device();

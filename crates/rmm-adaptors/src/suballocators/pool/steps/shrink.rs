@@ -131,7 +131,8 @@ impl PoolCore {
         self.caches.shrink();
         session.transfer.shrink();
         // The wait would invalidate a capture.
-        if !session.timeline.polls && !session.may_capture() {
+        let waits = !session.timeline.polls && !session.timeline.isolates;
+        if waits && !session.may_capture() {
             session.wait_for_device();
         }
         session.poll_others(ListId::ANY_STREAM);

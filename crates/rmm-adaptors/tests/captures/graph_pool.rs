@@ -1,0 +1,287 @@
+//! Tests of pools for graphs: they serve captured streams in stream order, grow meanwhile, give the
+//! memory to no one else, and restore what was live at a checkpoint.
+
+use std::collections::BTreeMap;
+use std::sync::MutexGuard;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use rmm_adaptors::PoolMemoryResource;
+use rmm_core::{CaptureScope, DevicePtr, ErrorKind, Resource, StreamRef, SynchronousResource};
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
+use rmm_sim::{LeakKind, Machine, MachineGuard, Schedule};
+
+use crate::graph_support::{alone, begin, end, fill};
+use crate::support::{MIB, Pool, free, layout, stream, write};
+
+/// A machine that runs work only when it is waited for: unordered work is never complete by chance.
+fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
+    let alone = alone();
+    let machine = Machine::builder().memory(256 * MIB).schedule(Schedule::Lazy).build();
+    let entered = machine.enter();
+    (machine, (entered, alone))
+}
+
+/// A pool for graphs over `cudaMalloc`, and one over virtual memory.
+fn pools() -> [Pool; 2] {
+    let virtual_memory = VirtualMemoryResource::new().expect("virtual memory");
+    [
+        PoolMemoryResource::builder(CudaMemoryResource::new()),
+        PoolMemoryResource::builder(virtual_memory),
+    ]
+    .map(|builder| builder.for_graphs(true).build().expect("a pool"))
+}
+
+/// Says that no graph uses the pool, and returns all of its memory.
+fn end_graphs(machine: &Machine, pool: &Pool) {
+    machine.run_all();
+    // SAFETY: all graphs of the test are destroyed, and all work has run.
+    unsafe { pool.release_graph_memory() };
+    pool.trim_blocking(0);
+    assert_eq!((pool.reserved_bytes(), pool.statistics().live_bytes), (0, 0));
+}
+
+#[test]
+fn a_captured_stream_reuses_what_it_has_freed_and_the_pool_grows_for_it() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let (captured, other) = (stream(), stream());
+        for is_announced in [true, false] {
+            let scope = is_announced.then(CaptureScope::announce);
+            begin(&captured);
+            let mut used = Vec::new();
+            for size in [1, 4, 2, 9] {
+                let first = pool.allocate(&captured, layout(size * MIB)).expect("it grows");
+                fill(&captured, first, size * MIB);
+                free(&pool, &captured, first, size * MIB);
+                let again = pool.allocate(&captured, layout(size * MIB)).expect("it was freed");
+                assert_eq!(again, first);
+                fill(&captured, again, size * MIB);
+                free(&pool, &captured, again, size * MIB);
+                used.push((first.0, first.0 + (size * MIB) as u64));
+            }
+            let graph = end(&captured);
+            drop(scope);
+            // Launches use the memory for as long as the graph exists.
+            for round in 0..3 {
+                graph.launch(if round == 1 { &other } else { &captured });
+                let users = [StreamRef::from(&other), StreamRef::per_thread(), StreamRef::legacy()];
+                for user in users {
+                    let block = pool.allocate(user, layout(MIB)).expect("other memory");
+                    assert!(used.iter().all(|&(from, to)| !(from..to).contains(&block.0)));
+                    free(&pool, user, block, MIB);
+                }
+                let clean = pool.allocate_sync(layout(MIB)).expect("unused memory");
+                assert!(used.iter().all(|&(from, to)| !(from..to).contains(&clean.0)));
+                // SAFETY: allocated above with this layout, and not used.
+                unsafe { pool.deallocate_sync(clean, layout(MIB)) };
+                captured.synchronize().expect("it works");
+                other.synchronize().expect("it works");
+            }
+        }
+        machine.assert_no_violations();
+        end_graphs(&machine, &pool);
+    }
+}
+
+#[test]
+fn no_trim_and_no_sibling_gets_what_a_graph_uses() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let captured = stream();
+        let _scope = CaptureScope::announce();
+        begin(&captured);
+        let block = pool.allocate(&captured, layout(100 * MIB)).expect("it grows");
+        fill(&captured, block, 100 * MIB);
+        free(&pool, &captured, block, 100 * MIB);
+        let graph = end(&captured);
+        drop(_scope);
+        captured.synchronize().expect("it works");
+        assert_eq!((pool.trim(0), pool.trim_blocking(0), pool.release_unused()), (0, 0, 0));
+        // Another pool needs more than is left.
+        let sibling = PoolMemoryResource::builder(CudaMemoryResource::new());
+        let sibling = sibling.build().expect("a pool");
+        let refused = sibling.allocate(&stream(), layout(200 * MIB)).expect_err("it is too much");
+        assert!(refused.is_out_of_memory(), "{refused}");
+        graph.launch(&captured);
+        captured.synchronize().expect("it works");
+        machine.assert_no_violations();
+        drop(graph);
+        end_graphs(&machine, &pool);
+        let granted = sibling.allocate(&captured, layout(200 * MIB)).expect("all is free");
+        free(&sibling, &captured, granted, 200 * MIB);
+    }
+}
+
+#[test]
+fn memory_of_a_destroyed_stream_stays_the_graph_s() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let captured = stream();
+        let scope = CaptureScope::announce();
+        begin(&captured);
+        let block = pool.allocate(&captured, layout(MIB)).expect("it grows");
+        fill(&captured, block, MIB);
+        free(&pool, &captured, block, MIB);
+        let graph = end(&captured);
+        drop((scope, captured));
+        machine.run_all();
+        assert_eq!(pool.trim_blocking(0), 0);
+        let user = stream();
+        graph.launch(&user);
+        let next = pool.allocate(&user, layout(MIB)).expect("it grows");
+        assert_ne!(next, block);
+        free(&pool, &user, next, MIB);
+        machine.assert_no_violations();
+        drop(graph);
+        end_graphs(&machine, &pool);
+    }
+}
+
+#[test]
+fn a_pool_that_ends_before_its_graphs_keeps_their_memory() {
+    let (machine, _entered) = adversary();
+    let [pool, _] = pools();
+    let captured = stream();
+    let scope = CaptureScope::announce();
+    begin(&captured);
+    let block = pool.allocate(&captured, layout(MIB)).expect("it grows");
+    fill(&captured, block, MIB);
+    free(&pool, &captured, block, MIB);
+    let graph = end(&captured);
+    drop((scope, pool));
+    graph.launch(&captured);
+    captured.synchronize().expect("it works");
+    drop(graph);
+    machine.assert_no_violations();
+    let leaks = machine.leaks();
+    assert!(leaks.iter().any(|leak| leak.kind == LeakKind::Allocation), "{leaks:?}");
+}
+
+#[test]
+fn the_memory_serves_all_streams_again_once_its_graphs_are_gone() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let [first, second] = [stream(), stream()];
+        let block = pool.allocate(&first, layout(MIB)).expect("it grows");
+        write(&machine, &first, block, 1);
+        free(&pool, &first, block, MIB);
+        // SAFETY: there were no graphs.
+        unsafe { pool.release_graph_memory() };
+        let reserved = pool.reserved_bytes();
+        pool.set_maximum_size(reserved).expect("it holds no more");
+        let all = usize::try_from(reserved).expect("it fits");
+        let again = pool.allocate(&second, layout(all)).expect("it waits for the first stream");
+        write(&machine, &second, again, 2);
+        free(&pool, &second, again, all);
+        machine.assert_no_violations();
+    }
+}
+
+#[test]
+fn only_pools_for_graphs_have_checkpoints() {
+    let (_machine, _entered) = adversary();
+    let plain = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    let error = plain.checkpoint().expect_err("it is not for graphs");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let [first, second] = pools();
+    let user = stream();
+    let block = first.allocate(&user, layout(MIB)).expect("it grows");
+    let checkpoint = first.checkpoint().expect("it is for graphs");
+    // SAFETY: no work uses the pools.
+    let error = unsafe { second.restore(&checkpoint, &user) }.expect_err("it is another's");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let reservation = first.reserve(MIB as u64).expect("it grows");
+    // SAFETY: no work uses the pools.
+    let error = unsafe { first.restore(&checkpoint, &user) }.expect_err("it is reserved");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    drop(reservation);
+    free(&first, &user, block, MIB);
+    // SAFETY: there are no graphs.
+    unsafe { first.release_graph_memory() };
+}
+
+/// The live blocks of a pool, by address.
+fn live(pool: &Pool) -> BTreeMap<u64, u64> {
+    let blocks = pool.blocks().into_iter().filter(|block| block.is_live);
+    blocks.map(|block| (block.segment_base.0 + block.offset, block.size)).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate(usize),
+    Free(Index),
+    Checkpoint,
+    Restore(Index),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1..3 * MIB).prop_map(Step::Allocate),
+        6 => any::<Index>().prop_map(Step::Free),
+        1 => Just(Step::Checkpoint),
+        1 => any::<Index>().prop_map(Step::Restore),
+    ]
+}
+
+/// The addresses of blocks, in their order.
+fn sorted(blocks: &[(DevicePtr, usize)]) -> Vec<u64> {
+    let mut addresses: Vec<u64> = blocks.iter().map(|&(block, _)| block.0).collect();
+    addresses.sort_unstable();
+    addresses
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_checkpoint_is_restored_whatever_happened_since(steps in vec(step(), 1..200)) {
+        let (machine, _entered) = adversary();
+        for pool in pools() {
+            let user = stream();
+            let mut held: Vec<(DevicePtr, usize)> = Vec::new();
+            let mut checkpoints = Vec::new();
+            for step in &steps {
+                match step {
+                    Step::Allocate(bytes) => {
+                        if let Ok(block) = pool.allocate(&user, layout(*bytes)) {
+                            write(&machine, &user, block, 1);
+                            held.push((block, *bytes));
+                        }
+                    }
+                    Step::Free(index) if !held.is_empty() => {
+                        let (block, bytes) = held.swap_remove(index.index(held.len()));
+                        free(&pool, &user, block, bytes);
+                    }
+                    Step::Checkpoint => {
+                        let checkpoint = pool.checkpoint().expect("it is for graphs");
+                        checkpoints.push((checkpoint, live(&pool), held.clone()));
+                    }
+                    Step::Restore(index) if !checkpoints.is_empty() => {
+                        let (checkpoint, was_live, was_held) =
+                            &checkpoints[index.index(checkpoints.len())];
+                        // SAFETY: all work is of this stream.
+                        let restored = unsafe { pool.restore(checkpoint, &user) };
+                        let restored = restored.expect("the memory is there");
+                        let freed: Vec<u64> = restored.freed.iter().map(|block| block.0).collect();
+                        prop_assert_eq!(freed, sorted(&held));
+                        prop_assert_eq!(&live(&pool), was_live);
+                        held.clone_from(was_held);
+                        let again = restored.live.iter().map(|(block, _)| block.0);
+                        prop_assert_eq!(again.collect::<Vec<_>>(), sorted(&held));
+                    }
+                    Step::Free(_) | Step::Restore(_) => {}
+                }
+                let blocks = pool.blocks();
+                let tiled: u64 = blocks.iter().map(|block| block.size).sum();
+                prop_assert_eq!(tiled, pool.reserved_bytes());
+            }
+            for (block, bytes) in held {
+                free(&pool, &user, block, bytes);
+            }
+            machine.assert_no_violations();
+            end_graphs(&machine, &pool);
+        }
+    }
+}
