@@ -57,7 +57,10 @@ pub(crate) fn name_stream(stream: CuStream, name: &str) {
 pub struct Annotator {
     owner: u64,
     name: &'static str,
+    /// Whom allocations and frees are reported to.
     listener: Option<&'static Annotations>,
+    /// Whom suspensions are reported to.
+    of_suspensions: Option<&'static Annotations>,
 }
 
 impl Annotator {
@@ -65,14 +68,15 @@ impl Annotator {
     /// ranges makes one for each.
     pub fn new(name: &'static str) -> Self {
         let listener = checker();
-        Self { owner: listener.map_or(0, Annotations::new_owner), name, listener }
+        let owner = listener.map_or(0, Annotations::new_owner);
+        Self { owner, name, listener, of_suspensions: listener }
     }
 
     /// The annotator of an allocator whose ranges are used after their frees, as graphs do at each
-    /// launch: it reports nothing. A checker still sees races, and uses outside of the memory from
-    /// upstream.
+    /// launch: it reports neither allocations nor frees. A checker still sees races, and uses outside
+    /// of the memory from upstream.
     pub fn silent(name: &'static str) -> Self {
-        Self { owner: 0, name, listener: None }
+        Self { listener: None, ..Self::new(name) }
     }
 
     /// Reports the name that the program gave to memory, for authors of containers: a checker's
@@ -167,7 +171,7 @@ impl Annotator {
     /// which respect no bounds, and the blocks in it stay allocated although it is unmapped. No
     /// other work uses the range meanwhile.
     pub fn suspended(&self, pointer: DevicePtr, bytes: usize, is_suspended: bool) {
-        if let Some(listener) = self.listener {
+        if let Some(listener) = self.of_suspensions {
             listener.suspended(pointer, bytes, is_suspended);
         }
     }

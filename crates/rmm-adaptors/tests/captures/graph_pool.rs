@@ -7,18 +7,18 @@ use std::sync::MutexGuard;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
 use rmm_core::{CaptureScope, DevicePtr, ErrorKind, Resource, StreamRef, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{LeakKind, Machine, MachineGuard, Schedule};
 
 use crate::graph_support::{alone, begin, end, fill};
-use crate::support::{MIB, Pool, free, layout, stream, write};
+use crate::support::{MIB, Pool, free, layout, read, stream, write};
 
 /// A machine that runs work only when it is waited for: unordered work is never complete by chance.
 fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
     let alone = alone();
-    let machine = Machine::builder().memory(256 * MIB).schedule(Schedule::Lazy).build();
+    let machine = Machine::builder().memory(512 * MIB).schedule(Schedule::Lazy).build();
     let entered = machine.enter();
     (machine, (entered, alone))
 }
@@ -86,31 +86,112 @@ fn a_captured_stream_reuses_what_it_has_freed_and_the_pool_grows_for_it() {
 }
 
 #[test]
+fn no_event_is_recorded_for_other_streams() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let kept = stream();
+        for _ in 0..100 {
+            let ended = stream();
+            for user in [StreamRef::from(&kept), StreamRef::per_thread(), (&ended).into()] {
+                let block = pool.allocate(user, layout(MIB)).expect("there is memory");
+                free(&pool, user, block, MIB);
+            }
+        }
+        let statistics = pool.statistics();
+        let asked = [statistics.events_recorded, statistics.event_queries, statistics.stream_waits];
+        assert_eq!(asked, [0; 3]);
+        end_graphs(&machine, &pool);
+    }
+}
+
+#[test]
+fn a_full_pool_refuses_rather_than_give_memory_to_another_stream() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let [first, second] = [stream(), stream()];
+        let blocks = [StreamRef::from(&first), StreamRef::legacy()].map(|user| {
+            let block = pool.allocate(user, layout(4 * MIB)).expect("it grows");
+            free(&pool, user, block, 4 * MIB);
+            block
+        });
+        pool.set_maximum_size(pool.reserved_bytes()).expect("it holds no more");
+        // An event on the legacy default stream follows the first free.
+        let again = pool.allocate(StreamRef::legacy(), layout(4 * MIB)).expect("its own");
+        assert_eq!(again, blocks[1]);
+        free(&pool, StreamRef::legacy(), again, 4 * MIB);
+        machine.run_all();
+        let refused = pool.allocate(&second, layout(4 * MIB)).expect_err("it is the others'");
+        assert!(refused.is_out_of_memory(), "{refused}");
+        let own = pool.allocate(&first, layout(4 * MIB)).expect("its own");
+        assert_eq!(own, blocks[0]);
+        free(&pool, &first, own, 4 * MIB);
+        machine.assert_no_violations();
+        end_graphs(&machine, &pool);
+    }
+}
+
+#[test]
+fn graphs_run_after_a_sleep_and_keep_their_memory() {
+    let (machine, _entered) = adversary();
+    let [_, pool] = pools();
+    let [captured, other] = [stream(), stream()];
+    let input = pool.allocate(&captured, layout(MIB)).expect("it grows");
+    write(&machine, &captured, input, 7);
+    let scope = CaptureScope::announce();
+    begin(&captured);
+    let scratch = pool.allocate(&captured, layout(MIB)).expect("it grows");
+    fill(&captured, scratch, MIB);
+    free(&pool, &captured, scratch, MIB);
+    let graph = end(&captured);
+    drop(scope);
+    for contents in [Contents::ToHost, Contents::Discard] {
+        let options = SleepOptions::new(contents).wait_for_work(true);
+        // SAFETY: no work uses the pool before it is awake, and what is discarded is not read.
+        let bytes = unsafe { pool.sleep_with(options) }.expect("no capture is in progress");
+        assert_eq!(bytes, pool.reserved_bytes());
+        assert!(pool.is_asleep());
+        pool.wake().expect("there is memory");
+        if contents == Contents::ToHost {
+            assert_eq!(read(&machine, input), 7);
+        }
+        graph.launch(&captured);
+        let block = pool.allocate(&other, layout(MIB)).expect("other memory");
+        assert!(![input, scratch].contains(&block));
+        free(&pool, &other, block, MIB);
+        machine.run_all();
+    }
+    free(&pool, &captured, input, MIB);
+    machine.assert_no_violations();
+    drop(graph);
+    end_graphs(&machine, &pool);
+}
+
+#[test]
 fn no_trim_and_no_sibling_gets_what_a_graph_uses() {
     let (machine, _entered) = adversary();
     for pool in pools() {
         let captured = stream();
-        let _scope = CaptureScope::announce();
+        let scope = CaptureScope::announce();
         begin(&captured);
-        let block = pool.allocate(&captured, layout(100 * MIB)).expect("it grows");
-        fill(&captured, block, 100 * MIB);
-        free(&pool, &captured, block, 100 * MIB);
+        let block = pool.allocate(&captured, layout(300 * MIB)).expect("it grows");
+        fill(&captured, block, 300 * MIB);
+        free(&pool, &captured, block, 300 * MIB);
         let graph = end(&captured);
-        drop(_scope);
+        drop(scope);
         captured.synchronize().expect("it works");
         assert_eq!((pool.trim(0), pool.trim_blocking(0), pool.release_unused()), (0, 0, 0));
         // Another pool needs more than is left.
         let sibling = PoolMemoryResource::builder(CudaMemoryResource::new());
         let sibling = sibling.build().expect("a pool");
-        let refused = sibling.allocate(&stream(), layout(200 * MIB)).expect_err("it is too much");
+        let refused = sibling.allocate(&stream(), layout(400 * MIB)).expect_err("it is too much");
         assert!(refused.is_out_of_memory(), "{refused}");
         graph.launch(&captured);
         captured.synchronize().expect("it works");
         machine.assert_no_violations();
         drop(graph);
         end_graphs(&machine, &pool);
-        let granted = sibling.allocate(&captured, layout(200 * MIB)).expect("all is free");
-        free(&sibling, &captured, granted, 200 * MIB);
+        let granted = sibling.allocate(&captured, layout(400 * MIB)).expect("all is free");
+        free(&sibling, &captured, granted, 400 * MIB);
     }
 }
 

@@ -22,7 +22,8 @@ impl Session<'_> {
     ) -> Result<Point, CuResult> {
         // The first item waits for `after`, and the others follow it in stream order.
         let mut last = self.enqueue_after(id, Work::Marker("graph"), after)?;
-        for work in works {
+        for mut work in works {
+            work.use_mappings(self.virtual_memory.last_mapping());
             last = self.enqueue(id, work)?;
         }
         Ok(last)

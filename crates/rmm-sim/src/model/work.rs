@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::model::kernel::KernelBody;
-use crate::model::memory::Place;
+use crate::model::memory::{AllocationKind, Place};
 use crate::model::operation::Operation;
 use crate::model::vector_clock::Point;
 
@@ -74,6 +74,23 @@ impl Work {
             Self::Marker(what) => Self::Marker(what),
             Self::Staged { .. } | Self::Record { .. } | Self::Release { .. } => return None,
         })
+    }
+
+    /// Has it use what is mapped at its addresses now, up to the mapping with this id: a graph names
+    /// addresses, which may have been mapped anew since the capture.
+    pub(crate) fn use_mappings(&mut self, last: u64) {
+        let places: Vec<&mut Place> = match self {
+            Self::Copy { from, to } => vec![from, to],
+            Self::Staged { to, .. } | Self::Fill { to, .. } => vec![to],
+            Self::Kernel(body) => body.places.iter_mut().map(|(place, _)| place).collect(),
+            Self::Host { .. } | Self::Record { .. } | Self::Release { .. } | Self::Marker(_) => {
+                Vec::new()
+            }
+        };
+        let allocations = places.into_iter().filter_map(|place| place.allocation.as_mut());
+        for mapped in allocations.filter(|allocation| allocation.kind == AllocationKind::Mapped) {
+            mapped.id = last;
+        }
     }
 
     /// The name of the work, and its accesses.
