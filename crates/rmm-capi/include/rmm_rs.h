@@ -95,6 +95,15 @@
 #define RMM_RS_POOL_CHECK_FREES 4
 
 /**
+ * Flag of a pool: its memory is that of CUDA graphs, which use it at each launch. It serves streams
+ * under capture as any others, and grows meanwhile. What a stream has freed serves that stream
+ * again, never another one, and no trim or wait returns it before
+ * `rmm_rs_pool_release_graph_memory`. Without thread caches, and not with
+ * `RMM_RS_POOL_CHECK_FREES`.
+ */
+#define RMM_RS_POOL_GRAPHS 8
+
+/**
  * No budget: `maximum_size` alone counts.
  */
 #define RMM_RS_BUDGET_NONE 0
@@ -356,8 +365,8 @@ typedef struct rmm_rs_pool_options {
    */
   uint32_t budget;
   /**
-   * Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE` and
-   * `RMM_RS_POOL_CHECK_FREES`.
+   * Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE`, `RMM_RS_POOL_CHECK_FREES`
+   * and `RMM_RS_POOL_GRAPHS`.
    */
   uint32_t flags;
   /**
@@ -867,6 +876,14 @@ rmm_rs_status rmm_rs_resource_from_callbacks(const struct rmm_rs_callbacks *call
  */
 rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
                                         struct rmm_rs_callbacks *out);
+
+/**
+ * Makes memory of the pool, or of the first one below the resource, available to any stream that
+ * was freed on streams under capture; with `RMM_RS_POOL_GRAPHS`, all of it, once the work before
+ * is complete. Every launch of a graph that was captured with the pool's memory has completed, and
+ * none of them is launched again.
+ */
+rmm_rs_status rmm_rs_pool_release_graph_memory(const struct rmm_rs_resource *resource);
 
 /**
  * Makes the pool to begin with: over virtual memory where the current device has it, and over

@@ -4,6 +4,7 @@ pub mod adaptors;
 pub mod allocate;
 pub mod base;
 pub mod callbacks;
+pub mod graphs;
 pub mod pool;
 pub mod pressure;
 pub mod registry;

@@ -55,6 +55,9 @@
 //!   such as has completed. A launch of a graph is such work.
 //! - **Sleep.** While a pool sleeps its memory is not used, as
 //!   [`rmm_rs_pool_sleep`](calls::sleep::rmm_rs_pool_sleep) says.
+//! - **Graphs.** When the memory of graphs is
+//!   [released](calls::graphs::rmm_rs_pool_release_graph_memory), every launch of a graph that was
+//!   captured with the pool's memory has completed, and none of them is launched again.
 //! - **Pools of the driver.** A `cudaMemPool_t` exists until the resource over it and all its
 //!   memory are gone, was not imported from another process, and the current device has access to
 //!   its memory, now and later.

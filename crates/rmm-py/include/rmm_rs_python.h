@@ -104,7 +104,8 @@
     X(rmm_rs_default_pool_new)                     \
     X(rmm_rs_pool_set_maximum_size)                \
     X(rmm_rs_limiting_set_limit)                   \
-    X(rmm_rs_resource_limit_id)
+    X(rmm_rs_resource_limit_id)                    \
+    X(rmm_rs_pool_release_graph_memory)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -69,6 +69,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;
     stream::add_to(module)?;
     module.add_class::<stream::stream_pool::CudaStreamPool>()?;
+    module.add_class::<stream::capture_scope::CaptureScope>()?;
     module.add_class::<resource::DeviceMemoryResource>()?;
     module.add_class::<resource::UpstreamResourceAdaptor>()?;
     resource::base::add_to(module)?;

@@ -1,5 +1,6 @@
 //! Streams, and what is taken as one.
 
+pub(crate) mod capture_scope;
 pub(crate) mod current_device;
 pub(crate) mod device;
 pub(crate) mod foreign;

@@ -53,6 +53,7 @@ from rmm_rs._rmm import (  # isort: skip
     Pressure as Pressure,
     PressureCallback as PressureCallback,
     Remedy as Remedy,
+    capture_scope as capture_scope,
     parse_bytes as parse_bytes,
     tag as tag,
     trim as trim,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from rmm_rs import _rmm
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,3 +27,18 @@ def test_the_readmes_example_runs(run: Callable[..., Any]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", text, re.S)
     result = run(block)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_sections_of_docstrings_are_sections() -> None:
+    """A heading stands alone, and a line of dashes is below it."""
+    heads = r"Parameters|Returns|Raises|Yields|Attributes"
+    classes = [value for value in vars(_rmm).values() if isinstance(value, type)]
+    members = [member for one in classes for member in vars(one).values()]
+    texts = [value.__doc__ or "" for value in [*vars(_rmm).values(), *classes, *members]]
+    headed = 0
+    for text in texts:
+        lines = [line.strip() for line in text.splitlines()]
+        assert not re.search(rf"\b({heads}) -{{4}}", text), text
+        for above, below in itertools.pairwise(lines):
+            headed += re.fullmatch(heads, above) is not None and set(below) == {"-"}
+    assert headed > 20

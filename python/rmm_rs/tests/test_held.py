@@ -357,6 +357,29 @@ def test_a_block_is_cleared_where_that_is_asked_for(clear: bool) -> None:
     assert after.tobytes()[:1] == (b"\0" if clear else b"\1")
 
 
+def test_memory_of_graphs_stays_in_its_pool_until_they_are_gone() -> None:
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, for_graphs=True)
+    stream = Stream()
+    del_later = rmm_rs.DeviceBuffer(size=8 * MIB, stream=stream, mr=pool)
+    pointer = del_later.ptr
+    del del_later
+    stream.synchronize()
+    other = rmm_rs.DeviceBuffer(size=8 * MIB, stream=Stream(), mr=pool)
+    assert other.ptr != pointer
+    again = rmm_rs.DeviceBuffer(size=8 * MIB, stream=stream, mr=pool)
+    assert again.ptr == pointer
+    del again, other
+    assert pool.statistics()["events_recorded"] == 0
+    assert pool.trim(wait=True) == 0
+    with rmm_rs.capture_scope() as scope, scope:
+        # No trim waits for the device.
+        assert pool.trim(wait=True) == 0
+    pool.release_graph_memory()
+    assert pool.trim(wait=True) == 16 * MIB
+    with pytest.raises(ValueError, match="leave out one"):
+        mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, for_graphs=True, check_frees=True)
+
+
 def test_registered_memory_is_pinned_memory() -> None:
     for resource in (
         mr.RegisteredHostMemoryResource(),

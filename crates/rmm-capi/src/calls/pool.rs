@@ -38,9 +38,18 @@ pub const RMM_RS_POOL_RELEASE_ABOVE: u32 = 2;
 /// block was allocated and is freed. Each allocation takes some microseconds longer.
 pub const RMM_RS_POOL_CHECK_FREES: u32 = 4;
 
+/// Flag of a pool: its memory is that of CUDA graphs, which use it at each launch. It serves streams
+/// under capture as any others, and grows meanwhile. What a stream has freed serves that stream
+/// again, never another one, and no trim or wait returns it before
+/// `rmm_rs_pool_release_graph_memory`. Without thread caches, and not with
+/// `RMM_RS_POOL_CHECK_FREES`.
+pub const RMM_RS_POOL_GRAPHS: u32 = 8;
+
 /// All flags.
-const POOL_FLAGS: u32 =
-    RMM_RS_POOL_CLEAR_BLOCKS | RMM_RS_POOL_RELEASE_ABOVE | RMM_RS_POOL_CHECK_FREES;
+const POOL_FLAGS: u32 = RMM_RS_POOL_CLEAR_BLOCKS
+    | RMM_RS_POOL_RELEASE_ABOVE
+    | RMM_RS_POOL_CHECK_FREES
+    | RMM_RS_POOL_GRAPHS;
 
 /// No budget: `maximum_size` alone counts.
 pub const RMM_RS_BUDGET_NONE: u32 = 0;
@@ -71,8 +80,8 @@ pub struct PoolOptions {
     /// A maximum in relation to the memory that there is: one of `RMM_RS_BUDGET_*`. Of this and
     /// `maximum_size` the smaller one counts.
     pub budget: u32,
-    /// Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE` and
-    /// `RMM_RS_POOL_CHECK_FREES`.
+    /// Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE`, `RMM_RS_POOL_CHECK_FREES`
+    /// and `RMM_RS_POOL_GRAPHS`.
     pub flags: u32,
     /// From 0 to 1.
     pub budget_fraction: f64,
@@ -188,6 +197,12 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
                 return Err(Failure::invalid(text));
             }
             builder = builder.clear_blocks(options.flags & RMM_RS_POOL_CLEAR_BLOCKS != 0);
+            let (graphs, checks) = (RMM_RS_POOL_GRAPHS, RMM_RS_POOL_CHECK_FREES);
+            if options.flags & (graphs | checks) == graphs | checks {
+                let text = "a pool for graphs does not check frees: leave out one of the flags";
+                return Err(Failure::invalid(text));
+            }
+            builder = builder.for_graphs(options.flags & graphs != 0);
             if options.flags & RMM_RS_POOL_CHECK_FREES != 0 {
                 reports = true;
                 builder = builder.on_wrong_free(note_wrong_free);

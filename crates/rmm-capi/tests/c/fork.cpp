@@ -143,6 +143,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_pool_maximum_size(pool, &number));
   REFUSED(rmm_rs_pool_trim(pool, 0, &number));
   REFUSED(rmm_rs_pool_release_unused(pool, &number));
+  REFUSED(rmm_rs_pool_release_graph_memory(pool));
   REFUSED(rmm_rs_pool_stream_policy(pool, RMM_RS_STREAM_POLICY_KEPT));
   REFUSED(rmm_rs_pool_on_pressure(pool, NULL, NULL, NULL, &callback));
   DONE(rmm_rs_pressure_callback_release(guard));

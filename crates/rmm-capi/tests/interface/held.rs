@@ -7,6 +7,7 @@ use std::ptr;
 
 use rmm_rs::calls::adaptors::*;
 use rmm_rs::calls::base::*;
+use rmm_rs::calls::graphs::*;
 use rmm_rs::calls::pool::*;
 use rmm_rs::calls::pressure::*;
 use rmm_rs::calls::remedies::*;
@@ -201,8 +202,25 @@ fn a_budget_is_a_maximum() {
     assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, 1.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, f64::NAN, 0), Err(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(budget(4, 0.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
-    let flags = PoolOptions { flags: 8, ..options() };
-    assert_eq!(maximum(flags), Err(RMM_RS_INVALID_ARGUMENT));
+    for flags in [16, RMM_RS_POOL_GRAPHS | RMM_RS_POOL_CHECK_FREES] {
+        assert_eq!(maximum(PoolOptions { flags, ..options() }), Err(RMM_RS_INVALID_ARGUMENT));
+    }
+}
+
+#[test]
+fn the_memory_of_graphs_is_returned_once_they_are_gone() {
+    let _machine = rmm_sim::enter();
+    let with = PoolOptions { flags: RMM_RS_POOL_GRAPHS, ..options() };
+    let pool = pool_over(rmm_rs_cuda_resource_new, with);
+    use_and_free(&pool, 8 << 20);
+    rmm_core::StreamRef::legacy().synchronize().expect("no failure");
+    let trim = || {
+        assert_eq!(c!(rmm_rs_pool_trim(pool.0, 0, ptr::null_mut())), RMM_RS_OK);
+        of(&pool)
+    };
+    assert_eq!(trim(), 8 << 20);
+    assert_eq!(c!(rmm_rs_pool_release_graph_memory(pool.0)), RMM_RS_OK);
+    assert_eq!(trim(), 0);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! `_C_API`. `include/rmm_rs_python.h` declares it. So there is one engine in the process.
 //!
 //! ```text
-//! capsule "rmm_rs._rmm.c_api_v1" ──> size | function | function | ...      functions are added at
-//! the end capsule "rmm_rs.resource_v1" ────> a reference to a resource, released with the capsule
+//! capsule "rmm_rs._rmm.c_api_v1"  -->  size | function | function | ..  new ones at the end
+//! capsule "rmm_rs.resource_v1"    -->  a reference to a resource, released with the capsule
 //! ```
 
 use std::ffi::{CStr, c_void};
@@ -95,6 +95,7 @@ table! {
     calls::pool: rmm_rs_default_pool_new rmm_rs_pool_set_maximum_size;
     calls::adaptors: rmm_rs_limiting_set_limit;
     calls::remedies: rmm_rs_resource_limit_id;
+    calls::graphs: rmm_rs_pool_release_graph_memory;
 }
 
 /// The names of the table's functions, in their order.

@@ -20,21 +20,38 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 
 /// A pool that serves requests from blocks of an upstream.
 ///
-/// Parameters ---------- upstream_mr : DeviceMemoryResource Where the pool takes its memory from.
-/// initial_pool_size : int or str, optional Bytes to reserve at once; half of the device's free
-/// memory by default. maximum_pool_size : int, str or Budget, optional The most bytes to reserve.
-/// With a `Budget`, which is not in RMM, the pool reserves no more than it says at once. preset :
-/// str, optional Not in RMM: what the pool puts first, "throughput", "low-latency", "compact" or
-/// "deterministic". release : int or str, optional Not in RMM: returns idle memory above this many
-/// bytes by itself, as blocks are freed. soft_maximum_size : int or str, optional Not in RMM: above
-/// it the pool waits for other streams before it grows. release_after : float, optional Not in RMM:
-/// returns memory by itself that was not in use for this many seconds, as blocks are freed.
-/// clear_blocks : bool Not in RMM: whether each block is filled with zeros before the caller gets
-/// it. check_frees : bool Not in RMM: whether a free of a wrong address or size raises
-/// `ValueError`, with the sizes and the lines of the program that allocated and free the block.
-/// Such a free changes nothing, or frees the block with its own size. Slow: for programs that are
-/// looked into. name : str, optional Not in RMM: what errors, remedies and descriptions call the
-/// pool; "pool" by default.
+/// Parameters
+/// ----------
+/// upstream_mr : DeviceMemoryResource
+///     Where the pool takes its memory from.
+/// initial_pool_size : int or str, optional
+///     Bytes to reserve at once; half of the device's free memory by default.
+/// maximum_pool_size : int, str or Budget, optional
+///     The most bytes to reserve. With a `Budget`, which is not in RMM, the pool reserves no more
+///     than it says at once.
+/// preset : str, optional
+///     Not in RMM: what the pool puts first, "throughput", "low-latency", "compact" or
+///     "deterministic".
+/// release : int or str, optional
+///     Not in RMM: returns idle memory above this many bytes by itself, as blocks are freed.
+/// soft_maximum_size : int or str, optional
+///     Not in RMM: above it the pool waits for other streams before it grows.
+/// release_after : float, optional
+///     Not in RMM: returns memory by itself that was not in use for this many seconds, as blocks are
+///     freed.
+/// clear_blocks : bool
+///     Not in RMM: whether each block is filled with zeros before the caller gets it.
+/// check_frees : bool
+///     Not in RMM: whether a free of a wrong address or size raises `ValueError`, with the sizes
+///     and the lines of the program that allocated and free the block. Such a free changes nothing,
+///     or frees the block with its own size. Slow: for programs that are looked into.
+/// for_graphs : bool
+///     Not in RMM: whether the memory is that of CUDA graphs, which use it at each launch. Such a
+///     pool serves streams under capture as any others, and grows meanwhile; what a stream has
+///     freed serves that stream again, never another one, until `release_graph_memory`. It does
+///     not check frees.
+/// name : str, optional
+///     Not in RMM: what errors, remedies and descriptions call the pool; "pool" by default.
 #[derive(Debug)]
 #[pyclass(
     subclass,
@@ -130,7 +147,7 @@ impl PoolMemoryResource {
     #[pyo3(signature = (
         upstream_mr, initial_pool_size=None, maximum_pool_size=None, *, preset=None, release=None,
         soft_maximum_size=None, release_after=None, clear_blocks=false, check_frees=false,
-        name=None
+        for_graphs=false, name=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
     fn py_new(
@@ -144,6 +161,7 @@ impl PoolMemoryResource {
         release_after: Option<f64>,
         clear_blocks: bool,
         check_frees: bool,
+        for_graphs: bool,
         name: Option<&str>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let initial = initial_pool_size.map(|size| size.0);
@@ -156,6 +174,10 @@ impl PoolMemoryResource {
             None => (None, u64::MAX),
         };
         check_sizes(initial, maximum)?;
+        if for_graphs && check_frees {
+            let text = "a pool for graphs does not check frees: leave out one of the two";
+            return Err(PyValueError::new_err(text));
+        }
         let release_after = release_after.map(seconds).transpose()?;
         let preset = preset.map(preset_of).transpose()?;
         let upstream = upstream_mr.engine()?;
@@ -166,7 +188,7 @@ impl PoolMemoryResource {
         check_sizes(Some(initial), maximum)?;
         let build = || {
             let mut builder = Pool::builder(upstream).initial_size(initial);
-            builder = builder.clear_blocks(clear_blocks);
+            builder = builder.clear_blocks(clear_blocks).for_graphs(for_graphs);
             if check_frees {
                 builder = builder.on_wrong_free(wrong_free::note);
             }
@@ -225,6 +247,20 @@ impl PoolMemoryResource {
     fn release_unused(&self, py: Python<'_>) -> PyResult<u64> {
         let engine = self.engine.get()?;
         make(py, || Ok(engine.release_unused()))
+    }
+
+    /// Makes memory that was freed on streams under capture, and all of a pool that is `for_graphs`,
+    /// available to any stream once the work before is complete. Not in RMM.
+    ///
+    /// The caller promises that no graph that was captured with the pool's memory is launched any
+    /// more, and that all launches are complete.
+    fn release_graph_memory(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.engine.get()?;
+        make(py, || {
+            // SAFETY: the caller's promise, as the documentation says.
+            unsafe { engine.release_graph_memory() };
+            Ok(())
+        })
     }
 
     /// Returns all of the pool's physical memory to the device, and keeps all of its addresses:
