@@ -239,6 +239,11 @@
 #define RMM_RS_STREAM_NON_BLOCKING 1
 
 /**
+ * A client. What C has is a counted reference to one; its blocks have others.
+ */
+typedef struct rmm_rs_client rmm_rs_client;
+
+/**
  * A callback that is registered with a pool.
  */
 typedef struct rmm_rs_pressure_callback rmm_rs_pressure_callback;
@@ -592,6 +597,104 @@ typedef struct rmm_rs_statistics {
    */
   int64_t total_allocations;
 } rmm_rs_statistics;
+
+/**
+ * A block of a client.
+ */
+typedef struct rmm_rs_client_block {
+  /**
+   * `sizeof(rmm_rs_client_block)`, set by the caller; that of the library in a walk.
+   */
+  size_t size;
+  /**
+   * Its address.
+   */
+  void *pointer;
+  /**
+   * The bytes that were requested.
+   */
+  size_t requested;
+  /**
+   * The same, rounded up to a multiple of 512.
+   */
+  size_t bytes;
+  /**
+   * The device of its client.
+   */
+  int32_t device;
+  /**
+   * The stream that it was allocated for; null for memory that was allocated on no stream.
+   */
+  void *stream;
+  /**
+   * The resource that the request named, borrowed: valid until the block is freed. Null if it
+   * named none.
+   */
+  const struct rmm_rs_resource *pool;
+  /**
+   * 1 if it was freed and waits for recorded streams.
+   */
+  uint8_t is_pending;
+} rmm_rs_client_block;
+
+/**
+ * What a walk calls with each block and its context. It may call this library. An exception of C++
+ * that leaves it ends the process.
+ */
+typedef void (*rmm_rs_client_visit_function)(const struct rmm_rs_client_block *block, void *context);
+
+/**
+ * A number that goes up and down.
+ */
+typedef struct rmm_rs_client_stat {
+  /**
+   * Its value now.
+   */
+  int64_t current;
+  /**
+   * Its highest value since the client was made, or since the last reset of peaks.
+   */
+  int64_t peak;
+  /**
+   * The sum of all increases since the client was made, or since the last reset of sums.
+   */
+  int64_t allocated;
+  /**
+   * The sum of all decreases in that time.
+   */
+  int64_t freed;
+} rmm_rs_client_stat;
+
+/**
+ * The statistics of a client. Each has three entries: of all requests, of those up to 1 MiB, and
+ * of larger ones.
+ */
+typedef struct rmm_rs_client_statistics {
+  /**
+   * `sizeof(rmm_rs_client_statistics)`, set by the caller.
+   */
+  size_t size;
+  /**
+   * Blocks that are allocated.
+   */
+  struct rmm_rs_client_stat allocation[3];
+  /**
+   * Their bytes, each request rounded up to a multiple of 512.
+   */
+  struct rmm_rs_client_stat allocated_bytes[3];
+  /**
+   * Their bytes as they were requested.
+   */
+  struct rmm_rs_client_stat requested_bytes[3];
+  /**
+   * Blocks that are allocated, and those that were freed and wait for recorded streams.
+   */
+  struct rmm_rs_client_stat active[3];
+  /**
+   * Their bytes, each request rounded up to a multiple of 512.
+   */
+  struct rmm_rs_client_stat active_bytes[3];
+} rmm_rs_client_statistics;
 
 /**
  * The details of a failure.
@@ -1172,6 +1275,102 @@ rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
                                        const struct rmm_rs_resource **out);
 
 /**
+ * Makes a client for a device. Memory comes from `resource`, or from the device's current resource
+ * at each call if it is null: one for which the program set none gets what the environment
+ * variable `RMM_RESOURCE` says, or else `pool(cuda)`.
+ */
+rmm_rs_status rmm_rs_client_new(int32_t device,
+                                const struct rmm_rs_resource *resource,
+                                const struct rmm_rs_client **out);
+
+/**
+ * Takes one more reference to the client, and returns it. Null stays null.
+ */
+const struct rmm_rs_client *rmm_rs_client_retain(const struct rmm_rs_client *client);
+
+/**
+ * Releases a reference. The last one waits for pending blocks, as `rmm_rs_client_settle` does.
+ * Blocks that are allocated stay so, and can be freed. Null is allowed.
+ */
+void rmm_rs_client_release(const struct rmm_rs_client *client);
+
+/**
+ * Allocates a block for use in the order of the stream: from `pool`, or from the client's resource
+ * if it is null. Stores the address in `out`; no bytes are null. The client frees a few pending
+ * blocks first. A request that fails for want of memory waits for all of them, and is tried once
+ * more. `RMM_RS_OUT_OF_MEMORY` also if the memory fraction does not allow it.
+ */
+rmm_rs_status rmm_rs_client_allocate(const struct rmm_rs_client *client,
+                                     const struct rmm_rs_resource *pool,
+                                     void *stream,
+                                     size_t bytes,
+                                     void **out);
+
+/**
+ * Frees a block of any client, from any thread, whichever device is current: in the order of its
+ * stream, to the resource that it came from. If streams were recorded for it, it is pending until
+ * they have done what was enqueued on them before; after a capture, if one is announced, or one of
+ * them is captured. Null is allowed. `RMM_RS_INVALID_ARGUMENT` if no client has this block.
+ */
+rmm_rs_status rmm_rs_client_free(void *pointer);
+
+/**
+ * Notes that work of a stream, of any device, uses the block, so that its free waits for that work
+ * too. A default stream is that of the block's device. Nothing happens if the stream is the
+ * block's own, or the pointer is null or no client's.
+ */
+rmm_rs_status rmm_rs_client_record_stream(void *pointer, void *stream);
+
+/**
+ * Writes what is known of the block at this address, allocated or pending.
+ * `RMM_RS_INVALID_ARGUMENT` if no client has it.
+ */
+rmm_rs_status rmm_rs_client_find(const void *pointer, struct rmm_rs_client_block *out);
+
+/**
+ * Calls `visit` with each block that the client has allocated or that is pending, by address:
+ * those from `pool`, or all if it is null. A copy is walked, so `visit` may call every function.
+ */
+rmm_rs_status rmm_rs_client_walk(const struct rmm_rs_client *client,
+                                 const struct rmm_rs_resource *pool,
+                                 rmm_rs_client_visit_function visit,
+                                 void *context);
+
+/**
+ * Writes the statistics of the client. They are of one time, and so are the peaks.
+ */
+rmm_rs_status rmm_rs_client_statistics_get(const struct rmm_rs_client *client,
+                                           struct rmm_rs_client_statistics *out);
+
+/**
+ * Lowers each `peak` of the statistics to its `current`.
+ */
+rmm_rs_status rmm_rs_client_reset_peaks(const struct rmm_rs_client *client);
+
+/**
+ * Sets each `allocated` and `freed` of the statistics to 0.
+ */
+rmm_rs_status rmm_rs_client_reset_accumulated(const struct rmm_rs_client *client);
+
+/**
+ * Gives the pending blocks back to their resources that no stream uses any more. With `wait` this
+ * thread waits for the streams that use the others; `RMM_RS_NOT_READY` then if a capture goes on.
+ */
+rmm_rs_status rmm_rs_client_settle(const struct rmm_rs_client *client, bool wait);
+
+/**
+ * Limits the bytes that the client may have allocated, each request rounded up to a multiple of
+ * 512, to a fraction of the device's memory, from 0 to 1. Pending blocks do not count.
+ */
+rmm_rs_status rmm_rs_client_set_memory_fraction(const struct rmm_rs_client *client,
+                                                double fraction);
+
+/**
+ * Stores the fraction that was set last, or 1.
+ */
+rmm_rs_status rmm_rs_client_memory_fraction(const struct rmm_rs_client *client, double *out);
+
+/**
  * Allocates memory of the current device. Null if that fails, with the reason as the thread's last
  * error.
  */
@@ -1204,9 +1403,10 @@ rmm_rs_status rmm_rs_ort_bind_stream(void *stream);
 void *rmm_rs_torch_allocate(ptrdiff_t bytes, int device, void *stream);
 
 /**
- * Frees memory in the order of its stream and of all recorded ones, to the resource that it came
- * from. If a stream was recorded, and one of them is captured, the memory stays allocated for the
- * graph. A free with another size or device than those of the allocation is refused.
+ * Frees memory to the resource that it came from, in the order of its stream. If streams were
+ * recorded it goes back once they have done what was enqueued on them before, which the next calls
+ * notice; after a capture, if one is announced, or one of them is captured. A free with another
+ * size or device than those of the allocation is refused.
  */
 void rmm_rs_torch_deallocate(void *pointer, ptrdiff_t bytes, int device, void *stream);
 
@@ -1298,6 +1498,19 @@ uint32_t rmm_rs_resource_properties(const struct rmm_rs_resource *resource);
 size_t rmm_rs_resource_describe(const struct rmm_rs_resource *resource,
                                 char *buffer,
                                 size_t capacity);
+
+/**
+ * Announces that streams of this process may be captured into graphs, before a capture begins:
+ * pools then keep memory for graphs that is used in a capture, and clients defer frees of blocks
+ * with recorded streams. Announcements are counted, and are made on any thread.
+ */
+rmm_rs_status rmm_rs_capture_announce(void);
+
+/**
+ * Withdraws an announcement, after the capture has ended, on any thread.
+ * `RMM_RS_INVALID_ARGUMENT` if there is none.
+ */
+rmm_rs_status rmm_rs_capture_withdraw(void);
 
 /**
  * Makes a stream of the current device. `flags` is 0 or `RMM_RS_STREAM_NON_BLOCKING`. The release

@@ -1,7 +1,7 @@
-//! Functions that a framework loads by address, and the table of its live blocks: the resource that
-//! each came from, its device, and the streams that were recorded for it.
+//! Frameworks that free by pointer alone: the functions of clients, those that a framework loads by
+//! address, and the table of all their live blocks.
 
-mod blocks;
+pub mod client;
 mod device;
 pub mod ort;
 pub mod torch;

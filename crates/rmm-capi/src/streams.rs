@@ -11,6 +11,7 @@
 //!    +-- else --------------------> a stream of unknown end: the driver is asked for its id
 //! ```
 
+pub mod capture;
 pub mod stream;
 
 use rmm_core::sys::CuStream;

@@ -105,7 +105,23 @@
     X(rmm_rs_pool_set_maximum_size)                \
     X(rmm_rs_limiting_set_limit)                   \
     X(rmm_rs_resource_limit_id)                    \
-    X(rmm_rs_pool_release_graph_memory)
+    X(rmm_rs_pool_release_graph_memory)            \
+    X(rmm_rs_client_new)                           \
+    X(rmm_rs_client_retain)                        \
+    X(rmm_rs_client_release)                       \
+    X(rmm_rs_client_allocate)                      \
+    X(rmm_rs_client_free)                          \
+    X(rmm_rs_client_record_stream)                 \
+    X(rmm_rs_client_find)                          \
+    X(rmm_rs_client_walk)                          \
+    X(rmm_rs_client_statistics_get)                \
+    X(rmm_rs_client_reset_peaks)                   \
+    X(rmm_rs_client_reset_accumulated)             \
+    X(rmm_rs_client_settle)                        \
+    X(rmm_rs_client_set_memory_fraction)           \
+    X(rmm_rs_client_memory_fraction)               \
+    X(rmm_rs_capture_announce)                     \
+    X(rmm_rs_capture_withdraw)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

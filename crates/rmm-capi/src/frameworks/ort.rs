@@ -7,18 +7,22 @@
 //! [`torch`](crate::frameworks::torch) would use.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use rmm_core::Device;
 use rmm_core::sys::CuStream;
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Device, Resource as _, SynchronousResource as _};
 
-use crate::calls::allocate::{layout, of_c, to_c};
-use crate::frameworks::{blocks, device};
+use crate::frameworks::client::ClientHandle;
+use crate::frameworks::client::allocate::{self, RequestStream};
+use crate::frameworks::client::free::{self, FreeOrder};
+use crate::frameworks::client::per_device::DeviceClients;
 use crate::handle::failure::Failure;
 use crate::handle::guard;
 use crate::handle::status::Status;
-use crate::streams;
+
+/// The clients for which the functions allocate.
+static CLIENTS: DeviceClients = DeviceClients::new();
 
 /// The stream of the sessions, if one was bound.
 static BOUND: OnceLock<AtomicPtr<c_void>> = OnceLock::new();
@@ -28,9 +32,10 @@ fn bound() -> Option<CuStream> {
     BOUND.get().map(|stream| CuStream::from_raw(stream.load(Ordering::Acquire)))
 }
 
-fn device() -> Result<&'static device::Device, Failure> {
+/// The client of the current device.
+fn client() -> Result<&'static Arc<ClientHandle>, Failure> {
     let ordinal = Device::current()?.ordinal();
-    device::of(i32::try_from(ordinal).unwrap_or(i32::MAX))
+    CLIENTS.of(i32::try_from(ordinal).unwrap_or(i32::MAX))
 }
 
 /// Allocates memory of the current device. Null if that fails, with the reason as the thread's last
@@ -40,19 +45,9 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
     let mut pointer = std::ptr::null_mut();
     // The function returns no status: a failure is the thread's last error.
     let _ignored = guard::status(|| {
-        let layout = layout(bytes, CUDA_ALLOCATION_ALIGNMENT)?;
-        let device = device()?;
-        let resource = device.resource()?;
-        let allocated = match bound() {
-            None => resource.allocate_sync(layout),
-            Some(stream) => {
-                let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
-                // SAFETY: by the clause on streams, the bound one counts as passed: it exists.
-                unsafe { streams::with(stream, || false, allocate) }.and_then(|block| block)
-            }
-        };
-        pointer = to_c(allocated.map_err(|error| Failure::of_allocation(&error))?);
-        blocks::enter(pointer, resource, device, bytes);
+        let stream = bound().map_or(RequestStream::None, RequestStream::Unknown);
+        // SAFETY: by the clause on streams, the bound one counts as passed: it exists.
+        pointer = unsafe { allocate::allocate(client()?, None, stream, bytes) }?;
         Ok(())
     });
     pointer
@@ -62,32 +57,13 @@ pub unsafe extern "C" fn rmm_rs_ort_allocate(bytes: usize) -> *mut c_void {
 /// the memory's device. Null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
-    let free = |block: &blocks::Block| {
-        let layout = layout(block.bytes, CUDA_ALLOCATION_ALIGNMENT)?;
-        // The runtime frees with any device current.
-        let _current = block.device.enter()?;
-        if let Some(stream) = bound() {
-            let free = |stream: rmm_core::StreamRef<'_>| {
-                // SAFETY: 1. It was allocated from this resource with this layout, and left the
-                // table of blocks, so it is freed once. 2. By the clause on frees, its uses come
-                // before in the order of the bound stream.
-                unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
-            };
-            // SAFETY: by the clause on streams, the bound one counts as passed: it exists.
-            unsafe { streams::with(stream, || false, free) }?;
-        } else {
-            // If that fails the memory stays allocated: work may use it.
-            Device::synchronize_current()?;
-            // SAFETY: 1. It was allocated from this resource with this layout, and left the table
-            // of blocks, so it is freed once. 2. The device has done all work that was enqueued
-            // before, and by the clause on frees no later work uses it.
-            unsafe { block.resource.deallocate_sync(of_c(pointer), layout) };
-        }
-        Ok(())
-    };
     // The function returns no status: a failure is the thread's last error.
-    let _ignored =
-        guard::status(|| if pointer.is_null() { Ok(()) } else { blocks::free(pointer, free) });
+    let _ignored = guard::status(|| {
+        let order = bound().map_or(FreeOrder::Device, FreeOrder::Unknown);
+        // SAFETY: the clause on frees; by the clause on streams, the bound one counts as passed: it
+        // exists.
+        unsafe { free::free(pointer, order, |_| Ok(())) }
+    });
 }
 
 /// Returns unused memory of the current device to the driver.
@@ -95,7 +71,7 @@ pub unsafe extern "C" fn rmm_rs_ort_deallocate(pointer: *mut c_void) {
 pub unsafe extern "C" fn rmm_rs_ort_empty_cache() {
     // The function returns no status: a failure is the thread's last error.
     let _ignored = guard::status(|| {
-        let _ignored = crate::calls::trim::of_stack(&device()?.resource()?, 0, false)?;
+        let _ignored = crate::calls::trim::of_stack(&client()?.device.resource()?, 0, false)?;
         Ok(())
     });
 }

@@ -14,13 +14,17 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 
 use rmm_core::sys::CuStream;
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Resource as _};
 
-use crate::calls::allocate::{layout, of_c, to_c};
-use crate::frameworks::{blocks, device};
+use crate::frameworks::client::allocate::{self, RequestStream};
+use crate::frameworks::client::block::Block;
+use crate::frameworks::client::free::{self, FreeOrder};
+use crate::frameworks::client::per_device::DeviceClients;
+use crate::frameworks::client::{settle, table};
 use crate::handle::failure::Failure;
 use crate::handle::guard;
-use crate::streams;
+
+/// The clients for which the functions allocate.
+static CLIENTS: DeviceClients = DeviceClients::new();
 
 unsafe extern "C-unwind" {
     /// Throws an exception of a class derived from `std::bad_alloc`, with this text.
@@ -39,9 +43,12 @@ pub unsafe extern "C-unwind" fn rmm_rs_torch_allocate(
 ) -> *mut c_void {
     let mut pointer = std::ptr::null_mut();
     let status = guard::status(|| {
-        let device = device::of(device)?;
+        let size = usize::try_from(bytes);
+        let size =
+            size.map_err(|_| Failure::invalid(format!("{bytes} bytes cannot be allocated")))?;
+        let stream = RequestStream::Kept(CuStream::from_raw(stream));
         // SAFETY: by the clause on streams, one that is passed here is never destroyed.
-        pointer = unsafe { allocate(device, bytes, stream) }?;
+        pointer = unsafe { allocate::allocate(CLIENTS.of(device)?, None, stream, size) }?;
         Ok(())
     });
     if status != crate::handle::status::RMM_RS_OK {
@@ -75,32 +82,10 @@ fn throw(text: CString) {
     unsafe { rmm_rs_throw_bad_alloc(text) };
 }
 
-/// # Safety
-/// The stream is a default stream or never destroyed.
-unsafe fn allocate(
-    device: &'static device::Device,
-    bytes: isize,
-    stream: *mut c_void,
-) -> Result<*mut c_void, Failure> {
-    let size = usize::try_from(bytes);
-    let size = size.map_err(|_| Failure::invalid(format!("{bytes} bytes cannot be allocated")))?;
-    let layout = layout(size, CUDA_ALLOCATION_ALIGNMENT)?;
-    let charge = device.charge(size as u64)?;
-    let _current = device.enter()?;
-    let resource = device.resource()?;
-    let allocate = |stream: rmm_core::StreamRef<'_>| resource.allocate(stream, layout);
-    // SAFETY: the caller's contract.
-    let allocated = unsafe { streams::with(CuStream::from_raw(stream), || true, allocate) };
-    let pointer = allocated.and_then(|allocated| allocated);
-    let pointer = to_c(pointer.map_err(|error| Failure::of_allocation(&error))?);
-    charge.keep();
-    blocks::enter(pointer, resource, device, size);
-    Ok(pointer)
-}
-
-/// Frees memory in the order of its stream and of all recorded ones, to the resource that it came
-/// from. If a stream was recorded, and one of them is captured, the memory stays allocated for the
-/// graph. A free with another size or device than those of the allocation is refused.
+/// Frees memory to the resource that it came from, in the order of its stream. If streams were
+/// recorded it goes back once they have done what was enqueued on them before, which the next calls
+/// notice; after a capture, if one is announced, or one of them is captured. A free with another
+/// size or device than those of the allocation is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_deallocate(
     pointer: *mut c_void,
@@ -108,42 +93,20 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
     device: c_int,
     stream: *mut c_void,
 ) {
-    let free = |block: &blocks::Block| {
-        if usize::try_from(bytes) != Ok(block.bytes) || !block.device.has_ordinal(device) {
-            return Err(Failure::invalid(format!(
-                "{bytes} bytes of device {device} are freed, where {} bytes of {} were allocated",
-                block.bytes, block.device
-            )));
+    let check = |block: &Block| {
+        let (requested, of) = (block.size.requested, block.client.device);
+        if usize::try_from(bytes) == Ok(requested) && of.number() == device {
+            return Ok(());
         }
-        let layout = layout(block.bytes, CUDA_ALLOCATION_ALIGNMENT)?;
-        let free = |stream: rmm_core::StreamRef<'_>| {
-            // SAFETY: 1. It was allocated from this resource with this layout, and left the table
-            // of blocks, so it is freed once. 2. By the clause on frees, its uses come before on
-            // `stream` and the recorded streams, for which `stream` waits.
-            unsafe { block.resource.deallocate(stream, of_c(pointer), layout) };
-        };
-        let last = CuStream::from_raw(stream);
-        // What the block's own stream does comes before the free anyway.
-        let others: Vec<_> =
-            block.recorded.iter().copied().filter(|&other| other != last).collect();
-        // PyTorch frees with any device current.
-        let _current = block.device.enter()?;
-        if others.is_empty() {
-            // SAFETY: by the clause on streams, one that is passed here is never destroyed.
-            unsafe { streams::with(last, || true, free) }?;
-        } else {
-            // SAFETY: 1. By the clause on streams, those that are passed here are never destroyed.
-            // 2. The device is current, by `enter`, or the only one.
-            let gathered = unsafe { block.device.gather(last, &others) };
-            // If it cannot be ordered the memory stays allocated: work may use it.
-            free(gathered?.as_stream_ref());
-        }
-        block.device.discharge(block.bytes as u64);
-        Ok(())
+        Err(Failure::invalid(format!(
+            "{bytes} bytes of device {device} are freed, where {requested} bytes of {of} were \
+             allocated"
+        )))
     };
-    // The function returns no status: a failure is the thread's last error.
-    let _ignored =
-        guard::status(|| if pointer.is_null() { Ok(()) } else { blocks::free(pointer, free) });
+    let order = FreeOrder::Kept(CuStream::from_raw(stream));
+    // SAFETY: by the clause on streams, one that is passed here is never destroyed; the clause on
+    // frees. The function returns no status: a failure is the thread's last error.
+    let _ignored = guard::status(|| unsafe { free::free(pointer, order, check) });
 }
 
 /// Notes that work of a stream, of any device, uses the memory, so that its free waits for that
@@ -151,9 +114,9 @@ pub unsafe extern "C" fn rmm_rs_torch_deallocate(
 /// left to its owner. `PyTorch`'s `set_record_stream_fn` takes its address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream: *mut c_void) {
-    guard::value((), || {
-        blocks::record(pointer, CuStream::from_raw(stream));
-    });
+    // SAFETY: by the clause on streams, one that is passed here is never destroyed. The function
+    // returns no status: a failure is the thread's last error.
+    let _ignored = guard::status(|| unsafe { free::record(pointer, CuStream::from_raw(stream)) });
 }
 
 /// Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks: that of
@@ -163,8 +126,12 @@ pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream
 pub unsafe extern "C" fn rmm_rs_torch_reset() {
     // The function returns no status: a failure is the thread's last error.
     let _ignored = guard::status(|| {
-        let mut resources: Vec<_> = device::all().filter_map(device::Device::current).collect();
-        for resource in blocks::resources() {
+        let mut resources = Vec::new();
+        for client in CLIENTS.all() {
+            settle::poll_all(client);
+            resources.extend(client.device.current());
+        }
+        for resource in table::resources() {
             if !resources.contains(&resource) {
                 resources.push(resource);
             }
@@ -183,12 +150,5 @@ pub unsafe extern "C" fn rmm_rs_torch_reset() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_set_memory_fraction(fraction: f64, device: c_int) {
     // The function returns no status: a failure is the thread's last error.
-    let _ignored = guard::status(|| {
-        if !(0.0..=1.0).contains(&fraction) {
-            return Err(Failure::invalid(format!(
-                "{fraction} is no fraction of a device's memory"
-            )));
-        }
-        device::of(device)?.limit_to(fraction)
-    });
+    let _ignored = guard::status(|| CLIENTS.of(device)?.set_memory_fraction(fraction));
 }

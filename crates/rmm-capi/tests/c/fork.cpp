@@ -23,7 +23,8 @@ static const int NO_CALL = 77;
 static const rmm_rs_resource *cuda, *pool, *arena, *fixed, *logging, *statistics, *tracking, *reservation;
 static rmm_rs_stream *own;
 static rmm_rs_pressure_callback *guard;
-static void *block, *torch_block, *ort_block;
+static const rmm_rs_client *client;
+static void *block, *torch_block, *ort_block, *client_block;
 
 /* What a child calls now. */
 static const char *name = "";
@@ -46,6 +47,9 @@ static void *work(void *) {
       rmm_rs_resource_describe(resource, text, sizeof text);
       rmm_rs_resource_trim(resource, 0, NULL);
     }
+    if (rmm_rs_client_allocate(client, pool, rmm_rs_stream_handle(stream), 1000, &memory)) abort();
+    if (rmm_rs_client_record_stream(memory, rmm_rs_stream_handle(own))) abort();
+    if (rmm_rs_client_free(memory) || rmm_rs_client_settle(client, true)) abort();
     rmm_rs_stream_release(stream);
     if (rmm_rs_pool_statistics_get(pool, &counters)) abort();
     rmm_rs_tracking_outstanding(tracking, text, sizeof text);
@@ -70,12 +74,16 @@ static int call(int wanted) {
   rmm_rs_remedy remedy = {};
   rmm_rs_stream *stream;
   rmm_rs_pressure_callback *callback;
+  const rmm_rs_client *made_client;
+  rmm_rs_client_block found = {};
+  rmm_rs_client_statistics usage = {};
   char text[400];
   uint64_t number;
+  double fraction;
   void *memory, *handle = rmm_rs_stream_handle(own);
   int at = 0;
   callbacks.size = sizeof callbacks, detail.size = sizeof detail, counters.size = sizeof counters;
-  counts.size = sizeof counts, remedy.size = sizeof remedy;
+  counts.size = sizeof counts, remedy.size = sizeof remedy, found.size = sizeof found, usage.size = sizeof usage;
 #define REFUSED(what) \
   if (name = #what, at++ == wanted) return refused(what)
 #define DONE(what) \
@@ -126,6 +134,23 @@ static int call(int wanted) {
   REFUSED(rmm_rs_host_resource_new(&made));
   REFUSED(rmm_rs_virtual_resource_new(&made));
   REFUSED(rmm_rs_resource_from_callbacks(&callbacks, &made));
+  REFUSED(rmm_rs_capture_announce());
+  REFUSED(rmm_rs_capture_withdraw());
+  REFUSED(rmm_rs_client_new(0, NULL, &made_client));
+  DONE(rmm_rs_client_retain(client));
+  DONE(rmm_rs_client_release(client));
+  REFUSED(rmm_rs_client_allocate(client, NULL, handle, 1000, &memory));
+  REFUSED(rmm_rs_client_allocate(client, pool, handle, 1000, &memory));
+  SUCCEEDS(rmm_rs_client_free(client_block));
+  REFUSED(rmm_rs_client_record_stream(client_block, NULL));
+  REFUSED(rmm_rs_client_find(client_block, &found));
+  REFUSED(rmm_rs_client_walk(client, NULL, [](const rmm_rs_client_block *, void *) {}, NULL));
+  REFUSED(rmm_rs_client_statistics_get(client, &usage));
+  REFUSED(rmm_rs_client_reset_peaks(client));
+  REFUSED(rmm_rs_client_reset_accumulated(client));
+  REFUSED(rmm_rs_client_settle(client, true));
+  REFUSED(rmm_rs_client_set_memory_fraction(client, 0.5));
+  REFUSED(rmm_rs_client_memory_fraction(client, &fraction));
   DONE(rmm_rs_abi_version());
   DONE(rmm_rs_version());
   REFUSED(rmm_rs_driver_status());
@@ -201,6 +226,8 @@ int main() {
   MUST(rmm_rs_pool_on_pressure(pool, [](void *, const rmm_rs_pressure *) { return false; }, NULL, NULL, &guard));
   MUST(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &own));
   MUST(rmm_rs_resource_allocate_sync(pool, 1000, 256, &block));
+  MUST(rmm_rs_client_new(0, NULL, &client));
+  MUST(rmm_rs_client_allocate(client, pool, rmm_rs_stream_handle(own), 1000, &client_block));
   torch_block = rmm_rs_torch_allocate(1000, 0, NULL), ort_block = rmm_rs_ort_allocate(1000);
   for (pthread_t &thread : threads)
     if (pthread_create(&thread, NULL, work, NULL)) return 2;

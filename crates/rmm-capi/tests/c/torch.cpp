@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -22,6 +23,11 @@ int main(int count, char** arguments) {
   LOAD(set_memory_fraction, void (*)(double, int));
   auto const stream_new  = reinterpret_cast<int (*)(unsigned, void**)>(dlsym(library, "rmm_rs_stream_new"));
   auto const handle_of   = reinterpret_cast<stream (*)(void*)>(dlsym(library, "rmm_rs_stream_handle"));
+  // The software driver, which the library has opened by the same name.
+  void* const driver     = dlopen(std::getenv("RMM_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+  if (!driver) { std::puts(dlerror()); return 12; }
+  auto const launch      = reinterpret_cast<int (*)(stream, void (*)(void*), void*)>(dlsym(driver, "cuLaunchHostFunc"));
+  auto const synchronize = reinterpret_cast<int (*)(stream)>(dlsym(driver, "cuStreamSynchronize"));
   if (!allocate || !deallocate || !record_stream || !reset || !set_memory_fraction) return 3;
   if (dlsym(library, "rmm_rs_throw_bad_alloc")) return 4;  // not for others
 
@@ -43,11 +49,21 @@ int main(int count, char** arguments) {
   void* const plain = allocate(1 << 20, 0, computes);
   deallocate(plain, 1 << 20, 0, computes);
   if (allocate(1 << 20, 0, computes) != plain) return 7;  // at once, in the order of the stream
+  // The recorded stream is busy until the gate opens.
+  std::atomic<bool> is_open{false};
+  auto const wait = [](void* gate) {
+    while (!*static_cast<std::atomic<bool>*>(gate)) std::this_thread::yield();
+  };
+  if (launch(copies, wait, &is_open)) return 13;
   record_stream(plain, copies);
   record_stream(plain, copies);
   deallocate(plain, 1 << 20, 0, computes);
   void* const other = allocate(1 << 20, 0, computes);
   std::printf("a recorded block is %s\n", other == plain ? "reused at once" : "not reused at once");
+  is_open = true;
+  if (synchronize(copies)) return 14;
+  if (allocate(1 << 20, 0, computes) != plain) return 15;  // when the recorded stream is done
+  deallocate(plain, 1 << 20, 0, computes);
   deallocate(other, 1 << 20, 0, computes);
 
   try {

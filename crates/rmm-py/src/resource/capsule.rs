@@ -96,6 +96,12 @@ table! {
     calls::adaptors: rmm_rs_limiting_set_limit;
     calls::remedies: rmm_rs_resource_limit_id;
     calls::graphs: rmm_rs_pool_release_graph_memory;
+    frameworks::client: rmm_rs_client_new rmm_rs_client_retain rmm_rs_client_release
+        rmm_rs_client_allocate rmm_rs_client_free rmm_rs_client_record_stream rmm_rs_client_find
+        rmm_rs_client_walk rmm_rs_client_statistics_get rmm_rs_client_reset_peaks
+        rmm_rs_client_reset_accumulated rmm_rs_client_settle rmm_rs_client_set_memory_fraction
+        rmm_rs_client_memory_fraction;
+    streams::capture: rmm_rs_capture_announce rmm_rs_capture_withdraw;
 }
 
 /// The names of the table's functions, in their order.
