@@ -486,6 +486,51 @@ typedef struct rmm_rs_pool_statistics {
 } rmm_rs_pool_statistics;
 
 /**
+ * A block of a pool's memory, allocated or free. The blocks of a segment lie end to end.
+ */
+typedef struct rmm_rs_pool_block {
+  /**
+   * `sizeof(rmm_rs_pool_block)` of the library.
+   */
+  size_t size;
+  /**
+   * The number of its segment.
+   */
+  size_t segment;
+  /**
+   * The address at which that segment starts.
+   */
+  void *segment_base;
+  /**
+   * Bytes from there to the block.
+   */
+  uint64_t offset;
+  /**
+   * Bytes of the block.
+   */
+  uint64_t bytes;
+  /**
+   * The stream that it was freed on, if `has_stream` is 1. Its handle may be another stream's
+   * once it is destroyed.
+   */
+  void *stream;
+  /**
+   * 0 for allocated blocks, blocks that any stream may have, and blocks of a stream that ended.
+   */
+  uint8_t has_stream;
+  /**
+   * 1 if it is allocated.
+   */
+  uint8_t is_live;
+} rmm_rs_pool_block;
+
+/**
+ * What a walk of a pool calls with each block and its context. It may call this library. An
+ * exception of C++ that leaves it ends the process.
+ */
+typedef void (*rmm_rs_pool_visit_function)(const struct rmm_rs_pool_block *block, void *context);
+
+/**
  * A request that is about to fail for lack of memory.
  */
 typedef struct rmm_rs_pressure {
@@ -1046,6 +1091,15 @@ rmm_rs_status rmm_rs_pool_release_unused(const struct rmm_rs_resource *resource,
  * that were kept stay known until they are forgotten.
  */
 rmm_rs_status rmm_rs_pool_stream_policy(const struct rmm_rs_resource *resource, uint32_t policy);
+
+/**
+ * Calls `visit` with each block of the pool, or of the first one below the resource, by segment and
+ * address. A copy is walked, so `visit` may call every function. The threads' caches are emptied
+ * first.
+ */
+rmm_rs_status rmm_rs_pool_walk(const struct rmm_rs_resource *resource,
+                               rmm_rs_pool_visit_function visit,
+                               void *context);
 
 /**
  * Calls back when a request of the pool, or of the first one below the resource, is about to fail

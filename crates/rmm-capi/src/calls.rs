@@ -6,6 +6,7 @@ pub mod base;
 pub mod callbacks;
 pub mod graphs;
 pub mod pool;
+pub mod pool_walk;
 pub mod pressure;
 pub mod registry;
 pub mod remedies;

@@ -121,7 +121,8 @@
     X(rmm_rs_client_set_memory_fraction)           \
     X(rmm_rs_client_memory_fraction)               \
     X(rmm_rs_capture_announce)                     \
-    X(rmm_rs_capture_withdraw)
+    X(rmm_rs_capture_withdraw)                     \
+    X(rmm_rs_pool_walk)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -21,6 +21,7 @@ pub(crate) mod free;
 mod pending;
 pub(crate) mod per_device;
 pub(crate) mod settle;
+mod spin;
 pub(crate) mod table;
 pub mod walk;
 

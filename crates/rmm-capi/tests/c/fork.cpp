@@ -166,6 +166,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_pool_statistics_get(pool, &counters));
   REFUSED(rmm_rs_pool_reserved_bytes(pool, &number));
   REFUSED(rmm_rs_pool_maximum_size(pool, &number));
+  REFUSED(rmm_rs_pool_walk(pool, [](const rmm_rs_pool_block *, void *) {}, NULL));
   REFUSED(rmm_rs_pool_trim(pool, 0, &number));
   REFUSED(rmm_rs_pool_release_unused(pool, &number));
   REFUSED(rmm_rs_pool_release_graph_memory(pool));

@@ -102,6 +102,7 @@ table! {
         rmm_rs_client_reset_accumulated rmm_rs_client_settle rmm_rs_client_set_memory_fraction
         rmm_rs_client_memory_fraction;
     streams::capture: rmm_rs_capture_announce rmm_rs_capture_withdraw;
+    calls::pool_walk: rmm_rs_pool_walk;
 }
 
 /// The names of the table's functions, in their order.

@@ -92,6 +92,7 @@ mod tests {
             size,
             is_live,
             owner: None,
+            owner_handle: None,
         });
         ArenaReport::of(&blocks.collect::<Vec<_>>())
     }

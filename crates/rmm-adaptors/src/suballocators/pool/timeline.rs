@@ -310,6 +310,12 @@ impl Timeline {
         self.slots[list.index()].stream
     }
 
+    /// The list's stream and its handle; `None` once it has retired.
+    pub(crate) fn owner(&self, list: ListId) -> Option<(StreamId, CuStream)> {
+        let slot = &self.slots[list.index()];
+        slot.stream.map(|stream| (stream, slot.handle))
+    }
+
     /// Whether blocks were freed that an event should cover.
     pub(crate) fn is_unsealed(&self, list: ListId) -> bool {
         self.slots[list.index()].unsealed_frees > 0 && !self.isolates

@@ -1,10 +1,8 @@
 //! The statistics of a client: plain numbers under one lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
-use rmm_core::fork;
-
+use super::spin::{SpinGuard, SpinLock};
 use crate::handle::failure::{ErrorFigures, Failure};
 use crate::handle::sized::Sized;
 use crate::handle::status::RMM_RS_OUT_OF_MEMORY;
@@ -32,21 +30,6 @@ pub struct ClientStat {
     pub freed: i64,
 }
 
-impl ClientStat {
-    #[inline]
-    fn add(&mut self, amount: i64) {
-        self.current += amount;
-        self.allocated += amount;
-        self.peak = self.peak.max(self.current);
-    }
-
-    #[inline]
-    fn subtract(&mut self, amount: i64) {
-        self.current -= amount;
-        self.freed += amount;
-    }
-}
-
 /// The statistics of a client. Each has three entries: of all requests, of those up to 1 MiB, and
 /// of larger ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,36 +52,6 @@ pub struct ClientStatistics {
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
 unsafe impl Sized for ClientStatistics {}
 
-impl ClientStatistics {
-    fn for_each(&mut self, mut act: impl FnMut(&mut ClientStat)) {
-        let all = [
-            &mut self.allocation,
-            &mut self.allocated_bytes,
-            &mut self.requested_bytes,
-            &mut self.active,
-            &mut self.active_bytes,
-        ];
-        all.into_iter().flatten().for_each(&mut act);
-    }
-
-    #[inline]
-    fn subtract_allocated(&mut self, size: BlockSize) {
-        for class in [0, size.class()] {
-            self.allocation[class].subtract(1);
-            self.allocated_bytes[class].subtract(size.bytes_signed());
-            self.requested_bytes[class].subtract(size.requested_signed());
-        }
-    }
-
-    #[inline]
-    fn subtract_active(&mut self, size: BlockSize) {
-        for class in [0, size.class()] {
-            self.active[class].subtract(1);
-            self.active_bytes[class].subtract(size.bytes_signed());
-        }
-    }
-}
-
 /// The size of a block, as the statistics count it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockSize {
@@ -113,36 +66,116 @@ impl BlockSize {
         self.requested.next_multiple_of(ROUNDING)
     }
 
+    /// What an allocation adds.
     #[inline]
-    fn class(self) -> usize {
-        if self.requested <= MOST_SMALL { 1 } else { 2 }
+    fn amounts(self) -> Amounts {
+        // No layout has more than `isize::MAX` bytes, and no device has as many.
+        let (bytes, requested) = (self.bytes().cast_signed(), self.requested.cast_signed());
+        [1, bytes as i64, requested as i64, 1, bytes as i64]
     }
+}
 
-    // Blocks of a device are far below 2^63 bytes: a layout is, and no allocation of more succeeds.
-    #[inline]
-    fn bytes_signed(self) -> i64 {
-        self.bytes().cast_signed() as i64
-    }
+/// One number for each field of the statistics, in their order.
+type Amounts = [i64; 5];
 
-    #[inline]
-    fn requested_signed(self) -> i64 {
-        self.requested.cast_signed() as i64
+/// The fields that a free changes if the block stays active.
+const ALLOCATED: std::ops::Range<usize> = 0..3;
+/// The fields that the return of a freed block changes.
+const ACTIVE: std::ops::Range<usize> = 3..5;
+
+/// The counts of small blocks, or of large ones.
+///
+/// # Invariant
+/// `current = before + allocated - freed`, where `freed` is not kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct ClassCounts {
+    current: Amounts,
+    peak: Amounts,
+    /// Increases since the last reset of sums.
+    allocated: Amounts,
+    /// `current` at that time.
+    before: Amounts,
+}
+
+impl ClassCounts {
+    fn stat(&self, field: usize) -> ClientStat {
+        let (current, peak) = (self.current[field], self.peak[field]);
+        let allocated = self.allocated[field];
+        ClientStat { current, peak, allocated, freed: self.before[field] + allocated - current }
     }
 }
 
 /// What the lock protects.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
-    statistics: ClientStatistics,
+    /// Of all blocks: the sums of the two classes, and their peaks.
+    current: Amounts,
+    peak: Amounts,
+    small: ClassCounts,
+    large: ClassCounts,
     /// Bytes of requests that are in progress, while there is a limit.
-    requested: u64,
+    in_progress: u64,
+}
+
+impl Numbers {
+    #[inline]
+    fn class(&mut self, size: BlockSize) -> &mut ClassCounts {
+        if size.requested <= MOST_SMALL { &mut self.small } else { &mut self.large }
+    }
+
+    #[inline]
+    fn add(&mut self, size: BlockSize) {
+        let amounts = size.amounts();
+        let class = self.class(size);
+        for (field, amount) in amounts.into_iter().enumerate() {
+            class.current[field] += amount;
+            class.peak[field] = class.peak[field].max(class.current[field]);
+            class.allocated[field] += amount;
+        }
+        for (field, amount) in amounts.into_iter().enumerate() {
+            self.current[field] += amount;
+            self.peak[field] = self.peak[field].max(self.current[field]);
+        }
+    }
+
+    #[inline]
+    fn subtract(&mut self, size: BlockSize, fields: std::ops::Range<usize>) {
+        let amounts = size.amounts();
+        let class = self.class(size);
+        for field in fields.clone() {
+            class.current[field] -= amounts[field];
+        }
+        for field in fields {
+            self.current[field] -= amounts[field];
+        }
+    }
+
+    fn statistics(&self) -> ClientStatistics {
+        let field = |field: usize| {
+            let [small, large] = [&self.small, &self.large].map(|class| class.stat(field));
+            let all = ClientStat {
+                current: self.current[field],
+                peak: self.peak[field],
+                allocated: small.allocated + large.allocated,
+                freed: small.freed + large.freed,
+            };
+            [all, small, large]
+        };
+        ClientStatistics {
+            size: 0,
+            allocation: field(0),
+            allocated_bytes: field(1),
+            requested_bytes: field(2),
+            active: field(3),
+            active_bytes: field(4),
+        }
+    }
 }
 
 /// The statistics and the limit of a client.
 #[derive(Debug)]
 pub(crate) struct Counts {
-    /// Lock order: leaf. Take no other lock, and call no resource, while holding it.
-    numbers: Mutex<Numbers>,
+    numbers: SpinLock<Numbers>,
     /// The most bytes that may be allocated.
     limit: AtomicU64,
 }
@@ -161,15 +194,8 @@ impl Room<'_> {
     #[inline]
     pub(crate) fn fill(mut self, size: BlockSize) {
         let mut numbers = self.counts.lock();
-        numbers.requested -= std::mem::take(&mut self.bytes);
-        let all = &mut numbers.statistics;
-        for class in [0, size.class()] {
-            all.allocation[class].add(1);
-            all.allocated_bytes[class].add(size.bytes_signed());
-            all.requested_bytes[class].add(size.requested_signed());
-            all.active[class].add(1);
-            all.active_bytes[class].add(size.bytes_signed());
-        }
+        numbers.in_progress -= std::mem::take(&mut self.bytes);
+        numbers.add(size);
     }
 }
 
@@ -177,19 +203,19 @@ impl Drop for Room<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.counts.lock().requested -= self.bytes;
+            self.counts.lock().in_progress -= self.bytes;
         }
     }
 }
 
 impl Counts {
     pub(crate) fn new() -> Self {
-        Self { numbers: Mutex::default(), limit: AtomicU64::new(NONE) }
+        Self { numbers: SpinLock::default(), limit: AtomicU64::new(NONE) }
     }
 
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, Numbers> {
-        fork::lock(&self.numbers)
+    fn lock(&self) -> SpinGuard<'_, Numbers> {
+        self.numbers.lock()
     }
 
     /// Sets the most bytes that may be allocated. What is allocated beyond stays.
@@ -213,10 +239,10 @@ impl Counts {
     fn reserve_within(&self, limit: u64, size: BlockSize) -> Result<u64, Failure> {
         let bytes = size.bytes() as u64;
         let mut numbers = self.lock();
-        let live = numbers.statistics.allocated_bytes[0].current.cast_unsigned();
-        let sum = live + numbers.requested;
+        let live = numbers.current[1].cast_unsigned();
+        let sum = live + numbers.in_progress;
         if sum.checked_add(bytes).is_some_and(|sum| sum <= limit) {
-            numbers.requested += bytes;
+            numbers.in_progress += bytes;
             return Ok(bytes);
         }
         drop(numbers);
@@ -234,33 +260,40 @@ impl Counts {
     /// Counts a free whose block goes back to its resource now.
     #[inline]
     pub(crate) fn free(&self, size: BlockSize) {
-        let mut numbers = self.lock();
-        numbers.statistics.subtract_allocated(size);
-        numbers.statistics.subtract_active(size);
+        self.lock().subtract(size, ALLOCATED.start..ACTIVE.end);
     }
 
     /// Counts a free whose block stays active.
     pub(crate) fn free_later(&self, size: BlockSize) {
-        self.lock().statistics.subtract_allocated(size);
+        self.lock().subtract(size, ALLOCATED);
     }
 
     /// Counts the return of a block that was freed before.
     pub(crate) fn give_back(&self, size: BlockSize) {
-        self.lock().statistics.subtract_active(size);
+        self.lock().subtract(size, ACTIVE);
     }
 
     /// The statistics as they are at one time.
     pub(crate) fn read(&self) -> ClientStatistics {
-        self.lock().statistics
+        let numbers = *self.lock();
+        numbers.statistics()
     }
 
     /// Lowers all peaks to the current values.
     pub(crate) fn reset_peaks(&self) {
-        self.lock().statistics.for_each(|stat| stat.peak = stat.current);
+        let mut numbers = self.lock();
+        numbers.peak = numbers.current;
+        let Numbers { small, large, .. } = &mut *numbers;
+        for class in [small, large] {
+            class.peak = class.current;
+        }
     }
 
     /// Sets all sums to 0.
     pub(crate) fn reset_accumulated(&self) {
-        self.lock().statistics.for_each(|stat| (stat.allocated, stat.freed) = (0, 0));
+        let Numbers { small, large, .. } = &mut *self.lock();
+        for class in [small, large] {
+            (class.allocated, class.before) = (Amounts::default(), class.current);
+        }
     }
 }

@@ -46,24 +46,26 @@ pub(crate) unsafe fn free(
         return Ok(());
     }
     let address = pointer.expose_provenance();
-    let given = match order {
-        FreeOrder::Kept(stream) => {
-            let id_of = |stream: StreamRef<'_>| stream.id();
-            // SAFETY: the caller's contract.
-            let id = unsafe { streams::with(stream, || true, id_of) }?;
-            Some((stream, id))
-        }
-        _ => None,
-    };
     let freed = table::free(address, |block| {
         check(block)?;
-        if let Some((stream, id)) = given {
-            (block.stream, block.stream_id) = (stream, Some(id));
+        if let FreeOrder::Kept(stream) = order
+            && (stream != block.stream || stream == CuStream::PER_THREAD)
+        {
+            // SAFETY: the caller's contract.
+            let id = unsafe { StreamRef::with_announced(stream, |stream| stream.id()) };
+            (block.stream, block.stream_id) = (stream, id.ok());
         }
         Ok(block.stream_id)
     })?;
     match freed {
-        FreedBlock::Ready(block) => {
+        FreedBlock::Ready(mut block) => {
+            if let (FreeOrder::Kept(stream), None) = (order, block.stream_id) {
+                // The stream is new here.
+                let id_of = |stream: StreamRef<'_>| stream.id();
+                // SAFETY: the caller's contract.
+                let id = unsafe { streams::with(stream, || true, id_of) };
+                block.stream_id = id.ok();
+            }
             // SAFETY: the caller's contract; the block left the table.
             unsafe { free_ready(block, address, order) }
         }

@@ -52,13 +52,15 @@ impl PoolCore {
 
 impl PoolState {
     fn map_entry(&self, block: Block) -> PoolBlock {
+        let owner = block.free_in.and_then(|list| self.timeline.owner(list));
         PoolBlock {
             segment: block.segment.index(),
             segment_base: self.base(block.segment),
             offset: block.offset,
             size: block.size,
             is_live: block.free_in.is_none(),
-            owner: block.free_in.and_then(|list| self.timeline.stream(list)),
+            owner: owner.map(|(stream, _)| stream),
+            owner_handle: owner.map(|(_, handle)| handle),
         }
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use rmm_core::{Description, DevicePtr, StreamId};
+use rmm_sys::CuStream;
 
 /// A pool's counters, all from one moment.
 ///
@@ -122,4 +123,7 @@ pub struct PoolBlock {
     /// The stream that it was freed on; `None` for live blocks, idle blocks, and blocks of a stream
     /// that was destroyed.
     pub owner: Option<StreamId>,
+    /// The driver's handle of that stream, as the pool got it: another stream may have it once that
+    /// is destroyed.
+    pub owner_handle: Option<CuStream>,
 }

@@ -1,0 +1,25 @@
+//! Clients, on a software device that runs work as late as possible.
+
+/// Calls functions of C.
+macro_rules! c {
+    ($($call:tt)*) => {{
+        // SAFETY: the tests pass what the crate's contract asks for: handles, streams and memory
+        // that they made before and did not release yet.
+        unsafe { $($call)* }
+    }};
+}
+
+#[path = "clients/arguments.rs"]
+mod arguments;
+#[path = "clients/captures.rs"]
+mod captures;
+#[path = "clients/fixtures.rs"]
+mod fixtures;
+#[path = "clients/model.rs"]
+mod model;
+#[path = "clients/pending.rs"]
+mod pending;
+#[path = "clients/threads.rs"]
+mod threads;
+#[path = "clients/walks.rs"]
+mod walks;
