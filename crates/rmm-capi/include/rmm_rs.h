@@ -95,9 +95,9 @@
 #define RMM_RS_POOL_CHECK_FREES 4
 
 /**
- * Flag of a pool: its memory is that of CUDA graphs, which use it at each launch. It serves streams
- * under capture as any others, and grows meanwhile. What a stream has freed serves that stream
- * again, never another one, and no trim or wait returns it before
+ * Flag of a pool: its memory is that of CUDA graphs, which use it at each launch. It serves
+ * streams under capture as any others, and grows meanwhile. What a stream has freed serves that
+ * stream again, never another one, and no trim or wait returns it before
  * `rmm_rs_pool_release_graph_memory`. Without thread caches, and not with
  * `RMM_RS_POOL_CHECK_FREES`.
  */
@@ -237,6 +237,11 @@
  * The stream does not wait for the legacy default stream (`CU_STREAM_NON_BLOCKING`).
  */
 #define RMM_RS_STREAM_NON_BLOCKING 1
+
+/**
+ * Which blocks of a pool were live, and what a client knew of them.
+ */
+typedef struct rmm_rs_checkpoint rmm_rs_checkpoint;
 
 /**
  * A client. What C has is a counted reference to one; its blocks have others.
@@ -687,6 +692,16 @@ typedef struct rmm_rs_client_block {
  * that leaves it ends the process.
  */
 typedef void (*rmm_rs_client_visit_function)(const struct rmm_rs_client_block *block, void *context);
+
+/**
+ * What a restore calls with the address of each block that was live before it, then with the
+ * address and the requested bytes of each that is live now. It may call this library. An exception
+ * of C++ that leaves it ends the process.
+ */
+typedef void (*rmm_rs_checkpoint_visit_function)(void *pointer,
+                                                 size_t bytes,
+                                                 uint8_t is_live,
+                                                 void *context);
 
 /**
  * A number that goes up and down.
@@ -1389,6 +1404,31 @@ rmm_rs_status rmm_rs_client_walk(const struct rmm_rs_client *client,
                                  const struct rmm_rs_resource *pool,
                                  rmm_rs_client_visit_function visit,
                                  void *context);
+
+/**
+ * Notes which blocks of a pool with `RMM_RS_POOL_GRAPHS` are allocated, and what the client knows
+ * of them. `RMM_RS_REFUSED` for another pool, and while a block of it is pending.
+ */
+rmm_rs_status rmm_rs_client_checkpoint(const struct rmm_rs_client *client,
+                                       const struct rmm_rs_resource *pool,
+                                       const struct rmm_rs_checkpoint **out);
+
+/**
+ * Makes exactly the blocks of a checkpoint allocated, at their addresses: all that are allocated
+ * now are freed first, in the order of the stream, which is kept, and the rest of the pool's
+ * memory is that stream's afterwards. Calls `visit`, unless it is null, with each block that was
+ * allocated before (`is_live` 0), and then with each that is allocated now (`is_live` 1). After an
+ * error nothing has changed.
+ */
+rmm_rs_status rmm_rs_checkpoint_restore(const struct rmm_rs_checkpoint *checkpoint,
+                                        void *stream,
+                                        rmm_rs_checkpoint_visit_function visit,
+                                        void *context);
+
+/**
+ * Releases a checkpoint. Null is allowed.
+ */
+void rmm_rs_checkpoint_release(const struct rmm_rs_checkpoint *checkpoint);
 
 /**
  * Writes the statistics of the client. They are of one time, and so are the peaks.

@@ -13,6 +13,8 @@ macro_rules! c {
 mod arguments;
 #[path = "clients/captures.rs"]
 mod captures;
+#[path = "clients/checkpoints.rs"]
+mod checkpoints;
 #[path = "clients/fixtures.rs"]
 mod fixtures;
 #[path = "clients/model.rs"]

@@ -73,8 +73,8 @@ impl Annotator {
     }
 
     /// The annotator of an allocator whose ranges are used after their frees, as graphs do at each
-    /// launch: it reports neither allocations nor frees. A checker still sees races, and uses outside
-    /// of the memory from upstream.
+    /// launch: it reports neither allocations nor frees. A checker still sees races, and uses
+    /// outside of the memory from upstream.
     pub fn silent(name: &'static str) -> Self {
         Self { listener: None, ..Self::new(name) }
     }

@@ -122,7 +122,10 @@
     X(rmm_rs_client_memory_fraction)               \
     X(rmm_rs_capture_announce)                     \
     X(rmm_rs_capture_withdraw)                     \
-    X(rmm_rs_pool_walk)
+    X(rmm_rs_pool_walk)                            \
+    X(rmm_rs_client_checkpoint)                    \
+    X(rmm_rs_checkpoint_restore)                   \
+    X(rmm_rs_checkpoint_release)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -38,9 +38,9 @@ pub const RMM_RS_POOL_RELEASE_ABOVE: u32 = 2;
 /// block was allocated and is freed. Each allocation takes some microseconds longer.
 pub const RMM_RS_POOL_CHECK_FREES: u32 = 4;
 
-/// Flag of a pool: its memory is that of CUDA graphs, which use it at each launch. It serves streams
-/// under capture as any others, and grows meanwhile. What a stream has freed serves that stream
-/// again, never another one, and no trim or wait returns it before
+/// Flag of a pool: its memory is that of CUDA graphs, which use it at each launch. It serves
+/// streams under capture as any others, and grows meanwhile. What a stream has freed serves that
+/// stream again, never another one, and no trim or wait returns it before
 /// `rmm_rs_pool_release_graph_memory`. Without thread caches, and not with
 /// `RMM_RS_POOL_CHECK_FREES`.
 pub const RMM_RS_POOL_GRAPHS: u32 = 8;

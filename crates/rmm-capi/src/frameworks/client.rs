@@ -1,9 +1,9 @@
 //! Clients: frameworks that free by pointer alone.
 //!
 //! ```text
-//!   client, torch, ort          functions of C
+//!   client, torch, ort                  functions of C
 //!          |
-//!    allocate, free   walk      what they do
+//!    allocate, free, checkpoint   walk  what they do
 //!        |      |      |
 //!        |    settle   |        pending blocks go back
 //!        |      |      |
@@ -16,6 +16,7 @@
 
 pub(crate) mod allocate;
 pub(crate) mod block;
+pub mod checkpoint;
 pub mod counts;
 pub(crate) mod free;
 mod pending;
@@ -34,6 +35,7 @@ use rmm_core::sys::CuStream;
 
 use self::allocate::RequestStream;
 pub use self::block::ClientHandle;
+use self::checkpoint::{CheckpointHandle, rmm_rs_checkpoint_visit_function};
 use self::counts::ClientStatistics;
 use self::free::FreeOrder;
 use self::walk::{BlockList, ClientBlock, rmm_rs_client_visit_function};
@@ -217,6 +219,74 @@ pub unsafe extern "C" fn rmm_rs_client_walk(
         unsafe { blocks.visit(visit, context) };
         Ok(())
     })
+}
+
+/// Notes which blocks of a pool with `RMM_RS_POOL_GRAPHS` are allocated, and what the client knows
+/// of them. `RMM_RS_REFUSED` for another pool, and while a block of it is pending.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_client_checkpoint(
+    client: *const ClientHandle,
+    pool: *const ResourceHandle,
+    out: *mut *const CheckpointHandle,
+) -> Status {
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { clear(out) };
+    guard::status(|| {
+        if client.is_null() {
+            return Err(Failure::invalid("the client is null"));
+        }
+        if out.is_null() {
+            return Err(Failure::invalid("the place for the checkpoint is null"));
+        }
+        // SAFETY: it came from `Arc::into_raw`, and is live by the clause on handles; the reference
+        // stays the caller's.
+        let client = ManuallyDrop::new(unsafe { Arc::from_raw(client) });
+        // SAFETY: by the clause on handles, `pool` is null or live during the call.
+        let pool = unsafe { share(pool) };
+        let pool = pool.ok_or_else(|| Failure::invalid("the pool is null"))?;
+        let checkpoint = Box::new(CheckpointHandle::new(&client, pool)?);
+        // SAFETY: by the clause on pointers, `out` is valid for a write; it is not null.
+        unsafe { out.write(Box::into_raw(checkpoint)) };
+        Ok(())
+    })
+}
+
+/// Makes exactly the blocks of a checkpoint allocated, at their addresses: all that are allocated
+/// now are freed first, in the order of the stream, which is kept, and the rest of the pool's
+/// memory is that stream's afterwards. Calls `visit`, unless it is null, with each block that was
+/// allocated before (`is_live` 0), and then with each that is allocated now (`is_live` 1). After an
+/// error nothing has changed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_checkpoint_restore(
+    checkpoint: *const CheckpointHandle,
+    stream: *mut c_void,
+    visit: rmm_rs_checkpoint_visit_function,
+    context: *mut c_void,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: by the clause on checkpoints, it is null or live during the call.
+        let checkpoint = unsafe { checkpoint.as_ref() };
+        let checkpoint = checkpoint.ok_or_else(|| Failure::invalid("the checkpoint is null"))?;
+        // SAFETY: the clauses on checkpoints and clients.
+        let restored = unsafe { checkpoint.restore(CuStream::from_raw(stream)) }?;
+        if let Some(visit) = visit {
+            // SAFETY: the clause on callbacks.
+            unsafe { restored.visit(visit, context) };
+        }
+        Ok(())
+    })
+}
+
+/// Releases a checkpoint. Null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_checkpoint_release(checkpoint: *const CheckpointHandle) {
+    guard::value((), || {
+        if !checkpoint.is_null() {
+            // SAFETY: it came from `Box::into_raw`, and by the clause on checkpoints this is its
+            // last use.
+            drop(unsafe { Box::from_raw(checkpoint.cast_mut()) });
+        }
+    });
 }
 
 /// Writes the statistics of the client. They are of one time, and so are the peaks.

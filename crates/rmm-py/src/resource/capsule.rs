@@ -103,6 +103,8 @@ table! {
         rmm_rs_client_memory_fraction;
     streams::capture: rmm_rs_capture_announce rmm_rs_capture_withdraw;
     calls::pool_walk: rmm_rs_pool_walk;
+    frameworks::client: rmm_rs_client_checkpoint rmm_rs_checkpoint_restore
+        rmm_rs_checkpoint_release;
 }
 
 /// The names of the table's functions, in their order.

@@ -37,8 +37,8 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 /// soft_maximum_size : int or str, optional
 ///     Not in RMM: above it the pool waits for other streams before it grows.
 /// release_after : float, optional
-///     Not in RMM: returns memory by itself that was not in use for this many seconds, as blocks are
-///     freed.
+///     Not in RMM: returns memory by itself that was not in use for this many seconds, as blocks
+///     are freed.
 /// clear_blocks : bool
 ///     Not in RMM: whether each block is filled with zeros before the caller gets it.
 /// check_frees : bool
@@ -249,8 +249,8 @@ impl PoolMemoryResource {
         make(py, || Ok(engine.release_unused()))
     }
 
-    /// Makes memory that was freed on streams under capture, and all of a pool that is `for_graphs`,
-    /// available to any stream once the work before is complete. Not in RMM.
+    /// Makes memory that was freed on streams under capture, and all of a pool that is
+    /// `for_graphs`, available to any stream once the work before is complete. Not in RMM.
     ///
     /// The caller promises that no graph that was captured with the pool's memory is launched any
     /// more, and that all launches are complete.

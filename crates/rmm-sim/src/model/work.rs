@@ -76,8 +76,8 @@ impl Work {
         })
     }
 
-    /// Has it use what is mapped at its addresses now, up to the mapping with this id: a graph names
-    /// addresses, which may have been mapped anew since the capture.
+    /// Has it use what is mapped at its addresses now, up to the mapping with this id: a graph
+    /// names addresses, which may have been mapped anew since the capture.
     pub(crate) fn use_mappings(&mut self, last: u64) {
         let places: Vec<&mut Place> = match self {
             Self::Copy { from, to } => vec![from, to],

@@ -257,6 +257,11 @@ impl Counts {
         Err(Failure { figures: Box::new(figures), ..Failure::plain(RMM_RS_OUT_OF_MEMORY, text) })
     }
 
+    /// Counts an allocation, whatever the limit is.
+    pub(crate) fn allocate(&self, size: BlockSize) {
+        self.lock().add(size);
+    }
+
     /// Counts a free whose block goes back to its resource now.
     #[inline]
     pub(crate) fn free(&self, size: BlockSize) {

@@ -113,6 +113,11 @@ pub(crate) fn take_pending(address: usize) -> Option<Block> {
     BLOCKS.remove_if(&address, |_, block| block.is_pending).map(|(_, block)| block)
 }
 
+/// Takes a block out, pending or not.
+pub(crate) fn take(address: usize) -> Option<Block> {
+    BLOCKS.remove(&address).map(|(_, block)| block)
+}
+
 /// Calls `read` with a block that is not pending.
 pub(crate) fn with_allocated<R>(address: usize, read: impl FnOnce(&mut Block) -> R) -> Option<R> {
     let mut block = BLOCKS.get_mut(&address)?;

@@ -95,8 +95,8 @@ pub(crate) struct PoolCore {
     /// Whether blocks are [cleared](crate::suballocators::pool::steps::clear) before the caller
     /// gets them.
     pub(crate) clears: bool,
-    /// Whether the pool's memory is that of graphs, as [`Timeline::isolates`] says. Changed with the
-    /// lock held.
+    /// Whether the pool's memory is that of graphs: what [`Timeline::isolates`] says, readable
+    /// without the lock. Changed with the lock held.
     ///
     /// [`Timeline::isolates`]: crate::suballocators::pool::timeline::Timeline::isolates
     for_graphs: AtomicBool,

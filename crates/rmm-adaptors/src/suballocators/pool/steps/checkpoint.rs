@@ -84,7 +84,7 @@ impl PoolCore {
     /// Makes the blocks of a checkpoint live, and all others free on the stream.
     ///
     /// # Errors
-    /// As [`restore`](crate::PoolMemoryResource::restore). Then nothing has changed.
+    /// Those of [`restore`](crate::PoolMemoryResource::restore). Then nothing has changed.
     pub(crate) fn restore(
         &self,
         checkpoint: &PoolCheckpoint,

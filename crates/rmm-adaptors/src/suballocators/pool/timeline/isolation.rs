@@ -1,5 +1,5 @@
-//! Memory that graphs use at each launch: nothing that is freed in it ever counts as complete, so it
-//! serves the stream that has freed it, and no other.
+//! Memory that graphs use at each launch: nothing that is freed in it ever counts as complete, so
+//! it serves the stream that has freed it, and no other.
 
 #![forbid(unsafe_code)]
 
