@@ -1108,9 +1108,9 @@ rmm_rs_status rmm_rs_pool_release_unused(const struct rmm_rs_resource *resource,
 rmm_rs_status rmm_rs_pool_stream_policy(const struct rmm_rs_resource *resource, uint32_t policy);
 
 /**
- * Calls `visit` with each block of the pool, or of the first one below the resource, by segment and
- * address. A copy is walked, so `visit` may call every function. The threads' caches are emptied
- * first.
+ * Calls `visit` with each block of the pool, or of the first one below the resource, by segment
+ * and address. A copy is walked, so `visit` may call every function. The threads' caches are
+ * emptied first.
  */
 rmm_rs_status rmm_rs_pool_walk(const struct rmm_rs_resource *resource,
                                rmm_rs_pool_visit_function visit,
@@ -1447,7 +1447,7 @@ rmm_rs_status rmm_rs_client_reset_peaks(const struct rmm_rs_client *client);
 rmm_rs_status rmm_rs_client_reset_accumulated(const struct rmm_rs_client *client);
 
 /**
- * Gives the pending blocks back to their resources that no stream uses any more. With `wait` this
+ * Returns the pending blocks to their resources that no stream uses any more. With `wait` this
  * thread waits for the streams that use the others; `RMM_RS_NOT_READY` then if a capture goes on.
  */
 rmm_rs_status rmm_rs_client_settle(const struct rmm_rs_client *client, bool wait);

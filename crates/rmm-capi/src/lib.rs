@@ -5,18 +5,18 @@
 //! it, for RMM, libcudf and other C++.
 //!
 //! ```text
-//! frameworks   torch, ort                         functions that are named after a framework
+//! frameworks   torch, ort, client                 functions for frameworks, which free by pointer
 //!     |
 //!   calls      allocate, base, pool, trim, ..     functions that make a resource, or use one
 //!     |
-//!  streams     stream                             streams, and how long they live
+//!  streams     stream, capture                    streams, and how long they live
 //!     |
 //!  handle      resource, library, status          what C holds: handles, structures, errors
 //! ```
 //!
 //! Each folder uses those below it. A new function is in `frameworks` if it bears a framework's
-//! name, in `streams` if it is about a stream, in `handle` if it is about a handle or an error
-//! whatever the resource does, and else in `calls`.
+//! name or is about a client, in `streams` if it is about a stream or a capture, in `handle` if it
+//! is about a handle or an error whatever the resource does, and else in `calls`.
 //!
 //! # Safety
 //!
@@ -24,7 +24,8 @@
 //! (`// SAFETY:`) cite its clauses by name.
 //!
 //! - **Handles.** A pointer to a [`ResourceHandle`], a
-//!   [`StreamHandle`](streams::stream::StreamHandle) or a
+//!   [`StreamHandle`](streams::stream::StreamHandle), a
+//!   [`ClientHandle`](frameworks::client::ClientHandle) or a
 //!   [`Registered`](calls::pressure::Registered) callback, as an argument or in a structure, is
 //!   null or one that a function of this crate returned, and is live: a reference to it is not
 //!   released before the call returns. A release ends a reference that the caller has. The context
@@ -51,8 +52,14 @@
 //! - **Frees.** Memory that is freed was allocated from an equal resource with this size and
 //!   alignment, was not freed before, and no work uses it but such as comes before the free in the
 //!   order of the stream, or of one that was
-//!   [recorded](frameworks::torch::rmm_rs_torch_record_stream) for it; or, for a synchronous free,
-//!   such as has completed. A launch of a graph is such work.
+//!   [recorded](frameworks::client::rmm_rs_client_record_stream) for it; or, for a synchronous
+//!   free, such as has completed. A launch of a graph is such work. The stream of
+//!   [`rmm_rs_client_free`](frameworks::client::rmm_rs_client_free) is the one that the block was
+//!   allocated for. A recording happens-before the free.
+//! - **Clients.** A stream that is passed to a function of a [client](frameworks::client) exists
+//!   until it is released or [forgotten](streams::stream::rmm_rs_stream_forget). A block of a
+//!   client is freed by the functions of [`frameworks`] alone. A stream that was
+//!   recorded for a block only while it was captured uses the block in that graph alone.
 //! - **Sleep.** While a pool sleeps its memory is not used, as
 //!   [`rmm_rs_pool_sleep`](calls::sleep::rmm_rs_pool_sleep) says.
 //! - **Checkpoints.** A checkpoint is null or one that
@@ -69,7 +76,8 @@
 //!   its memory, now and later.
 //! - **Callbacks.** A function of the caller has the type that its declaration says. It may be
 //!   called with its context on any thread, on several at once, until its `release` is called,
-//!   once, or without end if there is none. The functions of a [table](calls::callbacks::Callbacks)
+//!   once, or without end if there is none. A function that visits blocks is called by the thread
+//!   that walks, until the walk returns. The functions of a [table](calls::callbacks::Callbacks)
 //!   and its properties keep the contract of
 //!   [`SynchronousResource`](rmm_core::SynchronousResource), and, if it is flagged as
 //!   stream-ordered, of [`Resource`](rmm_core::Resource).

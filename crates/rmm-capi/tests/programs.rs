@@ -99,6 +99,17 @@ fn the_first_program_of_the_guide_uses_a_pool_or_says_why_not() {
 }
 
 #[test]
+fn the_guides_client_frees_by_pointer_alone() {
+    let guide = fs::read_to_string(of_crate("../../docs/c.md")).expect("the guide is there");
+    let source = fs::read_to_string(of_crate("tests/c/client.c")).expect("it is there");
+    assert!(guide.contains(&format!("```c\n{source}```")), "docs/c.md prints another program");
+    let folder = folder();
+    let Some(program) = compile("cc", &["-std=c99"], "client.c", folder.path()) else { return };
+    let output = command(&program, folder.path()).output().expect("it starts");
+    assert_eq!(printed(&output), "1024 bytes at most, 0 now\n");
+}
+
+#[test]
 fn the_header_is_cpp_too() {
     let folder = folder();
     let options = ["-x", "c++", "-std=c++17"];

@@ -5,6 +5,7 @@ use std::mem::size_of;
 use std::ptr;
 
 use rmm_adaptors::PoolBlock;
+use rmm_core::sys::CuStream;
 
 use crate::calls::allocate::to_c;
 use crate::handle::failure::Failure;
@@ -44,7 +45,7 @@ impl From<PoolBlock> for PoolBlockInfo {
             segment_base: to_c(block.segment_base),
             offset: block.offset,
             bytes: block.size,
-            stream: block.owner_handle.map_or(ptr::null_mut(), |stream| stream.as_raw()),
+            stream: block.owner_handle.map_or(ptr::null_mut(), CuStream::as_raw),
             has_stream: u8::from(block.owner_handle.is_some()),
             is_live: u8::from(block.is_live),
         }
@@ -57,9 +58,9 @@ impl From<PoolBlock> for PoolBlockInfo {
 pub type rmm_rs_pool_visit_function =
     Option<unsafe extern "C-unwind" fn(block: *const PoolBlockInfo, context: *mut c_void)>;
 
-/// Calls `visit` with each block of the pool, or of the first one below the resource, by segment and
-/// address. A copy is walked, so `visit` may call every function. The threads' caches are emptied
-/// first.
+/// Calls `visit` with each block of the pool, or of the first one below the resource, by segment
+/// and address. A copy is walked, so `visit` may call every function. The threads' caches are
+/// emptied first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_walk(
     resource: *const ResourceHandle,

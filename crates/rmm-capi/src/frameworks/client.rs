@@ -323,7 +323,7 @@ pub unsafe extern "C" fn rmm_rs_client_reset_accumulated(client: *const ClientHa
     })
 }
 
-/// Gives the pending blocks back to their resources that no stream uses any more. With `wait` this
+/// Returns the pending blocks to their resources that no stream uses any more. With `wait` this
 /// thread waits for the streams that use the others; `RMM_RS_NOT_READY` then if a capture goes on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_client_settle(client: *const ClientHandle, wait: bool) -> Status {

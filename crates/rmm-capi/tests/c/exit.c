@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 static const rmm_rs_resource *pool;
-static void *block;
+static const rmm_rs_client *client;
+static void *block, *client_block, *pending;
 
 static void *thread(void *argument) {
   void *memory;
@@ -30,6 +31,10 @@ static void late(void) {
   if (rmm_rs_resource_deallocate(pool, NULL, block, 1000, 256)) abort();
   if (rmm_rs_resource_allocate(pool, NULL, 1000, 256, &memory)) abort();
   if (rmm_rs_resource_trim(pool, 0, NULL)) abort();
+  if (rmm_rs_client_free(client_block)) abort();
+  if (rmm_rs_client_allocate(client, NULL, NULL, 1000, &memory) || memory) abort();
+  if (rmm_rs_client_settle(client, true)) abort();
+  rmm_rs_client_release(client);
   rmm_rs_resource_release(pool);
 }
 
@@ -41,6 +46,10 @@ int main(void) {
   if (rmm_rs_set_per_device_resource(0, pool, NULL)) return 4;
   for (i = 0; i < 1000; i++)
     if (rmm_rs_resource_allocate(pool, NULL, 1000, 256, &block)) return 5;
+  if (rmm_rs_client_new(0, NULL, &client)) return 7;
+  if (rmm_rs_client_allocate(client, NULL, NULL, 1000, &client_block)) return 8;
+  if (rmm_rs_client_allocate(client, NULL, NULL, 1000, &pending)) return 9;
+  if (rmm_rs_client_record_stream(pending, (void *)2) || rmm_rs_client_free(pending)) return 10;
   for (i = 0; i < 3; i++)
     if (pthread_create(&threads[i], NULL, thread, NULL)) return 6;
   printf("done\n");

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::ptr;
 
+use rmm_rs::calls::pool_walk::PoolBlockInfo;
 use rmm_rs::frameworks::client::counts::{ClientStat, ClientStatistics};
 use rmm_rs::frameworks::client::walk::ClientBlock;
 use rmm_rs::frameworks::client::*;
@@ -22,6 +23,10 @@ fn the_structures_have_their_layout() {
     assert_eq!(offset_of!(ClientBlock, pointer), 8);
     assert_eq!(offset_of!(ClientBlock, stream), 40);
     assert_eq!(offset_of!(ClientBlock, is_pending), 56);
+    assert_eq!(size_of::<PoolBlockInfo>(), 56);
+    assert_eq!(offset_of!(PoolBlockInfo, segment_base), 16);
+    assert_eq!(offset_of!(PoolBlockInfo, stream), 40);
+    assert_eq!(offset_of!(PoolBlockInfo, is_live), 49);
 }
 
 #[test]

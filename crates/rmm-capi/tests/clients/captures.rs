@@ -87,6 +87,25 @@ fn a_stream_that_is_not_captured_gets_its_event_after_the_capture() {
 }
 
 #[test]
+fn a_stream_recorded_in_a_capture_and_outside_gets_its_event() {
+    let _test = Test::begin();
+    let client = Client::of_spec("pool(cuda)");
+    let [own, captured] = [(); 2].map(|()| Stream::new());
+    let block = client.allocate(&own, MIB);
+    ok(rmm_rs_capture_announce());
+    capture(&captured, || record(block, &captured));
+    captured.wait_for(&own);
+    captured.keep_busy(block);
+    record(block, &captured);
+    capture(&captured, || free(block));
+    ok(rmm_rs_capture_withdraw());
+    client.poll();
+    assert_eq!(is_pending(block), Some(true), "the work outside of captures goes on");
+    client.settle();
+    assert!(find(block).is_none());
+}
+
+#[test]
 fn a_capture_that_is_not_announced_defers_frees_too() {
     let _test = Test::begin();
     let client = Client::of_spec("pool(cuda)");

@@ -31,6 +31,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A test with the machine to itself, and device 0 current. At its end nothing may have been used
 /// out of order.
 pub(crate) struct Test {
+    /// Violations of tests before.
+    before: usize,
     _device: DeviceGuard,
     _entered: MachineGuard,
     _alone: MutexGuard<'static, ()>,
@@ -40,7 +42,8 @@ impl Test {
     pub(crate) fn begin() -> Self {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let entered = MACHINE.enter();
-        Self { _device: device(0), _entered: entered, _alone: alone }
+        let before = MACHINE.violations().len();
+        Self { before, _device: device(0), _entered: entered, _alone: alone }
     }
 }
 
@@ -48,7 +51,10 @@ impl Drop for Test {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             MACHINE.run_all();
-            MACHINE.assert_no_violations();
+            let violations = MACHINE.violations();
+            let new: Vec<_> =
+                violations.iter().skip(self.before).map(ToString::to_string).collect();
+            assert!(new.is_empty(), "{}", new.join("\n"));
         }
     }
 }
@@ -154,15 +160,22 @@ impl Client {
 
     /// The client's blocks from the resource, or all.
     pub(crate) fn walk(&self, pool: *const ResourceHandle) -> Vec<ClientBlock> {
-        unsafe extern "C-unwind" fn visit(block: *const ClientBlock, context: *mut c_void) {
-            // SAFETY: it is called with the blocks below, and with a block.
-            unsafe { (*context.cast::<Vec<ClientBlock>>()).push(*block) };
-        }
         let mut blocks = Vec::<ClientBlock>::new();
         let context = (&raw mut blocks).cast();
-        ok(c!(rmm_rs_client_walk(self.0, pool, Some(visit), context)));
+        ok(c!(rmm_rs_client_walk(self.0, pool, Some(list), context)));
         blocks
     }
+}
+
+/// Adds what a walk visits to a list.
+///
+/// # Safety
+/// `context` is a `Vec<T>`.
+pub(crate) unsafe extern "C-unwind" fn list<T: Copy>(visited: *const T, context: *mut c_void) {
+    // SAFETY: the caller's contract; the walk's thread alone refers to it.
+    let list = unsafe { &mut *context.cast::<Vec<T>>() };
+    // SAFETY: a walk visits what is valid during the call.
+    list.push(unsafe { *visited });
 }
 
 /// A stream that is forgotten before it is destroyed.

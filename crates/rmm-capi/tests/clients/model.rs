@@ -44,7 +44,7 @@ fn rounded(requested: usize) -> usize {
 }
 
 impl Model {
-    /// Follows what the client has given back by itself.
+    /// Follows what the client has returned by itself.
     fn follow(&mut self, client: &Client) {
         let blocks = client.walk(ptr::null());
         let still: Vec<usize> = blocks
@@ -82,7 +82,7 @@ impl Model {
         subtract(&mut self.expected.allocation, requested, 1);
         subtract(&mut self.expected.allocated_bytes, requested, rounded(requested));
         subtract(&mut self.expected.requested_bytes, requested, requested);
-        // If it is not pending, the client has given it back.
+        // If it is not pending, the client has returned it.
         self.pending.insert(block, requested);
     }
 

@@ -32,7 +32,7 @@ fn a_slow_stream_holds_up_no_other_block() {
         assert_eq!(is_pending(block), Some(true));
     }
     fast.0.synchronize().expect("it completes");
-    // Each call gives some back; the oldest of all stays.
+    // Each call returns some; the oldest of all stays.
     for _ in 0..10 {
         free(client.allocate(&own, 64 * MIB));
     }
@@ -136,7 +136,13 @@ fn a_block_is_freed_whichever_device_is_current() {
     let client = Client::new(0, ptr::null());
     let own = Stream::new();
     let legacy = ptr::null_mut();
+    let without_a_pool = Client::of_spec("cuda");
     let _other = device(1);
+    let before = MACHINE.memory_in_use(0);
+    let whole = without_a_pool.allocate(&own, MIB);
+    assert!(MACHINE.memory_in_use(0) >= before + MIB, "it is of its own device");
+    free(whole);
+    assert_eq!(MACHINE.memory_in_use(0), before);
     let plain = client.try_allocate_from(ptr::null(), legacy, MIB).expect("there is memory");
     let recorded = client.allocate(&own, MIB);
     {

@@ -1,7 +1,8 @@
 //! Clients that several threads use at once.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use rmm_rs::frameworks::client::counts::ClientStat;
@@ -31,7 +32,7 @@ fn peaks_are_exact_whichever_thread_allocates() {
                 let _device = device(0);
                 let stream = Stream::new();
                 for round in 0..3 {
-                    let bytes = 512 * (index + 1) << round;
+                    let bytes = (512 * (index + 1)) << round;
                     let blocks: Vec<_> =
                         (0..BLOCKS).map(|_| client.allocate(&stream, bytes)).collect();
                     // The most at once is now, and never more.
@@ -62,7 +63,7 @@ fn blocks_that_other_threads_record_and_free_all_come_back() {
     let client = Client::of_spec("pool(cuda)");
     let streams = [(); THREADS].map(|()| Stream::new());
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel::<Address>()).unzip();
-    let total = Mutex::new(0);
+    let total = AtomicI64::new(0);
     thread::scope(|scope| {
         for (index, receiver) in receivers.into_iter().enumerate() {
             let senders = senders.clone();
@@ -74,8 +75,8 @@ fn blocks_that_other_threads_record_and_free_all_come_back() {
                 let next = (index + 1) % THREADS;
                 for round in 0..BLOCKS {
                     let bytes = 1 + numbers.below(2 * MIB);
-                    *total.lock().expect("no thread panics") +=
-                        i64::try_from(bytes).expect("small");
+                    let requested = i64::try_from(bytes).expect("a small number");
+                    total.fetch_add(requested, Ordering::Relaxed);
                     let block = client.allocate(&streams[index], bytes);
                     streams[index].fill(block, bytes);
                     if round % 3 > 0 {
@@ -92,7 +93,7 @@ fn blocks_that_other_threads_record_and_free_all_come_back() {
     });
     client.settle();
     let statistics = client.statistics();
-    let total = total.into_inner().expect("no thread panics");
+    let total = total.into_inner();
     assert_eq!(statistics.requested_bytes[0].allocated, total);
     assert_eq!(statistics.requested_bytes[0].freed, total);
     for stat in [statistics.allocation[0], statistics.active[0]] {

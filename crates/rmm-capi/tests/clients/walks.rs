@@ -48,8 +48,10 @@ fn a_walk_sees_allocated_and_pending_blocks_of_each_pool() {
 #[test]
 fn a_visit_may_free_what_it_sees() {
     unsafe extern "C-unwind" fn visit(block: *const ClientBlock, context: *mut c_void) {
-        // SAFETY: it is called with a block, and with the number below.
-        let (block, freed) = unsafe { (*block, &mut *context.cast::<usize>()) };
+        // SAFETY: it is called with the number below.
+        let freed = unsafe { &mut *context.cast::<usize>() };
+        // SAFETY: it is called with a block that is valid during the call.
+        let block = unsafe { *block };
         // The resource of the blocks after it lives, too.
         free(block.pointer);
         assert!(find(block.pointer).is_none());
@@ -72,10 +74,6 @@ fn a_visit_may_free_what_it_sees() {
 
 #[test]
 fn a_walk_of_a_pool_sees_its_segments_end_to_end() {
-    unsafe extern "C-unwind" fn visit(block: *const PoolBlockInfo, context: *mut c_void) {
-        // SAFETY: it is called with a block, and with the list below.
-        unsafe { (*context.cast::<Vec<PoolBlockInfo>>()).push(*block) };
-    }
     let _test = Test::begin();
     let pool = Pool::of_spec("pool(cuda, initial=16MiB)");
     let client = Client::new(0, pool.0);
@@ -84,7 +82,7 @@ fn a_walk_of_a_pool_sees_its_segments_end_to_end() {
     own.fill(freed, 2 * MIB);
     free(freed);
     let mut blocks = Vec::<PoolBlockInfo>::new();
-    ok(c!(rmm_rs_pool_walk(pool.0, Some(visit), (&raw mut blocks).cast())));
+    ok(c!(rmm_rs_pool_walk(pool.0, Some(list), (&raw mut blocks).cast())));
     assert_eq!(blocks.iter().map(|block| block.bytes).sum::<u64>(), 16 << 20);
     for pair in blocks.windows(2) {
         assert_eq!(
@@ -106,6 +104,6 @@ fn a_walk_of_a_pool_sees_its_segments_end_to_end() {
     free(live);
 
     let cuda = Pool::of_spec("cuda");
-    assert_eq!(c!(rmm_rs_pool_walk(cuda.0, Some(visit), ptr::null_mut())), RMM_RS_REFUSED);
+    assert_eq!(c!(rmm_rs_pool_walk(cuda.0, Some(list), ptr::null_mut())), RMM_RS_REFUSED);
     assert_eq!(c!(rmm_rs_pool_walk(pool.0, None, ptr::null_mut())), RMM_RS_INVALID_ARGUMENT);
 }

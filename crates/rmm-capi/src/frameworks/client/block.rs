@@ -186,7 +186,7 @@ impl Block {
     /// Counts that it goes back to its resource.
     pub(crate) fn count_return(&self) {
         if self.is_pending {
-            self.client.counts.give_back(self.size);
+            self.client.counts.release(self.size);
         } else {
             self.client.counts.free(self.size);
         }

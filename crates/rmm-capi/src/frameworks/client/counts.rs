@@ -274,7 +274,7 @@ impl Counts {
     }
 
     /// Counts the return of a block that was freed before.
-    pub(crate) fn give_back(&self, size: BlockSize) {
+    pub(crate) fn release(&self, size: BlockSize) {
         self.lock().subtract(size, ACTIVE);
     }
 

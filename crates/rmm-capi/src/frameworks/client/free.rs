@@ -51,8 +51,9 @@ pub(crate) unsafe fn free(
         if let FreeOrder::Kept(stream) = order
             && (stream != block.stream || stream == CuStream::PER_THREAD)
         {
+            let id_of = |stream: StreamRef<'_>| stream.id();
             // SAFETY: the caller's contract.
-            let id = unsafe { StreamRef::with_announced(stream, |stream| stream.id()) };
+            let id = unsafe { StreamRef::with_announced(stream, id_of) };
             (block.stream, block.stream_id) = (stream, id.ok());
         }
         Ok(block.stream_id)
@@ -150,8 +151,8 @@ fn stays(
     result
 }
 
-/// Notes that a stream uses a block, unless it is the block's own. Memory of others is not known
-/// here: frameworks record uses of all tensors.
+/// Notes that a stream uses a block. The block's own is left out at the free. Memory of others is
+/// not known here: frameworks record uses of all tensors.
 ///
 /// # Errors
 /// If the driver does not know the stream.
@@ -175,9 +176,6 @@ pub(crate) unsafe fn record(pointer: *mut c_void, stream: CuStream) -> Result<()
     // SAFETY: the caller's contract.
     let stream = unsafe { streams::with(stream, || true, record) }?;
     table::with_allocated(address, |block| {
-        if block.stream_id == Some(stream.id) {
-            return;
-        }
         match block.recorded.iter_mut().find(|known| known.id == stream.id) {
             Some(known) => known.is_captured &= stream.is_captured,
             None => block.recorded.push(stream),

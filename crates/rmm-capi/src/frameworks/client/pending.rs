@@ -6,8 +6,8 @@
 //!   stream B: [event, block 1] [event, block 2]    slow: only blocks 1 and 2 wait for it
 //! ```
 //!
-//! A stream's events complete in their order, so one query of the first tells whether any is
-//! complete. A block is free when none of the queues has it.
+//! A stream's events complete in their order, so if the first is not complete none is. A block is
+//! free when none of the queues has it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,13 +81,13 @@ struct Queues {
 pub(crate) struct Pending {
     /// Lock order: leaf. No resource is called, and nothing waits for the device, under it.
     queues: Mutex<Queues>,
-    /// Pending blocks, with those that a thread is giving back.
+    /// Pending blocks, with those that a thread is returning.
     blocks: AtomicUsize,
-    /// Threads that have taken blocks out and not given them back yet.
-    givers: AtomicUsize,
+    /// Threads that have taken blocks out and not returned them yet.
+    returners: AtomicUsize,
 }
 
-/// Blocks that were taken out, to be given back to their resources.
+/// Blocks that were taken out, to be returned to their resources.
 #[derive(Debug)]
 pub(crate) struct TakenBlocks<'a, T> {
     pending: &'a Pending,
@@ -96,7 +96,7 @@ pub(crate) struct TakenBlocks<'a, T> {
 
 impl<T> Drop for TakenBlocks<'_, T> {
     fn drop(&mut self) {
-        self.pending.givers.fetch_sub(1, Ordering::AcqRel);
+        self.pending.returners.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -120,9 +120,9 @@ impl Pending {
         self.blocks.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether a thread has taken blocks out and not given them back yet.
-    pub(crate) fn is_giving_back(&self) -> bool {
-        self.givers.load(Ordering::Acquire) > 0
+    /// Whether a thread has taken blocks out and not returned them yet.
+    pub(crate) fn is_returning(&self) -> bool {
+        self.returners.load(Ordering::Acquire) > 0
     }
 
     /// Counts a block that becomes pending: once, before it is deferred or waits.
@@ -130,7 +130,7 @@ impl Pending {
         self.blocks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a block that was given back.
+    /// Counts a block that was returned.
     pub(crate) fn remove(&self) {
         self.blocks.fetch_sub(1, Ordering::Relaxed);
     }
@@ -143,7 +143,7 @@ impl Pending {
     /// Takes the deferred blocks out.
     pub(crate) fn take_deferred(&self) -> TakenBlocks<'_, DeferredBlock> {
         let mut queues = self.lock();
-        self.givers.fetch_add(1, Ordering::AcqRel);
+        self.returners.fetch_add(1, Ordering::AcqRel);
         TakenBlocks { pending: self, blocks: std::mem::take(&mut queues.deferred) }
     }
 
@@ -199,7 +199,7 @@ impl Pending {
                 queues.streams.rotate_left(1);
             }
         }
-        self.givers.fetch_add(1, Ordering::AcqRel);
+        self.returners.fetch_add(1, Ordering::AcqRel);
         Some(TakenBlocks { pending: self, blocks })
     }
 

@@ -19,27 +19,27 @@ use super::table;
 use crate::handle::failure::Failure;
 use crate::handle::status::RMM_RS_NOT_READY;
 
-/// How often a thread lets others run that are giving blocks back.
+/// How often a thread lets others run that are returning blocks.
 const YIELDS: usize = 1000;
 
-/// Gives a few pending blocks back that no stream uses any more, the oldest of each stream first.
+/// Returns a few pending blocks that no stream uses any more, the oldest of each stream first.
 /// Does not wait. Nothing while a capture is announced.
 #[inline]
 pub(crate) fn poll(client: &ClientHandle) {
     if !client.pending.is_empty() {
-        give_back_complete(client, false);
+        return_complete(client, false);
     }
 }
 
-/// Gives all pending blocks back that no stream uses any more. Does not wait. Nothing while a
+/// Returns all pending blocks that no stream uses any more. Does not wait. Nothing while a
 /// capture is announced.
 pub(crate) fn poll_all(client: &ClientHandle) {
     if !client.pending.is_empty() {
-        give_back_complete(client, true);
+        return_complete(client, true);
     }
 }
 
-/// Waits for the streams that use the blocks which are pending now, and gives the blocks back.
+/// Waits for the streams that use the blocks which are pending now, and returns the blocks.
 ///
 /// # Errors
 /// If a capture goes on; the driver's, such as that of work that failed.
@@ -54,7 +54,7 @@ pub(crate) fn wait(client: &ClientHandle) -> Result<(), Failure> {
     let is_settled = resume_deferred(client);
     let end = client.pending.next_use();
     loop {
-        give_back_complete(client, true);
+        return_complete(client, true);
         let Some(event) = client.pending.oldest_before(end) else { break };
         let _relaxed = RelaxedCapture::enter();
         event.synchronize()?;
@@ -62,7 +62,7 @@ pub(crate) fn wait(client: &ClientHandle) -> Result<(), Failure> {
     // Blocks that another thread has taken out are on their way. It may be this thread, in a
     // function that a resource calls back: so not for ever.
     for _ in 0..YIELDS {
-        if !client.pending.is_giving_back() {
+        if !client.pending.is_returning() {
             break;
         }
         thread::yield_now();
@@ -77,7 +77,7 @@ fn captured() -> Failure {
 }
 
 #[cold]
-fn give_back_complete(client: &ClientHandle, all: bool) {
+fn return_complete(client: &ClientHandle, all: bool) {
     if CaptureScope::is_announced() {
         return;
     }
@@ -86,7 +86,7 @@ fn give_back_complete(client: &ClientHandle, all: bool) {
     resume_deferred(client);
     let Some(taken) = client.pending.take_complete(all) else { return };
     for &address in &taken.blocks {
-        give_back(client, address);
+        return_block(client, address);
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn begin_wait(
         if let Ok(events) = events {
             let events: Vec<_> = events.into_iter().flatten().collect();
             if events.is_empty() {
-                return give_back(client, address);
+                return return_block(client, address);
             }
             client.pending.wait_for(address, events);
             return true;
@@ -176,7 +176,7 @@ pub(crate) fn synchronize(context: Option<Context>) -> Result<(), Failure> {
 
 /// Frees a pending block that no recorded stream uses any more. If that fails it stays pending.
 /// Returns whether it did not.
-fn give_back(client: &ClientHandle, address: usize) -> bool {
+fn return_block(client: &ClientHandle, address: usize) -> bool {
     if let Some(block) = table::take_pending(address)
         && in_own_order(&block, address).is_err()
     {
