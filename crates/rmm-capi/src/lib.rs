@@ -64,10 +64,10 @@
 //!   [`rmm_rs_pool_sleep`](calls::sleep::rmm_rs_pool_sleep) says.
 //! - **Checkpoints.** A checkpoint is null or one that
 //!   [`rmm_rs_client_checkpoint`](frameworks::client::rmm_rs_client_checkpoint) stored, and was not
-//!   released. When it is restored, all work that uses the pool's memory is complete or comes before
-//!   in the order of the stream, but for launches of graphs that the caller puts in order, and no
-//!   other thread uses the pool or its memory. A block that was freed by it and is not allocated
-//!   afterwards is not freed again.
+//!   released. When it is restored, all work that uses the pool's memory is complete or comes
+//!   before in the order of the stream, but for launches of graphs that the caller puts in order,
+//!   and no other thread uses the pool or its memory. A block that was freed by it and is not
+//!   allocated afterwards is not freed again.
 //! - **Graphs.** When the memory of graphs is
 //!   [released](calls::graphs::rmm_rs_pool_release_graph_memory), every launch of a graph that was
 //!   captured with the pool's memory has completed, and none of them is launched again.

@@ -83,6 +83,10 @@ struct pool_options {
   stream_policy policy = stream_policy::checked;
   budget maximum_budget{};  ///< Of this and maximum_size the smaller one counts.
   bool clear_blocks = false;  ///< Each block is filled with zeros before the caller gets it.
+  /// The memory is that of CUDA graphs: the pool serves streams under capture as any others, and
+  /// grows meanwhile; what a stream has freed serves that stream alone, until
+  /// pool_release_graph_memory.
+  bool for_graphs = false;
   /// Bytes beyond which idle memory goes back as blocks are freed; none for never.
   std::optional<std::uint64_t> release_above{};
   /// How long memory is unused until it goes back as blocks are freed; 0 for never.

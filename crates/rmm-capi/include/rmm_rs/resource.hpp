@@ -242,6 +242,7 @@ class RMM_RS_TYPE basic_resource {
     raw.stream_policy = static_cast<std::uint32_t>(options.policy);
     options.maximum_budget.set(raw);
     if (options.clear_blocks) { raw.flags |= RMM_RS_POOL_CLEAR_BLOCKS; }
+    if (options.for_graphs) { raw.flags |= RMM_RS_POOL_GRAPHS; }
     if (options.release_above) {
       raw.flags |= RMM_RS_POOL_RELEASE_ABOVE;
       raw.release_above = *options.release_above;
@@ -508,6 +509,14 @@ class RMM_RS_TYPE basic_resource {
   /// Returns what release_above and release_after do not keep; for programs that free nothing for a
   /// while.
   std::uint64_t pool_release_unused() const { return number(&rmm_rs_pool_release_unused); }
+
+  /// Makes memory that was freed on streams under capture, and all of a pool that is for_graphs,
+  /// available to any stream once the work before is complete. Every launch of a graph that was
+  /// captured with the pool's memory has completed, and none of them is launched again.
+  void pool_release_graph_memory() const
+  {
+    detail::check(rmm_rs_pool_release_graph_memory(handle_));
+  }
 
   [[nodiscard]] pool_statistics get_pool_statistics() const
   {

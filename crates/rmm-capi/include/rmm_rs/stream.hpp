@@ -70,6 +70,17 @@ class RMM_RS_TYPE stream {
   rmm_rs_stream* stream_ = nullptr;
 };
 
+/// Announces captures while it exists: a pool then asks the driver whether a stream is under capture
+/// before it reuses what was freed there, and makes no call that would invalidate a capture. Make it
+/// before the capture begins. Several may exist, on several threads.
+class RMM_RS_TYPE capture_scope {
+ public:
+  capture_scope() { detail::check(rmm_rs_capture_announce()); }
+  capture_scope(capture_scope const&) = delete;
+  capture_scope& operator=(capture_scope const&) = delete;
+  ~capture_scope() { (void)rmm_rs_capture_withdraw(); }
+};
+
 /// Says that a stream is about to be destroyed, which a resource with stream_policy::kept was used
 /// with. One that is not known is no error.
 inline void forget_stream(cudaStream_t handle)

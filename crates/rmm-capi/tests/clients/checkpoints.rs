@@ -70,7 +70,9 @@ fn restore(checkpoint: &Checkpoint, stream: &Stream) -> [Vec<(*mut c_void, usize
     let mut lists = [const { Vec::new() }; 2];
     let context = (&raw mut lists).cast();
     ok(c!(rmm_rs_checkpoint_restore(checkpoint.0, stream.raw(), Some(visit), context)));
-    lists.iter_mut().for_each(|list| list.sort_unstable());
+    for list in &mut lists {
+        list.sort_unstable();
+    }
     lists
 }
 

@@ -105,6 +105,21 @@ TEST(a_budget_is_a_maximum)
   CHECK(!cuda_pool().pool_maximum_size());
 }
 
+TEST(the_memory_of_graphs_is_returned_once_they_are_gone)
+{
+  pool_options options;
+  options.for_graphs = true;
+  auto const pool = cuda_pool(options);
+  {
+    rmm_rs::capture_scope const scope;
+    use(pool, 8 * MiB);
+  }
+  CHECK(pool.pool_trim() == 0);
+  CHECK(pool.pool_reserved_bytes() == 8 * MiB);
+  pool.pool_release_graph_memory();
+  CHECK(pool.pool_trim() == 8 * MiB);
+}
+
 TEST(a_pool_returns_memory_by_itself)
 {
   pool_options options;
