@@ -362,6 +362,11 @@ mod checking_stream_order {}
 #[doc = include_str!("../../../docs/containers.md")]
 mod containers_guide {}
 
+/// The guide to CUDA graphs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cuda-graphs.md")]
+mod cuda_graphs {}
+
 /// The migration guide for users of RMM.
 #[cfg(doctest)]
 mod migrating_from_rmm {
