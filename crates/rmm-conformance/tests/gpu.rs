@@ -12,6 +12,8 @@ mod exit;
 #[cfg(unix)]
 #[path = "gpu/export.rs"]
 mod export;
+#[path = "gpu/graph_pools.rs"]
+mod graph_pools;
 #[path = "gpu/merged_lists.rs"]
 mod merged_lists;
 #[path = "gpu/merging.rs"]
