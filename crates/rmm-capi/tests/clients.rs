@@ -15,6 +15,8 @@ mod arguments;
 mod captures;
 #[path = "clients/checkpoints.rs"]
 mod checkpoints;
+#[path = "clients/failures.rs"]
+mod failures;
 #[path = "clients/fixtures.rs"]
 mod fixtures;
 #[path = "clients/model.rs"]

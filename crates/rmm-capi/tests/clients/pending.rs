@@ -102,19 +102,23 @@ fn the_blocks_own_stream_is_nothing_to_wait_for() {
 }
 
 #[test]
-fn a_stream_that_was_destroyed_has_no_more_work_to_wait_for() {
+fn the_work_of_a_destroyed_stream_is_waited_for() {
     let _test = Test::begin();
     let client = Client::of_spec("pool(cuda)");
     let [own, other] = [(); 2].map(|()| Stream::new());
     let of_own = client.allocate(&own, MIB);
     own.keep_busy(of_own);
-    let of_other = shared(&client, &other, &own, MIB);
     let pending = shared(&client, &own, &other, MIB);
+    let of_other = shared(&client, &other, &own, MIB);
     free(pending);
     drop(own);
-    // One is its own stream, one was recorded, one is that of a pending block.
-    free(of_own);
+    // It was recorded for one block, and is the stream of an allocated and of a pending one.
     free(of_other);
+    let again = client.allocate(&other, MIB);
+    assert_eq!(again, of_other);
+    other.fill(again, MIB);
+    free(again);
+    free(of_own);
     client.settle();
     assert!(client.walk(ptr::null()).is_empty());
     for bytes in [MIB; 3] {
@@ -139,10 +143,12 @@ fn a_block_is_freed_whichever_device_is_current() {
     let without_a_pool = Client::of_spec("cuda");
     let _other = device(1);
     let before = MACHINE.memory_in_use(0);
-    let whole = without_a_pool.allocate(&own, MIB);
-    assert!(MACHINE.memory_in_use(0) >= before + MIB, "it is of its own device");
-    free(whole);
-    assert_eq!(MACHINE.memory_in_use(0), before);
+    for stream in [own.raw(), legacy] {
+        let whole = without_a_pool.try_allocate_from(ptr::null(), stream, MIB);
+        assert!(MACHINE.memory_in_use(0) >= before + MIB, "it is of its own device");
+        free(whole.expect("there is memory"));
+        assert_eq!(MACHINE.memory_in_use(0), before);
+    }
     let plain = client.try_allocate_from(ptr::null(), legacy, MIB).expect("there is memory");
     let recorded = client.allocate(&own, MIB);
     {
