@@ -173,7 +173,10 @@ impl Numbers {
 }
 
 /// The statistics and the limit of a client.
+///
+/// In cache lines of their own: each call writes them, and reads the client's other fields.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Counts {
     numbers: SpinLock<Numbers>,
     /// The most bytes that may be allocated.
