@@ -743,7 +743,7 @@ typedef struct rmm_rs_client_statistics {
    */
   struct rmm_rs_client_stat allocated_bytes[3];
   /**
-   * Their bytes as they were requested.
+   * The bytes of active blocks as they were requested: `PyTorch` counts them so.
    */
   struct rmm_rs_client_stat requested_bytes[3];
   /**

@@ -58,6 +58,7 @@ impl Model {
             let requested = self.pending.remove(&block).expect("it is a key");
             subtract(&mut self.expected.active, requested, 1);
             subtract(&mut self.expected.active_bytes, requested, rounded(requested));
+            subtract(&mut self.expected.requested_bytes, requested, requested);
         }
         let live: Vec<usize> = blocks
             .iter()
@@ -81,7 +82,6 @@ impl Model {
         let requested = self.allocated.remove(&block).expect("it is allocated");
         subtract(&mut self.expected.allocation, requested, 1);
         subtract(&mut self.expected.allocated_bytes, requested, rounded(requested));
-        subtract(&mut self.expected.requested_bytes, requested, requested);
         // If it is not pending, the client has returned it.
         self.pending.insert(block, requested);
     }
@@ -169,6 +169,7 @@ impl Model {
         if let Some(requested) = reused {
             subtract(&mut self.expected.active, requested, 1);
             subtract(&mut self.expected.active_bytes, requested, rounded(requested));
+            subtract(&mut self.expected.requested_bytes, requested, requested);
         }
         self.follow(client);
         self.allocated.remove(&new.addr());

@@ -41,7 +41,7 @@ pub struct ClientStatistics {
     pub allocation: [ClientStat; 3],
     /// Their bytes, each request rounded up to a multiple of 512.
     pub allocated_bytes: [ClientStat; 3],
-    /// Their bytes as they were requested.
+    /// The bytes of active blocks as they were requested: `PyTorch` counts them so.
     pub requested_bytes: [ClientStat; 3],
     /// Blocks that are allocated, and those that were freed and wait for recorded streams.
     pub active: [ClientStat; 3],
@@ -79,9 +79,9 @@ impl BlockSize {
 type Amounts = [i64; 5];
 
 /// The fields that a free changes if the block stays active.
-const ALLOCATED: std::ops::Range<usize> = 0..3;
+const ALLOCATED: std::ops::Range<usize> = 0..2;
 /// The fields that the return of a freed block changes.
-const ACTIVE: std::ops::Range<usize> = 3..5;
+const ACTIVE: std::ops::Range<usize> = 2..5;
 
 /// The counts of small blocks, or of large ones.
 ///
