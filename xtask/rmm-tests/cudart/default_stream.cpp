@@ -103,6 +103,24 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
   return in_context([=] { return cuStreamIsCapturing(meant(stream), native); });
 }
 
+// The software driver knows of the status alone: there is no graph yet, and no dependency.
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                     enum cudaStreamCaptureStatus* status,
+                                     unsigned long long* id,
+                                     cudaGraph_t* graph,
+                                     cudaGraphNode_t const** dependencies,
+                                     cudaGraphEdgeData const** edges,
+                                     std::size_t* count)
+{
+  auto const code = cudaStreamIsCapturing(stream, status);
+  if (id != nullptr) { *id = code == cudaSuccess && *status != cudaStreamCaptureStatusNone ? 1 : 0; }
+  if (graph != nullptr) { *graph = nullptr; }
+  if (dependencies != nullptr) { *dependencies = nullptr; }
+  if (edges != nullptr) { *edges = nullptr; }
+  if (count != nullptr) { *count = 0; }
+  return code;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
   auto const native = static_cast<CUstreamCaptureMode>(mode);

@@ -199,6 +199,22 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest)
   return in_context([=] { return cuCtxGetStreamPriorityRange(least, greatest); });
 }
 
+cudaError_t cudaDeviceGetGraphMemAttribute(int device,
+                                           enum cudaGraphMemAttributeType attribute,
+                                           void* value)
+{
+  auto const native = static_cast<CUgraphMem_attribute>(attribute);
+  return started([=] { return cuDeviceGetGraphMemAttribute(device, native, value); });
+}
+
+cudaError_t cudaDeviceSetGraphMemAttribute(int device,
+                                           enum cudaGraphMemAttributeType attribute,
+                                           void* value)
+{
+  auto const native = static_cast<CUgraphMem_attribute>(attribute);
+  return started([=] { return cuDeviceSetGraphMemAttribute(device, native, value); });
+}
+
 cudaError_t cudaDriverGetVersion(int* version)
 {
   if (version == nullptr) { return record(cudaErrorInvalidValue); }

@@ -74,6 +74,15 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable,
   return in_context([=] { return cuGraphInstantiate(executable, graph, flags); });
 }
 
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node,
+                                         cudaGraphNode_t* dependencies,
+                                         cudaGraphEdgeData* edges,
+                                         std::size_t* count)
+{
+  auto* const data = reinterpret_cast<CUgraphEdgeData*>(edges);
+  return in_context([=] { return cuGraphNodeGetDependencies(node, dependencies, data, count); });
+}
+
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
   return in_context([=] { return cuGraphDestroy(graph); });
