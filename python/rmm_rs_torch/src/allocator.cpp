@@ -1,0 +1,264 @@
+#include "allocator.hpp"
+
+#include "captures.hpp"
+#include "snapshot.hpp"
+
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+
+namespace rmm_rs_torch {
+
+namespace {
+
+allocator* installed = nullptr;
+
+/// The deleter of all tensors. PyTorch compares its address.
+void free_of_tensor(void* pointer)
+{
+  try {
+    installed->raw_delete(pointer);
+  } catch (std::exception const& error) {
+    // Destructors call this.
+    TORCH_WARN("rmm-rs: a tensor's memory was not freed: ", error.what());
+  }
+}
+
+c10::DeviceIndex current_device()
+{
+  c10::DeviceIndex device = 0;
+  C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+  return device;
+}
+
+bool find_block(void const* pointer, rmm_rs_client_block& out)
+{
+  out      = {};
+  out.size = sizeof out;
+  return engine->rmm_rs_client_find(pointer, &out) == RMM_RS_OK;
+}
+
+}  // namespace
+
+allocator& install(resource_of_device make)
+{
+  static auto* const the_one = new allocator{std::move(make)};
+  installed                  = the_one;
+  return *the_one;
+}
+
+allocator::allocator(resource_of_device make) : clients_{std::move(make)} {}
+
+c10::DataPtr allocator::allocate(std::size_t bytes)
+{
+  constexpr std::size_t exbibyte = std::size_t{1} << 60;
+  TORCH_CHECK_WITH(OutOfMemoryError, bytes < exbibyte,
+                   "CUDA out of memory. Tried to allocate more than 1EB memory.");
+  auto const device = current_device();
+  auto* const out   = allocate_on(device, c10::cuda::getCurrentCUDAStream(device).stream(), bytes);
+  return {out, out, &free_of_tensor, c10::Device(c10::DeviceType::CUDA, device)};
+}
+
+c10::DeleterFnPtr allocator::raw_deleter() const { return &free_of_tensor; }
+
+void allocator::copy_data(void* to, void const* from, std::size_t bytes) const
+{
+  C10_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice));
+}
+
+void* allocator::raw_alloc(std::size_t bytes)
+{
+  auto const device = current_device();
+  return allocate_on(device, c10::cuda::getCurrentCUDAStream(device).stream(), bytes);
+}
+
+void* allocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream)
+{
+  return allocate_on(current_device(), stream, bytes);
+}
+
+void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::size_t bytes)
+{
+  if (bytes == 0) { return nullptr; }
+  auto const* const client = clients_.of(device);
+  auto const pool          = routes_.find(device, stream);
+  resource memory;
+  if (pool != nullptr) {
+    memory = pool->memory(clients_);
+  } else if (!is_enabled_.load(std::memory_order_relaxed)) {
+    memory = uncached();
+  }
+  void* out         = nullptr;
+  auto const status = engine->rmm_rs_client_allocate(client, memory.get(), stream, bytes, &out);
+  if (status != RMM_RS_OK) { out = shortages_.serve({device, stream, bytes, pool}, status); }
+  // At the end of the process the engine succeeds without memory.
+  if (out == nullptr) { return nullptr; }
+  if (history_.wants_blocks()) {
+    history_.complete_frees();
+    auto const id = pool != nullptr ? pool->id() : c10::MempoolId_t{0, 0};
+    history_.allocated({out, bytes, device, stream, id},
+                       history_.gather(caching::RecordContext::STATE));
+  }
+  if (c10::memoryProfilingEnabled()) {
+    report_to_profiler(out, static_cast<std::int64_t>(bytes), device);
+  }
+  if (auto const* const trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
+    (*trace)->trace_gpu_memory_allocation(c10::DeviceType::CUDA,
+                                          reinterpret_cast<std::uintptr_t>(out));
+  }
+  return out;
+}
+
+void allocator::raw_delete(void* pointer)
+{
+  if (pointer == nullptr) { return; }
+  bool const is_profiled = c10::memoryProfilingEnabled();
+  rmm_rs_client_block block{};
+  bool const is_known = (history_.wants_frees() || is_profiled) && find_block(pointer, block);
+  if (is_known) {
+    history_.complete_frees();
+    // Before another thread can allocate the block.
+    history_.freed(traced(block), history_.gather(caching::RecordContext::ALL));
+  }
+  if (auto const* const trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
+    (*trace)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
+                                            reinterpret_cast<std::uintptr_t>(pointer));
+  }
+  check(engine->rmm_rs_client_free(pointer));
+  if (is_known && is_profiled) {
+    report_to_profiler(pointer, -static_cast<std::int64_t>(block.requested),
+                       static_cast<c10::DeviceIndex>(block.device));
+  }
+}
+
+void allocator::recordStream(c10::DataPtr const& memory, c10::cuda::CUDAStream stream)
+{
+  // Memory of other processes and of `from_blob` has another deleter.
+  if (memory.get() == nullptr || memory.get_deleter() != &free_of_tensor) { return; }
+  auto* const pointer = memory.get_context();
+  check(engine->rmm_rs_client_record_stream(pointer, stream.stream()));
+  rmm_rs_client_block block{};
+  if (history_.wants_blocks() && find_block(pointer, block) && block.stream != stream.stream()) {
+    history_.stream_recorded(pointer);
+  }
+}
+
+bool allocator::initialized() { return is_initialized_.load(); }
+
+void allocator::init(int) { is_initialized_.store(true); }
+
+void allocator::emptyCache(c10::MempoolId_t id)
+{
+  for (auto const device : clients_.devices()) {
+    if (id == c10::MempoolId_t{0, 0}) {
+      shortages_.trim(device);
+    } else if (auto const pool = pools_.find(device, id); pool != nullptr) {
+      shortages_.trim(pool);
+    }
+  }
+}
+
+double allocator::getMemoryFraction(c10::DeviceIndex device)
+{
+  double fraction = 1.0;
+  check(engine->rmm_rs_client_memory_fraction(clients_.of(device), &fraction));
+  return fraction;
+}
+
+void allocator::setMemoryFraction(double fraction, c10::DeviceIndex device)
+{
+  check(engine->rmm_rs_client_set_memory_fraction(clients_.of(device), fraction));
+}
+
+void allocator::enable(bool value) { is_enabled_.store(value); }
+
+bool allocator::isEnabled() const { return is_enabled_.load(); }
+
+void allocator::cacheInfo(c10::DeviceIndex device, std::size_t* largest)
+{
+  if (*largest == 0) {
+    c10::cuda::CUDAGuard const guard{device};
+    std::size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(largest, &total));
+  }
+  rmm_rs_pool_statistics found{};
+  found.size      = sizeof found;
+  auto const pool = pool_below(clients_.memory_of(device));
+  if (!pool) { return; }
+  check(engine->rmm_rs_pool_statistics_get(pool.get(), &found));
+  *largest = std::max(*largest, static_cast<std::size_t>(found.largest_free_bytes));
+}
+
+void* allocator::getBaseAllocation(void* pointer, std::size_t* bytes)
+{
+  rmm_rs_client_block block{};
+  TORCH_CHECK(find_block(pointer, block), "rmm-rs: ", pointer, " is no memory of a tensor");
+  auto const device = static_cast<c10::DeviceIndex>(block.device);
+  resource memory;
+  if (block.pool != nullptr) {
+    engine->rmm_rs_resource_retain(block.pool);
+    memory = resource{block.pool};
+  } else {
+    memory = clients_.memory_of(device);
+  }
+  auto const address = reinterpret_cast<std::uintptr_t>(pointer);
+  for (auto const& range : segments_of(pool_below(memory))) {
+    if (range.begin <= address && address < range.begin + range.bytes) {
+      if (bytes != nullptr) { *bytes = range.bytes; }
+      return reinterpret_cast<void*>(range.begin);
+    }
+  }
+  if (bytes != nullptr) { *bytes = block.bytes; }
+  return pointer;
+}
+
+std::vector<c10::cuda::CUDACachingAllocator::StreamSegmentSize>
+allocator::getExpandableSegmentSizes(c10::DeviceIndex)
+{
+  return {};
+}
+
+std::string allocator::name() { return "rmm-rs"; }
+
+caching::DeviceStats allocator::getDeviceStats(c10::DeviceIndex device)
+{
+  return statistics_.of(device);
+}
+
+void allocator::resetAccumulatedStats(c10::DeviceIndex device)
+{
+  statistics_.reset_accumulated(device);
+}
+
+void allocator::resetPeakStats(c10::DeviceIndex device) { statistics_.reset_peaks(device); }
+
+c10::cuda::CUDACachingAllocator::SnapshotInfo allocator::snapshot(c10::MempoolId_t id,
+                                                                  bool include_traces)
+{
+  return take_snapshot(clients_, pools_, history_, id, include_traces);
+}
+
+resource allocator::uncached()
+{
+  rmm_rs_resource const* memory = nullptr;
+  check(engine->rmm_rs_cuda_resource_new(&memory));
+  return resource{memory};
+}
+
+void allocator::report_to_profiler(void* pointer, std::int64_t bytes, c10::DeviceIndex device)
+{
+  auto const totals = statistics_.totals_of(device);
+  c10::reportMemoryUsageToProfiler(pointer, bytes, totals.allocated, totals.reserved,
+                                   c10::Device(c10::DeviceType::CUDA, device));
+}
+
+traced_block allocator::traced(rmm_rs_client_block const& block) const
+{
+  auto const device = static_cast<c10::DeviceIndex>(block.device);
+  return {block.pointer, block.requested, device, block.stream, pools_.id_of(device, block.pool)};
+}
+
+}  // namespace rmm_rs_torch

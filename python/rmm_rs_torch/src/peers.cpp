@@ -1,0 +1,40 @@
+// The functions of the allocator for other devices and other processes.
+#include "allocator.hpp"
+
+#include <c10/cuda/CUDAGuard.h>
+
+namespace rmm_rs_torch {
+
+c10::cuda::CUDACachingAllocator::ShareableHandle allocator::shareIpcHandle(void*)
+{
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "rmm-rs does not share memory with other processes yet");
+}
+
+std::shared_ptr<void> allocator::getIpcDevPtr(std::string)
+{
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "rmm-rs does not share memory with other processes yet");
+}
+
+void allocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer)
+{
+  c10::cuda::CUDAGuard const guard{device};
+  auto const code = cudaDeviceEnablePeerAccess(peer, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled) {
+    // It is the thread's last error, too, which a later check would find.
+    (void)cudaGetLastError();
+    return;
+  }
+  C10_CUDA_CHECK(code);
+}
+
+cudaError_t allocator::memcpyAsync(void* to, int to_device, void const* from, int from_device,
+                                   std::size_t bytes, cudaStream_t stream, bool p2p_enabled)
+{
+  if (p2p_enabled || to_device == from_device) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  }
+  // Works for memory of every kind.
+  return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
+}
+
+}  // namespace rmm_rs_torch

@@ -1,0 +1,143 @@
+#include "private_pools.hpp"
+
+#include <c10/cuda/CUDAGuard.h>
+
+namespace rmm_rs_torch {
+
+resource private_pool::memory(clients& all)
+{
+  std::lock_guard const lock{mutex_};
+  if (!memory_) {
+    c10::cuda::CUDAGuard const guard{device_};
+    memory_ = is_foreign() ? make_foreign_pool(device_, foreign_)
+                           : make_private_pool(all.memory_of(device_));
+  }
+  return memory_;
+}
+
+resource private_pool::memory_if_made() const
+{
+  std::lock_guard const lock{mutex_};
+  return memory_;
+}
+
+shared_pool private_pools::create_or_retain(c10::DeviceIndex device,
+                                            c10::MempoolId_t id,
+                                            std::shared_ptr<cuda_allocator> foreign)
+{
+  std::lock_guard const lock{mutex_};
+  auto& pool = pools_[key{device, id}];
+  if (pool == nullptr) {
+    pool = std::make_shared<private_pool>(device, id, std::move(foreign));
+  } else {
+    TORCH_CHECK(foreign == nullptr, "rmm-rs: the private pool has an allocator already");
+    ++pool->uses_;
+  }
+  return pool;
+}
+
+int private_pools::release(c10::DeviceIndex device, c10::MempoolId_t id)
+{
+  std::lock_guard const lock{mutex_};
+  auto const pool = existing(device, id);
+  TORCH_CHECK(pool->uses_ > 0, "rmm-rs: the private pool was released more often than retained");
+  return --pool->uses_;
+}
+
+int private_pools::uses(c10::DeviceIndex device, c10::MempoolId_t id)
+{
+  std::lock_guard const lock{mutex_};
+  return existing(device, id)->uses_;
+}
+
+shared_pool private_pools::find(c10::DeviceIndex device, c10::MempoolId_t id) const
+{
+  std::lock_guard const lock{mutex_};
+  auto const place = pools_.find(key{device, id});
+  return place == pools_.end() ? nullptr : place->second;
+}
+
+c10::MempoolId_t private_pools::id_of(c10::DeviceIndex device, rmm_rs_resource const* memory) const
+{
+  if (memory == nullptr) { return {0, 0}; }
+  for (auto const& pool : all()) {
+    auto const own = pool->memory_if_made();
+    if (pool->device() == device && own && engine->rmm_rs_resource_equal(own.get(), memory)) {
+      return pool->id();
+    }
+  }
+  return {0, 0};
+}
+
+std::vector<shared_pool> private_pools::all() const
+{
+  return selected([](private_pool const&) { return true; });
+}
+
+void private_pools::set_serves_shortages(c10::DeviceIndex device, c10::MempoolId_t id, bool value)
+{
+  std::lock_guard const lock{mutex_};
+  auto const place = pools_.find(key{device, id});
+  if (place != pools_.end()) {
+    place->second->serves_shortages_ = value;
+  } else {
+    // `false` comes from the destructor of a MemPool, which must not throw.
+    TORCH_CHECK(!value, "rmm-rs: there is no such private pool");
+  }
+}
+
+std::vector<shared_pool> private_pools::for_shortages(c10::DeviceIndex device) const
+{
+  return selected([device](private_pool const& pool) {
+    return pool.device_ == device && pool.serves_shortages_;
+  });
+}
+
+void private_pools::set_no_split(c10::DeviceIndex device, c10::MempoolId_t id)
+{
+  std::lock_guard const lock{mutex_};
+  existing(device, id)->no_split_ = true;
+}
+
+std::vector<shared_pool> private_pools::unused(c10::DeviceIndex device) const
+{
+  return selected([device](private_pool const& pool) {
+    return pool.device_ == device && pool.uses_ == 0;
+  });
+}
+
+bool private_pools::is_unused(shared_pool const& pool) const
+{
+  std::lock_guard const lock{mutex_};
+  return pool->uses_ == 0;
+}
+
+bool private_pools::remove_unused(shared_pool const& pool)
+{
+  std::lock_guard const lock{mutex_};
+  auto const place = pools_.find(key{pool->device_, pool->id_});
+  if (place == pools_.end() || place->second != pool || pool->uses_ != 0) { return false; }
+  pools_.erase(place);
+  return true;
+}
+
+shared_pool private_pools::existing(c10::DeviceIndex device, c10::MempoolId_t id) const
+{
+  auto const place = pools_.find(key{device, id});
+  TORCH_CHECK(place != pools_.end(), "rmm-rs: there is no private pool {", id.first, ", ",
+              id.second, "} on device ", static_cast<int>(device));
+  return place->second;
+}
+
+template <class F>
+std::vector<shared_pool> private_pools::selected(F is_wanted) const
+{
+  std::lock_guard const lock{mutex_};
+  std::vector<shared_pool> found;
+  for (auto const& [name, pool] : pools_) {
+    if (is_wanted(*pool)) { found.push_back(pool); }
+  }
+  return found;
+}
+
+}  // namespace rmm_rs_torch

@@ -1,0 +1,97 @@
+// Private pools: the memory of graphs and of `torch.cuda.MemPool`, by device and id.
+#pragma once
+
+#include "clients.hpp"
+#include "pools.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace rmm_rs_torch {
+
+/// One private pool. Its memory is made at the first allocation, so that a pool can be made while
+/// a stream is captured.
+class private_pool {
+ public:
+  private_pool(c10::DeviceIndex device, c10::MempoolId_t id, std::shared_ptr<cuda_allocator> foreign)
+    : device_{device}, id_{id}, foreign_{std::move(foreign)}
+  {
+  }
+
+  [[nodiscard]] c10::DeviceIndex device() const noexcept { return device_; }
+  [[nodiscard]] c10::MempoolId_t id() const noexcept { return id_; }
+  /// Whether a foreign allocator backs it.
+  [[nodiscard]] bool is_foreign() const noexcept { return foreign_ != nullptr; }
+
+  /// The pool of rmm-rs, which is made if there is none.
+  resource memory(clients& all);
+  /// The same if it was made already, else none.
+  [[nodiscard]] resource memory_if_made() const;
+
+ private:
+  friend class private_pools;
+
+  c10::DeviceIndex device_;
+  c10::MempoolId_t id_;
+  std::shared_ptr<cuda_allocator> foreign_;
+  mutable std::mutex mutex_;
+  resource memory_;
+  // The rest is guarded by the mutex of `private_pools`.
+  int uses_{1};
+  bool serves_shortages_{false};
+  bool no_split_{false};
+};
+
+/// A pool of which a caller has no use count may go at any time: they are shared.
+using shared_pool = std::shared_ptr<private_pool>;
+
+/// All private pools.
+class private_pools {
+ public:
+  /// Makes a pool with a use count of 1, or adds 1 to that of an existing one.
+  shared_pool create_or_retain(c10::DeviceIndex device,
+                               c10::MempoolId_t id,
+                               std::shared_ptr<cuda_allocator> foreign = nullptr);
+  /// Subtracts 1 from the use count, which it returns. A pool whose count is 0 stays until
+  /// `remove_idle`.
+  int release(c10::DeviceIndex device, c10::MempoolId_t id);
+  /// The use count. Throws if there is no such pool.
+  int uses(c10::DeviceIndex device, c10::MempoolId_t id);
+  /// The pool, or null.
+  [[nodiscard]] shared_pool find(c10::DeviceIndex device, c10::MempoolId_t id) const;
+  /// The id of the pool whose memory that is; {0, 0} for other memory.
+  [[nodiscard]] c10::MempoolId_t id_of(c10::DeviceIndex device, rmm_rs_resource const* memory) const;
+  /// All pools.
+  [[nodiscard]] std::vector<shared_pool> all() const;
+
+  /// Whether the pool serves requests that the others cannot. An unknown pool is made by `true`,
+  /// as `torch.cuda.MemPool` may say so first; `false` of an unknown pool does nothing.
+  void set_serves_shortages(c10::DeviceIndex device, c10::MempoolId_t id, bool value);
+  /// The pools of a device that do.
+  [[nodiscard]] std::vector<shared_pool> for_shortages(c10::DeviceIndex device) const;
+  void set_no_split(c10::DeviceIndex device, c10::MempoolId_t id);
+
+  /// The pools of a device whose use count is 0.
+  [[nodiscard]] std::vector<shared_pool> unused(c10::DeviceIndex device) const;
+  [[nodiscard]] bool is_unused(shared_pool const& pool) const;
+  /// Forgets a pool, if its use count is 0 still. Returns whether it has.
+  bool remove_unused(shared_pool const& pool);
+
+ private:
+  using key = std::pair<c10::DeviceIndex, c10::MempoolId_t>;
+
+  shared_pool existing(c10::DeviceIndex device, c10::MempoolId_t id) const;
+  template <class F>
+  std::vector<shared_pool> selected(F is_wanted) const;
+
+  mutable std::mutex mutex_;
+  std::map<key, shared_pool> pools_;
+};
+
+}  // namespace rmm_rs_torch

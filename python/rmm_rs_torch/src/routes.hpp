@@ -1,0 +1,67 @@
+// Routes: which allocations a private pool serves.
+#pragma once
+
+#include "private_pools.hpp"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rmm_rs_torch {
+
+/// Allocations on a device go to a pool if they pass a filter.
+struct route {
+  c10::DeviceIndex device;
+  c10::MempoolId_t id;
+  std::function<bool(cudaStream_t)> filter;
+  shared_pool pool;
+  /// The stream that was current at the begin, if it is about to be captured: its filter did not
+  /// take the stream then. Else none.
+  bool is_of_capture;
+  cudaStream_t stream;
+  std::thread::id begun_by;
+
+  /// Whether the stream is not captured any more. The graph may be gone, to which the filter refers.
+  [[nodiscard]] bool is_stale() const;
+};
+
+/// The routes, newest first. Filters run outside the lock.
+class routes {
+ public:
+  /// Adds a route. A stale one with the same id ends; a live one is an error. The device's stream
+  /// that is current becomes the route's.
+  void begin(c10::DeviceIndex device,
+             c10::MempoolId_t id,
+             std::function<bool(cudaStream_t)> filter,
+             shared_pool pool);
+  /// Ends the newest route with that id. Throws if there is none.
+  void end(c10::DeviceIndex device, c10::MempoolId_t id);
+  /// Ends routes that their owner left over, after it has released the pool to a count of `uses`.
+  void drop_stale(c10::DeviceIndex device, c10::MempoolId_t id, int uses);
+
+  /// The pool that serves an allocation, or null.
+  [[nodiscard]] shared_pool find(c10::DeviceIndex device, cudaStream_t stream) const
+  {
+    if (count_.load(std::memory_order_relaxed) == 0) { return nullptr; }
+    return search(device, stream);
+  }
+  /// Whether a route exists on the device.
+  [[nodiscard]] bool any(c10::DeviceIndex device) const;
+
+ private:
+  using list = std::vector<std::shared_ptr<route const>>;
+
+  [[nodiscard]] shared_pool search(c10::DeviceIndex device, cudaStream_t stream) const;
+  [[nodiscard]] list copy() const;
+  template <class F>
+  bool erase(F is_wanted, bool all);
+
+  mutable std::mutex mutex_;
+  list newest_first_;
+  std::atomic<std::size_t> count_{0};
+};
+
+}  // namespace rmm_rs_torch

@@ -1,0 +1,189 @@
+#include "snapshot.hpp"
+
+#include <c10/cuda/CUDAAllocatorConfig.h>
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+
+namespace rmm_rs_torch {
+
+namespace {
+
+using caching::BlockInfo;
+using caching::SegmentInfo;
+
+// Requests up to this are of PyTorch's small pool.
+constexpr std::size_t largest_small_request = std::size_t{1} << 20;
+
+std::uintptr_t address_of(rmm_rs_client_block const& block)
+{
+  return reinterpret_cast<std::uintptr_t>(block.pointer);
+}
+
+/// Makes the `SegmentInfo` of a range out of blocks that come by address.
+class segment_builder {
+ public:
+  segment_builder(c10::DeviceIndex device, c10::MempoolId_t id, segment const& range)
+    : end_{range.begin + range.bytes}, at_{range.begin}
+  {
+    info_.device                = device;
+    info_.address               = range.begin;
+    info_.total_size            = range.bytes;
+    info_.stream                = range.stream;
+    info_.owner_private_pool_id = id;
+  }
+
+  void add(rmm_rs_client_block const& block, context_pointer context)
+  {
+    fill_up_to(address_of(block));
+    bool const is_allocated = block.is_pending == 0;
+    BlockInfo added;
+    added.size                   = block.bytes;
+    added.requested_size         = block.requested;
+    added.allocated              = is_allocated;
+    added.active                 = true;
+    added.context_when_allocated = std::move(context);
+    info_.blocks.push_back(std::move(added));
+    info_.active_size += block.bytes;
+    info_.requested_size += block.requested;
+    if (is_allocated) { info_.allocated_size += block.bytes; }
+    info_.is_large = info_.is_large || block.requested > largest_small_request;
+    if (info_.blocks.size() == 1) { info_.stream = block.stream; }
+    at_ = address_of(block) + block.bytes;
+  }
+
+  SegmentInfo finish()
+  {
+    fill_up_to(end_);
+    // One without blocks in use is large if a large request fits.
+    info_.is_large = info_.is_large || info_.total_size > 2 * largest_small_request;
+    return std::move(info_);
+  }
+
+ private:
+  /// Memory that the client does not use: free, cached, or of another user of the pool.
+  void fill_up_to(std::uintptr_t address)
+  {
+    if (address <= at_) { return; }
+    BlockInfo gap;
+    gap.size = address - at_;
+    info_.blocks.push_back(std::move(gap));
+    at_ = address;
+  }
+
+  SegmentInfo info_;
+  std::uintptr_t end_;
+  std::uintptr_t at_;
+};
+
+/// Adds the segments of a pool with the blocks in them. Both come by address.
+void add_segments(std::vector<SegmentInfo>& to,
+                  c10::DeviceIndex device,
+                  c10::MempoolId_t id,
+                  std::vector<segment> const& ranges,
+                  std::vector<rmm_rs_client_block> const& blocks,
+                  history const& records)
+{
+  auto block     = blocks.begin();
+  auto const add = [&](segment const& range) {
+    segment_builder builder{device, id, range};
+    for (; block != blocks.end() && address_of(*block) < range.begin + range.bytes; ++block) {
+      builder.add(*block, records.context_of(block->pointer));
+    }
+    to.push_back(builder.finish());
+  };
+  // A block that no pool has is a segment of its own.
+  auto const add_lone_blocks_before = [&](std::uintptr_t address) {
+    while (block != blocks.end() && address_of(*block) < address) {
+      add({address_of(*block), block->bytes, block->stream});
+    }
+  };
+  for (auto const& range : ranges) {
+    add_lone_blocks_before(range.begin);
+    add(range);
+  }
+  add_lone_blocks_before(UINTPTR_MAX);
+}
+
+c10::cuda::CUDACachingAllocator::AllocatorConfigInfo settings()
+{
+  using accelerator = c10::CachingAllocator::AcceleratorAllocatorConfig;
+  using cuda        = c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig;
+  c10::cuda::CUDACachingAllocator::AllocatorConfigInfo info{};
+  info.garbage_collection_threshold      = accelerator::garbage_collection_threshold();
+  info.max_split_size                    = accelerator::max_split_size();
+  info.pinned_num_register_threads       = cuda::pinned_num_register_threads();
+  // Engines switch the setting off around pools of their own if it is on.
+  info.expandable_segments               = false;
+  info.release_lock_on_malloc            = cuda::release_lock_on_cudamalloc();
+  info.pinned_use_host_register          = cuda::pinned_use_cuda_host_register();
+  info.graph_capture_record_stream_reuse = cuda::graph_capture_record_stream_reuse();
+  info.last_allocator_settings           = c10::CachingAllocator::getAllocatorSettings();
+  info.roundup_power2_divisions          = accelerator::roundup_power2_divisions();
+#if TORCH_VERSION_MINOR >= 13
+  info.max_round_threshold = accelerator::pinned_max_round_threshold();
+  info.max_cached_size     = accelerator::pinned_max_cached_size();
+#endif
+  return info;
+}
+
+}  // namespace
+
+std::vector<rmm_rs_client_block> blocks_of(rmm_rs_client const* client,
+                                           rmm_rs_resource const* pool)
+{
+  std::vector<rmm_rs_client_block> found;
+  auto const visit = [](rmm_rs_client_block const* block, void* context) {
+    static_cast<std::vector<rmm_rs_client_block>*>(context)->push_back(*block);
+  };
+  check(engine->rmm_rs_client_walk(client, pool, visit, &found));
+  std::sort(found.begin(), found.end(),
+            [](auto const& a, auto const& b) { return address_of(a) < address_of(b); });
+  return found;
+}
+
+c10::cuda::CUDACachingAllocator::SnapshotInfo take_snapshot(clients& all,
+                                                            private_pools const& pools,
+                                                            history& records,
+                                                            c10::MempoolId_t id,
+                                                            bool with_traces)
+{
+  c10::cuda::CUDACachingAllocator::SnapshotInfo info;
+  info.config_metadata = settings();
+  if (with_traces) {
+    records.complete_frees();
+    info.external_annotations = records.annotations();
+    // One list for each device, by its number.
+    for (auto const device : all.devices()) {
+      info.device_traces.resize(static_cast<std::size_t>(device) + 1);
+      info.device_traces.back() = records.entries(device);
+    }
+  }
+  for (auto const device : all.devices()) {
+    records.snapshot_taken(device);
+    auto const* const client = all.of(device);
+    auto others              = blocks_of(client, nullptr);
+    for (auto const& pool : pools.all()) {
+      auto const memory = pool->device() == device ? pool->memory_if_made() : resource{};
+      if (!memory) { continue; }
+      auto const own  = blocks_of(client, memory.get());
+      auto const kept = std::remove_if(others.begin(), others.end(), [&](auto const& block) {
+        return std::binary_search(
+          own.begin(), own.end(), block,
+          [](auto const& a, auto const& b) { return address_of(a) < address_of(b); });
+      });
+      others.erase(kept, others.end());
+      if (id != c10::MempoolId_t{0, 0} && id != pool->id()) { continue; }
+      add_segments(info.segments, device, pool->id(), segments_of(memory), own, records);
+    }
+    if (id == c10::MempoolId_t{0, 0}) {
+      auto const ranges = segments_of(pool_below(all.memory_of(device)));
+      add_segments(info.segments, device, {0, 0}, ranges, others, records);
+    }
+  }
+  std::sort(info.segments.begin(), info.segments.end(),
+            [](auto const& a, auto const& b) { return a.address < b.address; });
+  return info;
+}
+
+}  // namespace rmm_rs_torch

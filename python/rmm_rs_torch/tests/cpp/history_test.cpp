@@ -1,0 +1,185 @@
+// The history of allocations, and snapshots.
+#include "harness.hpp"
+
+#include <algorithm>
+#include <array>
+
+using namespace harness;
+
+namespace {
+
+using entry = caching::TraceEntry;
+
+struct counted_context : c10::GatheredContext {};
+
+int contexts_made = 0;
+
+std::shared_ptr<c10::GatheredContext> make_context()
+{
+  ++contexts_made;
+  return std::make_shared<counted_context>();
+}
+
+/// The entries that do not depend on how an allocator takes memory from the driver.
+std::string text_of(std::vector<entry> const& entries)
+{
+  static constexpr std::array<char const*, 10> names{"alloc",         "free_requested",
+                                                     "free_completed", "segment_alloc",
+                                                     "segment_free",  "segment_map",
+                                                     "segment_unmap", "snapshot",
+                                                     "oom",           "annotate"};
+  std::map<std::size_t, std::size_t> blocks;
+  std::ostringstream text;
+  for (auto const& e : entries) {
+    if (e.action_ >= entry::SEGMENT_ALLOC && e.action_ <= entry::SEGMENT_UNMAP) { continue; }
+    // Addresses by their order.
+    auto const block = blocks.try_emplace(e.addr_, blocks.size()).first->second;
+    text << names.at(e.action_) << " device " << static_cast<int>(e.device_) << " block "
+         << (e.action_ == entry::OOM ? 0 : block) << " size " << e.size_ << " pool "
+         << e.mempool_.first << ',' << e.mempool_.second << " context " << (e.context_ != nullptr)
+         << " in '" << e.compile_context_ << "' with '" << e.user_metadata_ << "'\n";
+  }
+  return text.str();
+}
+
+/// What one allocator records of a program.
+std::string history_of(cuda_allocator& allocator, caching::RecordContext when,
+                       std::vector<std::string> const& skipped)
+{
+  auto const side = c10::cuda::getStreamFromPool();
+  allocator.recordHistory(true, &make_context, 1000, when, true, skipped);
+  CHECK(allocator.isHistoryEnabled());
+  auto const id = c10::MempoolId_t{0, 77777};
+  {
+    allocator.setUserMetadata("step 1");
+    CHECK(allocator.getUserMetadata() == "step 1");
+    auto const kept = allocator.allocate(1000);
+    std::string name{"compiled"};
+    allocator.pushCompileContext(name);
+    auto recorded = allocator.allocate(3 * mib);
+    allocator.popCompileContext();
+    allocator.setUserMetadata("");
+    {
+      busy_stream const busy{side};
+      allocator.recordStream(recorded, side);
+      recorded.clear();
+    }
+    allocator.emptyCache();
+    allocator.beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+    auto in_pool = allocator.allocate(2000);
+    in_pool.clear();
+    allocator.endAllocateToPool(0, id);
+#if TORCH_VERSION_MINOR >= 14
+    CHECK(allocator.supportsUserMetadata());
+    allocator.annotateMemory(kept.get(), "weights");
+#endif
+#if TORCH_VERSION_MINOR >= 12
+    CHECK((allocator.getContextForPointer(kept.get()) != nullptr) ==
+          (when != caching::RecordContext::NEVER));
+    CHECK(allocator.getContextForPointer(&contexts_made) == nullptr);
+#endif
+  }
+  allocator.releasePool(0, id);
+  auto const found = allocator.snapshot();
+  allocator.recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+  CHECK(!allocator.isHistoryEnabled());
+  CHECK(!found.device_traces.empty());
+  auto const& entries = found.device_traces[0];
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    CHECK(entries[i - 1].time_.t_ <= entries[i].time_.t_);
+  }
+  auto const now = std::chrono::system_clock::now().time_since_epoch();
+  auto const age = std::chrono::duration_cast<std::chrono::microseconds>(now).count() -
+                   (entries.empty() ? 0 : entries.back().time_.t_);
+  CHECK(entries.empty() || std::abs(age) < 60'000'000);
+  return text_of(entries);
+}
+
+/// Bytes of the blocks of a snapshot's segments that are in one state.
+std::size_t bytes_of(c10::cuda::CUDACachingAllocator::SnapshotInfo const& snapshot,
+                     bool is_allocated, bool is_active)
+{
+  std::size_t sum = 0;
+  for (auto const& segment : snapshot.segments) {
+    std::size_t whole = 0;
+    for (auto const& block : segment.blocks) {
+      whole += block.size;
+      if (block.allocated == is_allocated && block.active == is_active) { sum += block.size; }
+    }
+    // Graph trees add up blocks to find addresses.
+    check_equal(whole, segment.total_size, "bytes of blocks");
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST(histories_equal_native)
+{
+  using when = caching::RecordContext;
+  for (auto const recorded : {when::NEVER, when::STATE, when::ALLOC, when::ALL}) {
+    check_equal(history_of(ours(), recorded, {}), history_of(native(), recorded, {}),
+                "history with contexts " + std::to_string(static_cast<int>(recorded)));
+  }
+  check_equal(history_of(ours(), when::ALL, {"alloc", "snapshot"}),
+              history_of(native(), when::ALL, {"alloc", "snapshot"}), "history in part");
+}
+
+TEST(histories_keep_the_newest_entries)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    allocator->recordHistory(true, nullptr, 3, caching::RecordContext::NEVER, true, {});
+    std::vector<memory> blocks;
+    for (std::size_t i = 1; i <= 5; ++i) { blocks.push_back(allocator->allocate(i)); }
+    auto const found = allocator->snapshot().device_traces.at(0);
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    check_equal(found.size(), 3U, "entries");
+    check_equal(found[0].size_, 3U, "the oldest");
+    check_equal(found[2].size_, 5U, "the newest");
+  }
+}
+
+TEST(trackers_see_entries_without_a_history)
+{
+  int seen = 0;
+  ours().attachAllocatorTraceTracker([&seen](entry const& e) { seen += e.action_ == entry::ALLOC; });
+  auto const block = ours().allocate(kib);
+  CHECK(seen == 1);
+}
+
+TEST(snapshots_have_the_bytes_of_the_statistics)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    auto const side = c10::cuda::getStreamFromPool();
+    auto const id   = c10::MempoolId_t{0, 88888};
+    std::vector<memory> blocks;
+    for (std::size_t i = 1; i <= 40; ++i) { blocks.push_back(allocator->allocate(i * 10 * kib)); }
+    for (std::size_t i = 0; i < blocks.size(); i += 3) { blocks[i].clear(); }
+    allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+    auto const in_pool = allocator->allocate(5 * kib);
+    allocator->endAllocateToPool(0, id);
+    {
+      busy_stream const busy{side};
+      allocator->recordStream(blocks[1], side);
+      blocks[1].clear();
+      auto const snapshot = allocator->snapshot();
+      auto const stats    = allocator->getDeviceStats(0);
+      auto const all      = [&](auto const& stat) { return static_cast<std::size_t>(stat[0].current); };
+      check_equal(bytes_of(snapshot, true, true), all(stats.allocated_bytes), "allocated");
+      check_equal(bytes_of(snapshot, false, true),
+                  all(stats.active_bytes) - all(stats.allocated_bytes), "pending");
+      std::size_t total = 0;
+      for (auto const& segment : snapshot.segments) { total += segment.total_size; }
+      check_equal(total, all(stats.reserved_bytes), "reserved");
+    }
+    auto const of_pool = allocator->snapshot(id, false);
+    CHECK(of_pool.segments.size() == 1 && of_pool.device_traces.empty());
+    CHECK(of_pool.segments[0].owner_private_pool_id == id);
+    CHECK(of_pool.segments[0].active_size == 5 * kib);
+    std::size_t bytes = 0;
+    auto* const base  = allocator->getBaseAllocation(in_pool.get(), &bytes);
+    check_equal(reinterpret_cast<std::size_t>(base), of_pool.segments[0].address, "base");
+    check_equal(bytes, of_pool.segments[0].total_size, "bytes of the segment");
+    allocator->releasePool(0, id);
+  }
+}

@@ -1,0 +1,136 @@
+// Requests that fail, and what helps them.
+#include "harness.hpp"
+
+#include <c10/cuda/CUDAAllocatorConfig.h>
+
+using namespace harness;
+
+namespace {
+
+/// Freed by a callback, as memory of other processes is.
+memory freed_on_demand;
+
+class free_on_demand : public c10::FreeMemoryCallback {
+ public:
+  bool Execute() override
+  {
+    bool const has_freed = freed_on_demand.get() != nullptr;
+    freed_on_demand.clear();
+    return has_freed;
+  }
+};
+
+}  // namespace
+
+namespace c10 {
+REGISTER_FREE_MEMORY_CALLBACK("free_on_demand", free_on_demand);
+}  // namespace c10
+
+TEST(out_of_memory_is_reported_and_the_next_request_works)
+{
+  static std::vector<std::pair<std::int64_t, std::size_t>> observed;
+  ours().attachOutOfMemoryObserver([](std::int64_t device, std::size_t bytes, std::size_t, std::size_t) {
+    observed.emplace_back(device, bytes);
+  });
+  ours().emptyCache();
+  ours().resetAccumulatedStats(0);
+  ours().recordHistory(true, nullptr, 100, caching::RecordContext::NEVER, true, {});
+  auto const text = text_of_error<c10::OutOfMemoryError>([] { ours().allocate(2048 * mib); });
+  auto const begin = std::string{"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"};
+  check_equal(text.substr(0, begin.size()), begin, "text");
+  CHECK(observed.size() == 1 && observed[0] == std::make_pair(std::int64_t{0}, 2048 * mib));
+  CHECK(ours().getDeviceStats(0).num_ooms == 1);
+  auto const entries = ours().snapshot().device_traces.at(0);
+  ours().recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+  CHECK(entries.size() == 1 && entries[0].action_ == caching::TraceEntry::OOM);
+  check_equal(entries[0].size_, 2048 * mib, "bytes of the entry");
+  auto const block = ours().allocate(mib);
+  use(block, mib, c10::cuda::getCurrentCUDAStream());
+  text_of_error<c10::OutOfMemoryError>([] { ours().allocate(std::size_t{1} << 61); });
+}
+
+TEST(the_memory_fraction_is_of_tensors)
+{
+  std::size_t free  = 0;
+  std::size_t total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  CHECK(ours().getMemoryFraction(0) == 1.0);
+  text_of_error<c10::Error>([] { ours().setMemoryFraction(1.5, 0); });
+  text_of_error<c10::Error>([] { ours().setMemoryFraction(-0.1, 0); });
+  ours().setMemoryFraction(64.0 * mib / static_cast<double>(total), 0);
+  {
+    auto const most = ours().allocate(60 * mib);
+    auto const text = text_of_error<c10::OutOfMemoryError>([] { ours().allocate(8 * mib); });
+    CHECK(text.find("of it may be allocated by this process") != std::string::npos);
+#if TORCH_VERSION_MINOR >= 12
+    CHECK(ours().getDeviceStats(0).num_oom_rejections == 0);
+    static std::vector<std::size_t> rejected;
+    ours().attachOomRejectionObserver(
+      [](std::int64_t, std::size_t bytes, std::size_t allocated, std::size_t) {
+        rejected = {bytes, allocated};
+      });
+    c10::CachingAllocator::setAllocatorSettings("throw_on_cudamalloc_oom:True");
+    text_of_error<c10::OutOfMemoryError>([] { ours().allocate(8 * mib); });
+    c10::CachingAllocator::setAllocatorSettings("throw_on_cudamalloc_oom:False");
+    CHECK(rejected == (std::vector<std::size_t>{8 * mib, 60 * mib}));
+    CHECK(ours().getDeviceStats(0).num_oom_rejections == 1);
+#endif
+  }
+  ours().setMemoryFraction(1.0, 0);
+  auto const more = ours().allocate(100 * mib);
+}
+
+TEST(callbacks_that_free_memory_help)
+{
+  ours().emptyCache();
+  freed_on_demand  = ours().allocate(200 * mib);
+  auto const other = ours().allocate(200 * mib);
+  CHECK(freed_on_demand.get() == nullptr);
+  use(other, mib, c10::cuda::getCurrentCUDAStream());
+}
+
+TEST(pools_for_shortages_serve_what_the_others_cannot)
+{
+  ours().emptyCache();
+  auto const id = c10::MempoolId_t{0, 99999};
+  ours().createOrIncrefPool(0, id);
+  ours().setUseOnOOM(0, id, true);
+  ours().beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+  auto* const address = ours().allocate(128 * mib).get();
+  ours().endAllocateToPool(0, id);
+  ours().releasePool(0, id);
+  auto const most  = ours().allocate(200 * mib);
+  auto const other = ours().allocate(128 * mib);
+  CHECK(other.get() == address);
+  ours().setUseOnOOM(0, id, false);
+  text_of_error<c10::OutOfMemoryError>([] { ours().allocate(128 * mib); });
+  ours().releasePool(0, id);
+}
+
+TEST(uncached_memory_is_the_drivers)
+{
+  ours().enable(false);
+  CHECK(!ours().isEnabled());
+  std::size_t before = 0;
+  std::size_t after  = 0;
+  std::size_t total  = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&before, &total));
+  {
+    auto const block = ours().allocate(32 * mib);
+    C10_CUDA_CHECK(cudaMemGetInfo(&after, &total));
+    CHECK(before - after >= 32 * mib);
+    ours().enable(true);
+  }
+  C10_CUDA_CHECK(cudaMemGetInfo(&after, &total));
+  check_equal(after, before, "free bytes");
+}
+
+TEST(unknown_memory_is_an_error_in_raw_delete_alone)
+{
+  int local       = 0;
+  auto const text = text_of_error<c10::Error>([&] { ours().raw_delete(&local); });
+  CHECK(!text.empty());
+  memory const foreign{&local, c10::Device(c10::DeviceType::CUDA, 0)};
+  ours().recordStream(foreign, c10::cuda::getStreamFromPool());
+  text_of_error<c10::Error>([&] { ours().getBaseAllocation(&local, nullptr); });
+}

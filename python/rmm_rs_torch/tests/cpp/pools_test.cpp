@@ -1,0 +1,326 @@
+// Private pools and routes, in the orders of calls of PyTorch 2.11 and of 2.14.
+#include "harness.hpp"
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <thread>
+
+using namespace harness;
+
+namespace {
+
+constexpr c10::DeviceIndex device = 0;
+
+/// A new id for a pool that a graph makes.
+c10::MempoolId_t new_id()
+{
+  // Both allocators get each id, and no two tests the same.
+  static c10::CaptureId_t last = 1000;
+  return {0, ++last};
+}
+
+bool any_stream(cudaStream_t) { return true; }
+
+/// Takes the streams that are captured, as a graph's filter takes those of its own capture.
+bool captured_streams(cudaStream_t stream)
+{
+  auto status = cudaStreamCaptureStatusNone;
+  return cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+         status == cudaStreamCaptureStatusActive;
+}
+
+/// The calls around a capture, as a version of PyTorch makes them.
+class capture {
+ public:
+  capture(cuda_allocator& allocator, c10::MempoolId_t id, c10::cuda::CUDAStream stream, int minor)
+    : allocator_{allocator}, id_{id}, stream_{stream}, minor_{minor}
+  {
+    allocator_.beginAllocateToPool(device, id_, &captured_streams);
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream_.stream(), cudaStreamCaptureModeGlobal));
+    mark(true);
+  }
+  /// Ends it. A failed one at 2.11 leaves its route.
+  void end(bool has_failed = false)
+  {
+    cudaGraph_t graph = nullptr;
+    C10_CUDA_CHECK(cudaStreamEndCapture(stream_.stream(), &graph));
+    C10_CUDA_CHECK(cudaGraphDestroy(graph));
+    mark(false);
+    if (!has_failed || minor_ >= 14) { allocator_.endAllocateToPool(device, id_); }
+  }
+
+ private:
+  void mark([[maybe_unused]] bool is_begin)
+  {
+#if TORCH_VERSION_MINOR >= 13
+    if (minor_ >= 13) {
+      is_begin ? allocator_.markCaptureBegin(device) : allocator_.markCaptureEnd(device);
+    }
+#endif
+  }
+
+  cuda_allocator& allocator_;
+  c10::MempoolId_t id_;
+  c10::cuda::CUDAStream stream_;
+  int minor_;
+};
+
+/// What one allocator answers to random calls.
+std::vector<int> answers(cuda_allocator& allocator, unsigned seed)
+{
+  std::mt19937 random{seed};
+  auto const below = [&](std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>{0, bound - 1}(random);
+  };
+  auto const first = 100000 + 10 * seed;
+  std::map<std::size_t, int> uses;
+  std::vector<std::size_t> routed;
+  std::map<std::size_t, std::vector<memory>> live;
+  std::vector<int> found;
+  for (int step = 0; step < 300; ++step) {
+    auto const pool             = below(3);
+    auto const id               = c10::MempoolId_t{0, first + pool};
+    auto const is_routed        = std::find(routed.begin(), routed.end(), pool) != routed.end();
+    auto const serving          = routed.empty() ? 3 : routed.back();
+    switch (below(6)) {
+      case 0:
+        allocator.createOrIncrefPool(device, id);
+        ++uses[pool];
+        break;
+      case 1:
+        if (!is_routed && routed.size() < 2) {
+          allocator.beginAllocateToPool(device, id, any_stream);
+          routed.push_back(pool);
+          ++uses[pool];
+        }
+        break;
+      case 2:
+        if (!routed.empty()) {
+          allocator.endAllocateToPool(device, {0, first + routed.back()});
+          routed.pop_back();
+        }
+        break;
+      case 3:
+        // Native makes no pool anew of which tensors are left.
+        if (uses[pool] > 1) {
+          allocator.releasePool(device, id);
+          --uses[pool];
+        }
+        break;
+      case 4: live[serving].push_back(allocator.allocate(1 + below(64 * kib))); break;
+      default:
+        if (auto& list = live[serving]; !list.empty()) {
+          std::swap(list[below(list.size())], list.back());
+          list.pop_back();
+        }
+    }
+    if (uses[pool] > 0) {
+      found.push_back(allocator.getPoolUseCount(device, id));
+      std::unordered_set<void*> expected;
+      for (auto const& block : live[pool]) { expected.insert(block.get()); }
+      found.push_back(allocator.checkPoolLiveAllocations(device, id, expected) ? 1 : 0);
+      if (!expected.empty()) { expected.erase(expected.begin()); }
+      found.push_back(allocator.checkPoolLiveAllocations(device, id, expected) ? 1 : 0);
+    }
+  }
+  while (!routed.empty()) {
+    allocator.endAllocateToPool(device, {0, first + routed.back()});
+    routed.pop_back();
+  }
+  live.clear();
+  for (auto const& [pool, count] : uses) {
+    for (int i = 0; i < count; ++i) { allocator.releasePool(device, {0, first + pool}); }
+  }
+  allocator.emptyCache();
+  return found;
+}
+
+std::int64_t reserved(cuda_allocator& allocator)
+{
+  return allocator.getDeviceStats(device).reserved_bytes[0].current;
+}
+
+}  // namespace
+
+TEST(private_pools_answer_random_calls_as_native)
+{
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    auto const expected = answers(native(), seed);
+    auto const found    = answers(ours(), seed);
+    auto const [a, b]   = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+    auto const place    = std::to_string(a - expected.begin()) + " of " + std::to_string(seed);
+    check_equal(found.size(), expected.size(), "answers");
+    if (a != expected.end()) { check_equal(*b, *a, "answer " + place); }
+  }
+}
+
+TEST(a_private_pool_keeps_its_memory_to_itself)
+{
+  auto const id = new_id();
+  ours().emptyCache();
+  auto const before = reserved(ours());
+  ours().createOrIncrefPool(device, id);
+  ours().beginAllocateToPool(device, id, any_stream);
+  void* address = nullptr;
+  {
+    auto const block = ours().allocate(mib);
+    address          = block.get();
+  }
+  {
+    auto const again = ours().allocate(mib);
+    CHECK(again.get() == address);
+    CHECK(ours().getPoolUseCount(device, id) == 2);
+  }
+  ours().endAllocateToPool(device, id);
+  std::vector<memory> outside;
+  for (int i = 0; i < 8; ++i) {
+    outside.push_back(ours().allocate(mib));
+    CHECK(outside.back().get() != address);
+  }
+  outside.clear();
+  ours().releasePool(device, id);
+  // In use: its memory stays, whatever the others give back.
+  ours().emptyCache();
+  CHECK(reserved(ours()) > before);
+  ours().releasePool(device, id);
+  ours().emptyCache(id);
+  check_equal(reserved(ours()), before, "reserved bytes after the last use");
+}
+
+TEST(a_released_pool_stays_while_its_tensors_do)
+{
+  auto const id = new_id();
+  ours().beginAllocateToPool(device, id, any_stream);
+  auto block = ours().allocate(mib);
+  ours().endAllocateToPool(device, id);
+  ours().releasePool(device, id);
+  ours().emptyCache();
+  use(block, mib, c10::cuda::getCurrentCUDAStream());
+  CHECK(ours().checkPoolLiveAllocations(device, id, {block.get()}));
+  block.clear();
+  auto const before = reserved(ours());
+  ours().emptyCache();
+  CHECK(reserved(ours()) < before);
+  text_of_error<c10::Error>([&] { ours().getPoolUseCount(device, id); });
+}
+
+TEST(routes_serve_the_threads_and_streams_of_their_filters)
+{
+  auto const id   = new_id();
+  auto const main = std::this_thread::get_id();
+  ours().beginAllocateToPool(device, id,
+                             [main](cudaStream_t) { return std::this_thread::get_id() == main; });
+  auto const inner = new_id();
+  auto const side  = c10::cuda::getStreamFromPool();
+  on(side, [&] {
+    ours().beginAllocateToPool(device, inner,
+                               [side](cudaStream_t stream) { return stream == side.stream(); });
+  });
+  auto const routed     = ours().allocate(kib);
+  auto const by_side    = on(side, [] { return ours().allocate(kib); });
+  memory other;
+  std::thread{[&] { other = ours().allocate(kib); }}.join();
+  ours().endAllocateToPool(device, id);
+  auto const after = ours().allocate(kib);
+  ours().endAllocateToPool(device, inner);
+  CHECK(ours().checkPoolLiveAllocations(device, id, {routed.get()}));
+  CHECK(ours().checkPoolLiveAllocations(device, inner, {by_side.get()}));
+  auto const text = text_of_error<c10::Error>([&] { ours().endAllocateToPool(device, id); });
+  CHECK(text.find("endAllocateToPool") != std::string::npos);
+  // A second begin is an error, and no use: native counts one then.
+  ours().beginAllocateToPool(device, id, any_stream);
+  text_of_error<c10::Error>([&] { ours().beginAllocateToPool(device, id, any_stream); });
+  CHECK(ours().getPoolUseCount(device, id) == 2);
+  ours().endAllocateToPool(device, id);
+  ours().releasePool(device, id);
+  ours().releasePool(device, id);
+  ours().releasePool(device, inner);
+}
+
+TEST(a_failed_capture_at_2_11_leaves_no_route_behind)
+{
+  auto const id     = new_id();
+  auto const stream = c10::cuda::getStreamFromPool();
+  on(stream, [&] {
+    capture first{ours(), id, stream, 11};
+    first.end(true);
+    // A second graph takes the same pool: the first one's filter is gone with it.
+    capture second{ours(), id, stream, 11};
+    second.end();
+    ours().releasePool(device, id);
+    ours().releasePool(device, id);
+    capture third{ours(), id, stream, 11};
+    third.end(true);
+    ours().releasePool(device, id);
+  });
+  auto const block = on(stream, [] { return ours().allocate(kib); });
+  ours().emptyCache();
+  text_of_error<c10::Error>([&] { ours().getPoolUseCount(device, id); });
+}
+
+TEST(captures_take_memory_from_their_pool)
+{
+  for (int const minor : {11, 14}) {
+    auto const id     = new_id();
+    auto const kept   = new_id();
+    auto const stream = c10::cuda::getStreamFromPool();
+    on(stream, [&] {
+      ours().emptyCache();
+      capture graph{ours(), id, stream, minor};
+      auto block = ours().allocate(mib);
+      use(block, mib, stream);
+      auto* const address = block.get();
+      block.clear();
+      // What the stream has freed serves it again.
+      auto const again = ours().allocate(mib);
+      CHECK(again.get() == address);
+      // use_mem_pool in a capture: the graph keeps that pool.
+      ours().createOrIncrefPool(device, kept);
+      ours().emptyCache();
+      graph.end();
+      CHECK(ours().checkPoolLiveAllocations(device, id, {again.get()}));
+    });
+    ours().releasePool(device, id);
+    ours().releasePool(device, kept);
+    ours().emptyCache();
+    text_of_error<c10::Error>([&] { ours().getPoolUseCount(device, id); });
+  }
+}
+
+TEST(a_foreign_allocator_backs_its_pool)
+{
+  auto const id      = new_id();
+  auto const foreign = std::shared_ptr<cuda_allocator>{&native(), [](cuda_allocator*) {}};
+  auto const before  = native().getDeviceStats(device).allocation[0].current;
+  ours().createOrIncrefPool(device, id, foreign);
+  ours().beginAllocateToPool(device, id, any_stream);
+  {
+    auto const block = ours().allocate(mib);
+    use(block, mib, c10::cuda::getCurrentCUDAStream());
+    CHECK(native().getDeviceStats(device).allocation[0].current > before);
+  }
+  ours().endAllocateToPool(device, id);
+  ours().releasePool(device, id);
+  ours().emptyCache();
+  CHECK(native().getDeviceStats(device).allocation[0].current > before);
+  ours().releasePool(device, id);
+  ours().emptyCache(id);
+  check_equal(native().getDeviceStats(device).allocation[0].current, before, "foreign blocks");
+}
+
+TEST(the_end_of_a_mem_pool_never_throws)
+{
+  ours().setUseOnOOM(device, new_id(), false);
+  ours().emptyCache(new_id());
+}
+
+TEST(checkpoints_say_that_they_are_missing)
+{
+  auto const id = new_id();
+  ours().createOrIncrefPool(device, id);
+  auto const text =
+    text_of_error<c10::NotImplementedError>([&] { ours().getCheckpointState(device, id); });
+  CHECK(text.find("checkpoints") != std::string::npos);
+  ours().releasePool(device, id);
+}
