@@ -103,7 +103,7 @@ void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::
                        history_.gather(caching::RecordContext::STATE));
   }
   if (c10::memoryProfilingEnabled()) {
-    report_to_profiler(out, static_cast<std::int64_t>(bytes), device);
+    report_to_profiler(out, static_cast<std::int64_t>((bytes + 511) / 512 * 512), device);
   }
   if (auto const* const trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
     (*trace)->trace_gpu_memory_allocation(c10::DeviceType::CUDA,
@@ -129,7 +129,7 @@ void allocator::raw_delete(void* pointer)
   }
   check(engine->rmm_rs_client_free(pointer));
   if (is_known && is_profiled) {
-    report_to_profiler(pointer, -static_cast<std::int64_t>(block.requested),
+    report_to_profiler(pointer, -static_cast<std::int64_t>(block.bytes),
                        static_cast<c10::DeviceIndex>(block.device));
   }
 }
