@@ -38,7 +38,9 @@ def fetch(requirement: str, platforms: tuple[str, ...], into: Path) -> Path:
     return next(into.glob("*.whl"))
 
 
-def extract(requirement: str, platforms: tuple[str, ...], names: tuple[str, ...], into: Path) -> None:
+def extract(
+    requirement: str, platforms: tuple[str, ...], names: tuple[str, ...], into: Path
+) -> None:
     """Puts the files of a requirement's wheel whose names begin so into a folder."""
     with tempfile.TemporaryDirectory() as temporary:
         wheel = fetch(requirement, platforms, Path(temporary))

@@ -8,7 +8,9 @@
 
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
+#include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -75,8 +77,10 @@ PyObject* install_allocator(PyObject*, PyObject* arguments)
     // It is never destroyed.
     std::shared_ptr<cuda_allocator> const shared{&installed, [](cuda_allocator*) {}};
     torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(shared);
-    // torch.accelerator asks here.
-    c10::SetAllocator(c10::DeviceType::CUDA, &installed);
+    // torch.accelerator asks here. Native has a priority of its own from 2.14 on.
+    c10::SetAllocator(c10::DeviceType::CUDA, &installed, std::numeric_limits<std::uint8_t>::max());
+    TORCH_CHECK(c10::GetAllocator(c10::DeviceType::CUDA) == &installed,
+                "rmm-rs: PyTorch keeps another allocator for torch.accelerator");
     Py_RETURN_NONE;
   });
 }

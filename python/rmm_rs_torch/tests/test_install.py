@@ -136,7 +136,9 @@ torch.free(torch.allocate(1000))
 """)
 
 
-@pytest.mark.parametrize("shown", ["2.10.0", "2.99.1+cu140", "2.14.0.dev20261001", "2.14.0rc1", "3.0.0"])
+@pytest.mark.parametrize(
+    "shown", ["2.10.0", "2.99.1+cu140", "2.14.0.dev20261001", "2.14.0rc1", "3.0.0"]
+)
 def test_other_versions_are_refused(run: Run, shown: str) -> None:
     text = run(
         """
