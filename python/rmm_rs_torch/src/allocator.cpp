@@ -88,6 +88,7 @@ void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::
   resource memory;
   if (pool != nullptr) {
     memory = pool->memory(clients_);
+    pool->note(stream);
   } else if (!is_enabled_.load(std::memory_order_relaxed)) {
     memory = uncached();
   }

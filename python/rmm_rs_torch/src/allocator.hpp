@@ -121,6 +121,9 @@ class allocator final : public cuda_allocator {
   void report_to_profiler(void* pointer, std::int64_t bytes, c10::DeviceIndex device);
   /// The pool of an id, which has memory then. Throws if there is none.
   resource memory_of_pool(c10::DeviceIndex device, c10::MempoolId_t id);
+  /// Adds what a restored checkpoint has freed and allocated to the history.
+  void record_restore(std::vector<rmm_rs_client_block> const& before,
+                      std::vector<rmm_rs_client_block> const& now);
   [[nodiscard]] traced_block traced(rmm_rs_client_block const& block) const;
 
   clients clients_;

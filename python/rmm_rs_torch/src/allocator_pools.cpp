@@ -4,6 +4,8 @@
 #include "captures.hpp"
 #include "snapshot.hpp"
 
+#include <c10/cuda/CUDAGuard.h>
+
 #include <algorithm>
 
 namespace rmm_rs_torch {
@@ -76,7 +78,11 @@ bool allocator::checkPoolLiveAllocations(c10::DeviceIndex device,
 std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState> allocator::getCheckpointState(
   c10::DeviceIndex device, c10::MempoolId_t id)
 {
-  return std::make_shared<checkpoint>(memory_of_pool(device, id));
+  auto const memory        = memory_of_pool(device, id);
+  auto const* const client = clients_.of(device);
+  // What waits for streams is neither allocated nor free.
+  check(engine->rmm_rs_client_settle(client, true));
+  return std::make_shared<checkpoint>(client, memory);
 }
 
 c10::cuda::CUDACachingAllocator::CheckpointDelta allocator::setCheckpointPoolState(
@@ -84,7 +90,32 @@ c10::cuda::CUDACachingAllocator::CheckpointDelta allocator::setCheckpointPoolSta
 {
   auto const* const own = dynamic_cast<checkpoint const*>(state.get());
   TORCH_CHECK(own != nullptr, "rmm-rs: the checkpoint is of another allocator");
-  return own->restore(device);
+  auto const pool = pools_.find(device, own->pool().get());
+  TORCH_CHECK(pool != nullptr, "rmm-rs: the private pool of the checkpoint is gone");
+  auto const* const client = clients_.of(device);
+  check(engine->rmm_rs_client_settle(client, true));
+  auto const streams = pool->streams();
+  if (streams.are_several) {
+    // Then free memory of all of them becomes that of one.
+    c10::cuda::CUDAGuard const guard{device};
+    C10_CUDA_CHECK(cudaDeviceSynchronize());
+  }
+  std::vector<rmm_rs_client_block> before;
+  if (history_.wants_frees()) { before = blocks_of(client, own->pool().get()); }
+  auto delta = own->restore(device, streams.last, raw_deleter());
+  if (history_.wants_frees()) { record_restore(before, blocks_of(client, own->pool().get())); }
+  return delta;
+}
+
+void allocator::record_restore(std::vector<rmm_rs_client_block> const& before,
+                               std::vector<rmm_rs_client_block> const& now)
+{
+  for (auto const& block : before) {
+    history_.freed(traced(block), history_.gather(caching::RecordContext::ALL));
+  }
+  for (auto const& block : now) {
+    history_.allocated(traced(block), history_.gather(caching::RecordContext::STATE));
+  }
 }
 
 #if TORCH_VERSION_MINOR >= 13

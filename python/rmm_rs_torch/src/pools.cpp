@@ -156,16 +156,32 @@ std::vector<segment> segments_of(resource const& pool)
   return found;
 }
 
-checkpoint::checkpoint(resource const&)
+checkpoint::checkpoint(rmm_rs_client const* client, resource const& pool) : pool_{pool}
 {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-    false, "rmm-rs has no checkpoints of private pools yet: compile without CUDA graph trees, as "
-           "by torch._inductor.config.triton.cudagraph_trees = False");
+  check(engine->rmm_rs_client_checkpoint(client, pool.get(), &handle_));
 }
 
-c10::cuda::CUDACachingAllocator::CheckpointDelta checkpoint::restore(c10::DeviceIndex) const
+checkpoint::~checkpoint() { engine->rmm_rs_checkpoint_release(handle_); }
+
+c10::cuda::CUDACachingAllocator::CheckpointDelta checkpoint::restore(
+  c10::DeviceIndex device, cudaStream_t stream, c10::DeleterFnPtr deleter) const
 {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "rmm-rs has no checkpoints of private pools yet");
+  struct addresses {
+    std::vector<void*> freed;
+    std::vector<void*> live;
+  } found;
+  auto const visit = [](void* pointer, std::size_t, std::uint8_t is_live, void* context) {
+    auto& lists = *static_cast<addresses*>(context);
+    (is_live != 0 ? lists.live : lists.freed).push_back(pointer);
+  };
+  check(engine->rmm_rs_checkpoint_restore(handle_, stream, visit, &found));
+  c10::cuda::CUDACachingAllocator::CheckpointDelta delta;
+  delta.ptrs_freed = std::move(found.freed);
+  for (auto* const pointer : found.live) {
+    delta.dataptrs_allocd.emplace_back(pointer, pointer, deleter,
+                                       c10::Device(c10::DeviceType::CUDA, device));
+  }
+  return delta;
 }
 
 }  // namespace rmm_rs_torch

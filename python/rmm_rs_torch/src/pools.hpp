@@ -34,13 +34,23 @@ resource make_foreign_pool(c10::DeviceIndex device, std::shared_ptr<cuda_allocat
 /// The segments of a pool by address. None if the resource is no pool.
 std::vector<segment> segments_of(resource const& pool);
 
-/// What a pool had allocated where, at one time.
+/// Which blocks of a private pool were allocated at one time.
 class checkpoint : public c10::cuda::CUDACachingAllocator::AllocatorState {
  public:
-  /// Throws: the engine has no checkpoints yet.
-  explicit checkpoint(resource const& pool);
-  /// Makes the pool's blocks those of the checkpoint.
-  c10::cuda::CUDACachingAllocator::CheckpointDelta restore(c10::DeviceIndex device) const;
+  checkpoint(rmm_rs_client const* client, resource const& pool);
+  ~checkpoint() override;
+  checkpoint(checkpoint const&) = delete;
+
+  /// Makes exactly these blocks allocated. What is free afterwards belongs to the stream, and all
+  /// work with the pool's memory comes before in its order. The new owners of the blocks free them
+  /// by `deleter`.
+  [[nodiscard]] c10::cuda::CUDACachingAllocator::CheckpointDelta restore(
+    c10::DeviceIndex device, cudaStream_t stream, c10::DeleterFnPtr deleter) const;
+  [[nodiscard]] resource const& pool() const noexcept { return pool_; }
+
+ private:
+  resource pool_;
+  rmm_rs_checkpoint const* handle_{nullptr};
 };
 
 }  // namespace rmm_rs_torch

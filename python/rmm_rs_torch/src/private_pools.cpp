@@ -21,6 +21,19 @@ resource private_pool::memory_if_made() const
   return memory_;
 }
 
+void private_pool::note(cudaStream_t stream) noexcept
+{
+  auto const last = last_stream_.load(std::memory_order_relaxed);
+  if (has_served_.load(std::memory_order_acquire) && last == stream) { return; }
+  last_stream_.store(stream, std::memory_order_relaxed);
+  if (has_served_.exchange(true)) { are_several_.store(true); }
+}
+
+private_pool::served_streams private_pool::streams() const noexcept
+{
+  return {last_stream_.load(), are_several_.load()};
+}
+
 shared_pool private_pools::create_or_retain(c10::DeviceIndex device,
                                             c10::MempoolId_t id,
                                             std::shared_ptr<cuda_allocator> foreign)
@@ -59,14 +72,20 @@ shared_pool private_pools::find(c10::DeviceIndex device, c10::MempoolId_t id) co
 
 c10::MempoolId_t private_pools::id_of(c10::DeviceIndex device, rmm_rs_resource const* memory) const
 {
-  if (memory == nullptr) { return {0, 0}; }
+  auto const pool = find(device, memory);
+  return pool != nullptr ? pool->id() : c10::MempoolId_t{0, 0};
+}
+
+shared_pool private_pools::find(c10::DeviceIndex device, rmm_rs_resource const* memory) const
+{
+  if (memory == nullptr) { return nullptr; }
   for (auto const& pool : all()) {
     auto const own = pool->memory_if_made();
     if (pool->device() == device && own && engine->rmm_rs_resource_equal(own.get(), memory)) {
-      return pool->id();
+      return pool;
     }
   }
-  return {0, 0};
+  return nullptr;
 }
 
 std::vector<shared_pool> private_pools::all() const

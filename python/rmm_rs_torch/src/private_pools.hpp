@@ -7,6 +7,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,15 @@ class private_pool {
   /// The same if it was made already, else none.
   [[nodiscard]] resource memory_if_made() const;
 
+  /// Notes that the pool serves a stream.
+  void note(cudaStream_t stream) noexcept;
+  /// The stream that it has served last, and whether there were others.
+  struct served_streams {
+    cudaStream_t last;
+    bool are_several;
+  };
+  [[nodiscard]] served_streams streams() const noexcept;
+
  private:
   friend class private_pools;
 
@@ -42,6 +52,9 @@ class private_pool {
   std::shared_ptr<cuda_allocator> foreign_;
   mutable std::mutex mutex_;
   resource memory_;
+  std::atomic<cudaStream_t> last_stream_{nullptr};
+  std::atomic<bool> has_served_{false};
+  std::atomic<bool> are_several_{false};
   // The rest is guarded by the mutex of `private_pools`.
   int uses_{1};
   bool serves_shortages_{false};
@@ -61,6 +74,8 @@ class private_pools {
   /// Subtracts 1 from the use count, which it returns. A pool whose count is 0 stays until
   /// `remove_idle`.
   int release(c10::DeviceIndex device, c10::MempoolId_t id);
+  /// The pool with that memory, or null.
+  [[nodiscard]] shared_pool find(c10::DeviceIndex device, rmm_rs_resource const* memory) const;
   /// The use count. Throws if there is no such pool.
   int uses(c10::DeviceIndex device, c10::MempoolId_t id);
   /// The pool, or null.

@@ -315,12 +315,3 @@ TEST(the_end_of_a_mem_pool_never_throws)
   ours().emptyCache(new_id());
 }
 
-TEST(checkpoints_say_that_they_are_missing)
-{
-  auto const id = new_id();
-  ours().createOrIncrefPool(device, id);
-  auto const text =
-    text_of_error<c10::NotImplementedError>([&] { ours().getCheckpointState(device, id); });
-  CHECK(text.find("checkpoints") != std::string::npos);
-  ours().releasePool(device, id);
-}
