@@ -9,6 +9,7 @@ use crate::driver_report;
 use crate::error::{Context as _, Result};
 
 mod plugin;
+mod torch;
 mod wheel;
 
 /// What the build and the tests need beside the package itself.
@@ -95,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         command::run(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
         check_reports(&reports)?;
     }
+    torch::run(&root, first)?;
     plugin::run(&root, &folder, first, &wheel)
 }
 

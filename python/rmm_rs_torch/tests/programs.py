@@ -18,6 +18,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 FOLDER = TARGET / "python" / "torch-tests"
+# Where pip puts CMake and Ninja.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 #: Libraries of cargo, and the names that programs look for.
 LIBRARIES = {"librmm_sim_driver.so": "libcuda.so.1", "librmm_rs.so": "librmm_rs.so.1"}
 
