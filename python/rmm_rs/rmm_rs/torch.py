@@ -12,6 +12,8 @@ served. `RMM_RS_TORCH=1` in the environment installs it in every process that im
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import warnings
 from typing import Any, Literal
 
@@ -19,6 +21,10 @@ from rmm_rs._cuda.gpu import getDevice
 from rmm_rs._rmm import DeviceMemoryResource
 
 __all__ = ["install"]
+
+#: Where PyTorch looks for settings of allocators, and those that mean something here.
+_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+_OBEYED = ("per_process_memory_fraction", "throw_on_cudamalloc_oom")
 
 #: The pool that `install` was called with, once it has succeeded.
 _installed: list[DeviceMemoryResource | str | None] = []
@@ -83,6 +89,21 @@ def install(
             f"{backend!r}: end this process"
         )
     _installed.append(pool)
+    _warn_of_settings()
+
+
+def _warn_of_settings() -> None:
+    """Names the settings of PyTorch's own allocator in the environment that have no effect now."""
+    text = next((os.environ[name] for name in _SETTINGS if name in os.environ), "")
+    names = re.findall(r"(?:^|,)\s*(\w+)\s*:", re.sub(r"\[.*?\]", "", text))
+    # Pinned memory is of another allocator.
+    ignored = [name for name in names if name not in _OBEYED and not name.startswith("pinned_")]
+    if ignored:
+        warnings.warn(
+            f"settings of PyTorch's own allocator have no effect on rmm-rs: {', '.join(ignored)}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _module_for(version: str) -> Any:

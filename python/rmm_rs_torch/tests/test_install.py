@@ -180,6 +180,14 @@ def test_a_variable_installs_when_pytorch_is_imported(run: Run) -> None:
     assert "RMM_RS_TORCH=1 has no effect" in broken and "native" in broken
 
 
+def test_settings_without_effect_are_named(run: Run) -> None:
+    code = "import torch, rmm_rs.torch; rmm_rs.torch.install()"
+    settings = "pinned_use_background_threads:True,max_split_size_mb:64,expandable_segments:True"
+    text = run(code, PYTORCH_CUDA_ALLOC_CONF=settings)
+    assert "no effect on rmm-rs: max_split_size_mb, expandable_segments" in text
+    assert run(code, PYTORCH_ALLOC_CONF="per_process_memory_fraction:0.5") == ""
+
+
 def test_tensors_in_globals_end_quietly(run: Run) -> None:
     text = run("""
 import torch, rmm_rs.torch
