@@ -1,19 +1,9 @@
-// The functions of the allocator for other devices and other processes.
+// The functions of the allocator for copies between devices.
 #include "allocator.hpp"
 
 #include <c10/cuda/CUDAGuard.h>
 
 namespace rmm_rs_torch {
-
-c10::cuda::CUDACachingAllocator::ShareableHandle allocator::shareIpcHandle(void*)
-{
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "rmm-rs does not share memory with other processes yet");
-}
-
-std::shared_ptr<void> allocator::getIpcDevPtr(std::string)
-{
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "rmm-rs does not share memory with other processes yet");
-}
 
 void allocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer)
 {
