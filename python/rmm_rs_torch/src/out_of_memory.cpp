@@ -5,6 +5,7 @@
 
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <sstream>
 
@@ -76,6 +77,13 @@ void trim_resource(resource const& memory)
   if (status != RMM_RS_REFUSED) { check(status); }
 }
 
+/// Whether a capture is known of, in which no call may wait: one that PyTorch has said begins, or one
+/// of the current stream.
+bool is_capturing(c10::DeviceIndex device)
+{
+  return any_capture_announced() || is_captured(c10::cuda::getCurrentCUDAStream(device).stream());
+}
+
 /// Runs what libraries have registered to free memory, such as that of tensors of other processes.
 bool run_free_memory_callbacks()
 {
@@ -118,7 +126,7 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
 void shortages::trim(c10::DeviceIndex device)
 {
   auto const* const client = clients_.find(device);
-  if (client == nullptr || any_capture_announced()) { return; }
+  if (client == nullptr || is_capturing(device)) { return; }
   c10::cuda::CUDAGuard const guard{device};
   check(engine->rmm_rs_client_settle(client, true));
   trim_resource(clients_.memory_of(device));
@@ -127,7 +135,7 @@ void shortages::trim(c10::DeviceIndex device)
 
 void shortages::trim(shared_pool const& pool)
 {
-  if (any_capture_announced()) { return; }
+  if (is_capturing(pool->device())) { return; }
   auto const memory    = pool->memory_if_made();
   bool const is_unused = pools_.is_unused(pool);
   if (memory) {

@@ -136,6 +136,14 @@ std::vector<int> answers(cuda_allocator& allocator, unsigned seed)
   return found;
 }
 
+std::size_t free_bytes()
+{
+  std::size_t free  = 0;
+  std::size_t total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
 std::int64_t reserved(cuda_allocator& allocator)
 {
   return allocator.getDeviceStats(device).reserved_bytes[0].current;
@@ -158,14 +166,20 @@ TEST(private_pools_answer_random_calls_as_native)
 TEST(a_private_pool_keeps_its_memory_to_itself)
 {
   auto const id = new_id();
-  ours().emptyCache();
+  // The default pool has what this test needs of it.
+  for (int i = 0; i < 2; ++i) {
+    std::vector<memory> blocks;
+    for (int j = 0; j < 8; ++j) { blocks.push_back(ours().allocate(mib)); }
+  }
   auto const before = reserved(ours());
+  auto const free   = free_bytes();
   ours().createOrIncrefPool(device, id);
   ours().beginAllocateToPool(device, id, any_stream);
   void* address = nullptr;
   {
     auto const block = ours().allocate(mib);
     address          = block.get();
+    use(block, mib, c10::cuda::getCurrentCUDAStream());
   }
   {
     auto const again = ours().allocate(mib);
@@ -180,12 +194,13 @@ TEST(a_private_pool_keeps_its_memory_to_itself)
   }
   outside.clear();
   ours().releasePool(device, id);
-  // In use: its memory stays, whatever the others give back.
-  ours().emptyCache();
+  // In use: its memory stays.
+  ours().emptyCache(id);
   CHECK(reserved(ours()) > before);
   ours().releasePool(device, id);
   ours().emptyCache(id);
   check_equal(reserved(ours()), before, "reserved bytes after the last use");
+  check_equal(free_bytes(), free, "free bytes of the device");
 }
 
 TEST(a_released_pool_stays_while_its_tensors_do)
@@ -259,6 +274,39 @@ TEST(a_failed_capture_at_2_11_leaves_no_route_behind)
   text_of_error<c10::Error>([&] { ours().getPoolUseCount(device, id); });
 }
 
+TEST(the_filter_of_an_ended_capture_is_not_called)
+{
+  static bool is_gone    = false;
+  static bool was_called = false;
+  auto const id     = new_id();
+  auto const stream = c10::cuda::getStreamFromPool();
+  auto const filter = [](cudaStream_t captured) {
+    was_called = was_called || is_gone;
+    return captured_streams(captured);
+  };
+  on(stream, [&] {
+    ours().beginAllocateToPool(device, id, filter);
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeGlobal));
+    auto const block = ours().allocate(kib);
+    CHECK(ours().checkPoolLiveAllocations(device, id, {block.get()}));
+    cudaGraph_t graph = nullptr;
+    C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
+    C10_CUDA_CHECK(cudaGraphDestroy(graph));
+    // PyTorch 2.11 ends no route if the capture has failed, and the graph is destroyed.
+    is_gone = true;
+    (void)ours().allocate(kib);
+    // A second user of the pool has it, so that the count does not fall to 0.
+    ours().createOrIncrefPool(device, id);
+    ours().releasePool(device, id);
+    ours().beginAllocateToPool(device, id, &captured_streams);
+    (void)ours().allocate(kib);
+    ours().endAllocateToPool(device, id);
+  });
+  CHECK(!was_called);
+  ours().releasePool(device, id);
+  ours().releasePool(device, id);
+}
+
 TEST(captures_take_memory_from_their_pool)
 {
   for (int const minor : {11, 14}) {
@@ -266,7 +314,12 @@ TEST(captures_take_memory_from_their_pool)
     auto const kept   = new_id();
     auto const stream = c10::cuda::getStreamFromPool();
     on(stream, [&] {
-      ours().emptyCache();
+      // One that is not in use: it is freed after the capture.
+      auto const unused = new_id();
+      ours().beginAllocateToPool(device, unused, any_stream);
+      (void)ours().allocate(mib);
+      ours().endAllocateToPool(device, unused);
+      ours().releasePool(device, unused);
       capture graph{ours(), id, stream, minor};
       auto block = ours().allocate(mib);
       use(block, mib, stream);
@@ -278,6 +331,7 @@ TEST(captures_take_memory_from_their_pool)
       // use_mem_pool in a capture: the graph keeps that pool.
       ours().createOrIncrefPool(device, kept);
       ours().emptyCache();
+      ours().emptyCache(unused);
       graph.end();
       CHECK(ours().checkPoolLiveAllocations(device, id, {again.get()}));
     });
