@@ -30,6 +30,8 @@ bool is_captured(cudaStream_t stream) noexcept
 {
   auto status     = cudaStreamCaptureStatusNone;
   auto const code = cudaStreamIsCapturing(stream, &status);
+  // It is the thread's last error, too, which a later check would find.
+  if (code != cudaSuccess) { (void)cudaGetLastError(); }
   // The legacy stream while another is captured: there is a capture.
   return code == cudaErrorStreamCaptureImplicit || status != cudaStreamCaptureStatusNone;
 }

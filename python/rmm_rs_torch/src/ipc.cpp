@@ -1,4 +1,4 @@
-// The functions of the allocator for memory of other processes, which `torch.multiprocessing` calls.
+// The functions of the allocator for memory of other processes: `torch.multiprocessing` calls them.
 #include "allocator.hpp"
 
 #include <c10/cuda/CUDAGuard.h>

@@ -92,7 +92,15 @@ PyMethodDef methods[] = {
 };
 
 PyModuleDef definition = {
-  PyModuleDef_HEAD_INIT, RMM_RS_TORCH_NAME, nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr,
+  PyModuleDef_HEAD_INIT,
+  RMM_RS_TORCH_NAME,
+  nullptr,
+  -1,
+  methods,
+  nullptr,
+  nullptr,
+  nullptr,
+  nullptr,
 };
 
 }  // namespace

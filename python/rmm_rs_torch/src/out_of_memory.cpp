@@ -73,11 +73,20 @@ std::string percentage(double fraction)
 void trim_resource(resource const& memory)
 {
   auto const status = engine->rmm_rs_resource_trim_blocking(memory.get(), 0, nullptr);
-  // A stack in which nothing keeps memory refuses.
-  if (status != RMM_RS_REFUSED) { check(status); }
+  // A stack in which nothing keeps memory refuses, and a pool that sleeps is not ready.
+  if (status != RMM_RS_REFUSED && status != RMM_RS_NOT_READY) { check(status); }
 }
 
-/// Whether a capture is known of, in which no call may wait: one that PyTorch has said begins, or one
+/// Waits for blocks with recorded streams. False if another library captures a stream: then no call
+/// may wait.
+bool settle(rmm_rs_client const* client)
+{
+  auto const status = engine->rmm_rs_client_settle(client, true);
+  if (status != RMM_RS_NOT_READY) { check(status); }
+  return status == RMM_RS_OK;
+}
+
+/// Whether a capture is known of, in which no call may wait: one that PyTorch has announced, or one
 /// of the current stream.
 bool is_capturing(c10::DeviceIndex device)
 {
@@ -101,7 +110,8 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
   auto const* const client = clients_.of(request.device);
   void* out                = nullptr;
   auto const try_pool      = [&](resource const& pool) {
-    status = engine->rmm_rs_client_allocate(client, pool.get(), request.stream, request.bytes, &out);
+    status = engine->rmm_rs_client_allocate(client, pool.get(), request.stream, request.bytes,
+                                            &out);
     return status == RMM_RS_OK;
   };
   auto const try_again = [&] {
@@ -128,7 +138,7 @@ void shortages::trim(c10::DeviceIndex device)
   auto const* const client = clients_.find(device);
   if (client == nullptr || is_capturing(device)) { return; }
   c10::cuda::CUDAGuard const guard{device};
-  check(engine->rmm_rs_client_settle(client, true));
+  if (!settle(client)) { return; }
   trim_resource(clients_.memory_of(device));
   for (auto const& pool : pools_.unused(device)) { trim(pool); }
 }
@@ -141,7 +151,7 @@ void shortages::trim(shared_pool const& pool)
   if (memory) {
     c10::cuda::CUDAGuard const guard{pool->device()};
     auto const* const client = clients_.of(pool->device());
-    check(engine->rmm_rs_client_settle(client, true));
+    if (!settle(client)) { return; }
     if (is_unused) {
       // Of a graph that was reset a replay may run still. None is launched again.
       C10_CUDA_CHECK(cudaDeviceSynchronize());

@@ -20,7 +20,9 @@ namespace rmm_rs_torch {
 /// a stream is captured.
 class private_pool {
  public:
-  private_pool(c10::DeviceIndex device, c10::MempoolId_t id, std::shared_ptr<cuda_allocator> foreign)
+  private_pool(c10::DeviceIndex device,
+               c10::MempoolId_t id,
+               std::shared_ptr<cuda_allocator> foreign)
     : device_{device}, id_{id}, foreign_{std::move(foreign)}
   {
   }
@@ -81,7 +83,8 @@ class private_pools {
   /// The pool, or null.
   [[nodiscard]] shared_pool find(c10::DeviceIndex device, c10::MempoolId_t id) const;
   /// The id of the pool whose memory that is; {0, 0} for other memory.
-  [[nodiscard]] c10::MempoolId_t id_of(c10::DeviceIndex device, rmm_rs_resource const* memory) const;
+  [[nodiscard]] c10::MempoolId_t id_of(c10::DeviceIndex device,
+                                       rmm_rs_resource const* memory) const;
   /// All pools.
   [[nodiscard]] std::vector<shared_pool> all() const;
 

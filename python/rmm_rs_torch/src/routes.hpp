@@ -24,7 +24,7 @@ struct route {
   cudaStream_t stream;
   std::thread::id begun_by;
 
-  /// Whether the stream is not captured any more. The graph may be gone, to which the filter refers.
+  /// Whether the stream is not captured any more. The filter refers to a graph that may be gone.
   [[nodiscard]] bool is_stale() const;
 };
 

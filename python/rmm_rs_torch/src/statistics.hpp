@@ -10,7 +10,7 @@
 
 namespace rmm_rs_torch {
 
-/// A value of which the engine keeps the peak since its start, and PyTorch wants that since a reset.
+/// The peak since a reset of a value whose peak the engine keeps since its start.
 class peak_since_reset {
  public:
   /// The peak, from what the engine says now.
@@ -25,8 +25,8 @@ class peak_since_reset {
 /// A counter of the engine's, which only grows, from a reset on.
 class count_since_reset {
  public:
-  [[nodiscard]] std::int64_t of(std::int64_t engine_count) const { return engine_count - at_reset_; }
-  void reset(std::int64_t engine_count) { at_reset_ = engine_count; }
+  [[nodiscard]] std::int64_t of(std::int64_t count) const { return count - at_reset_; }
+  void reset(std::int64_t count) { at_reset_ = count; }
 
  private:
   std::int64_t at_reset_{0};

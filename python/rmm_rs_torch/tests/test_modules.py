@@ -1,4 +1,4 @@
-"""The compiled modules: what they need of PyTorch, and that the conditions on versions are right."""
+"""The compiled modules: what they need of PyTorch, and that conditions on versions are right."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ def test_a_wrong_condition_does_not_compile(
     for path in tmp_path.glob("allocator*"):
         path.write_text(path.read_text().replace("TORCH_VERSION_MINOR", str(other)))
     (tmp_path / "all.cpp").write_text(
-        '#include "allocator.cpp"\n#include "allocator_pools.cpp"\n#include "allocator_history.cpp"\n'
+        "".join(
+            f'#include "{name}.cpp"\n'
+            for name in ("allocator", "allocator_pools", "allocator_history")
+        )
     )
     includes = [
         programs.folder_of(version) / "include",

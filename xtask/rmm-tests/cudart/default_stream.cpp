@@ -113,7 +113,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
                                      std::size_t* count)
 {
   auto const code = cudaStreamIsCapturing(stream, status);
-  if (id != nullptr) { *id = code == cudaSuccess && *status != cudaStreamCaptureStatusNone ? 1 : 0; }
+  bool const is_captured = code == cudaSuccess && *status != cudaStreamCaptureStatusNone;
+  if (id != nullptr) { *id = is_captured ? 1 : 0; }
   if (graph != nullptr) { *graph = nullptr; }
   if (dependencies != nullptr) { *dependencies = nullptr; }
   if (edges != nullptr) { *edges = nullptr; }

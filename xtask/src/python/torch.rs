@@ -1,4 +1,4 @@
-//! The tests of the class for PyTorch, where a folder with PyTorch's headers and libraries is named.
+//! The tests of the class for PyTorch, where a folder with its headers and libraries is named.
 
 use std::path::Path;
 use std::process::Command;

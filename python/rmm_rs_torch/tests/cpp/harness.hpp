@@ -111,6 +111,8 @@ class busy_stream {
 
 /// Compares what PyTorch counts for tensors. `exact_active` compares peaks of `active`, too, which
 /// depend on when events are queried.
-void compare(caching::DeviceStats const& native, caching::DeviceStats const& ours, bool exact_active);
+void compare(caching::DeviceStats const& native,
+             caching::DeviceStats const& ours,
+             bool exact_active);
 
 }  // namespace harness

@@ -142,7 +142,8 @@ TEST(histories_keep_the_newest_entries)
 TEST(trackers_see_entries_without_a_history)
 {
   int seen = 0;
-  ours().attachAllocatorTraceTracker([&seen](entry const& e) { seen += e.action_ == entry::ALLOC; });
+  ours().attachAllocatorTraceTracker(
+    [&seen](entry const& e) { seen += e.action_ == entry::ALLOC ? 1 : 0; });
   auto const block = ours().allocate(kib);
   CHECK(seen == 1);
 }
@@ -164,7 +165,9 @@ TEST(snapshots_have_the_bytes_of_the_statistics)
       blocks[1].clear();
       auto const snapshot = allocator->snapshot();
       auto const stats    = allocator->getDeviceStats(0);
-      auto const all      = [&](auto const& stat) { return static_cast<std::size_t>(stat[0].current); };
+      auto const all      = [&](auto const& stat) {
+        return static_cast<std::size_t>(stat[0].current);
+      };
       check_equal(bytes_of(snapshot, true, true), all(stats.allocated_bytes), "allocated");
       check_equal(bytes_of(snapshot, false, true),
                   all(stats.active_bytes) - all(stats.allocated_bytes), "pending");

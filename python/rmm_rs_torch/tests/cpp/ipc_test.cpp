@@ -67,9 +67,9 @@ TEST(handles_go_to_native_and_come_from_it)
   auto const shared = native().shareIpcHandle(theirs.get());
   auto const here   = ours().getIpcDevPtr(shared.handle);
   CHECK(static_cast<char*>(here.get()) + shared.offset - moved == theirs.get());
-  auto of_virtual_memory = shared.handle;
-  of_virtual_memory[1]   = 'e';
-  auto const text        = text_of_error<c10::Error>([&] { ours().getIpcDevPtr(of_virtual_memory); });
+  auto mapped     = shared.handle;
+  mapped[1]       = 'e';
+  auto const text = text_of_error<c10::Error>([&] { ours().getIpcDevPtr(mapped); });
   CHECK(text.find("expandable_segments") != std::string::npos);
   text_of_error<c10::Error>([&] { ours().getIpcDevPtr("short"); });
 

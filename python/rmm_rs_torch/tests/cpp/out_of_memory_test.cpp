@@ -29,9 +29,10 @@ REGISTER_FREE_MEMORY_CALLBACK("free_on_demand", free_on_demand);
 TEST(out_of_memory_is_reported_and_the_next_request_works)
 {
   static std::vector<std::pair<std::int64_t, std::size_t>> observed;
-  ours().attachOutOfMemoryObserver([](std::int64_t device, std::size_t bytes, std::size_t, std::size_t) {
-    observed.emplace_back(device, bytes);
-  });
+  ours().attachOutOfMemoryObserver(
+    [](std::int64_t device, std::size_t bytes, std::size_t, std::size_t) {
+      observed.emplace_back(device, bytes);
+    });
   ours().emptyCache();
   ours().resetAccumulatedStats(0);
   ours().recordHistory(true, nullptr, 100, caching::RecordContext::NEVER, true, {});

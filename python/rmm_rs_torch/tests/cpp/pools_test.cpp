@@ -156,7 +156,8 @@ TEST(private_pools_answer_random_calls_as_native)
   for (unsigned seed = 1; seed <= 20; ++seed) {
     auto const expected = answers(native(), seed);
     auto const found    = answers(ours(), seed);
-    auto const [a, b]   = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+    auto const [a, b] =
+      std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
     auto const place    = std::to_string(a - expected.begin()) + " of " + std::to_string(seed);
     check_equal(found.size(), expected.size(), "answers");
     if (a != expected.end()) { check_equal(*b, *a, "answer " + place); }
