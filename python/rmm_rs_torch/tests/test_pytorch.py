@@ -35,12 +35,16 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     rest = folder / "libcudart_rest.so"
     command = ["c++", "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-o", str(rest)]
     command += [f"-I{programs.headers() / 'nvidia' / 'cu13' / 'include'}"]
+    # The version that PyTorch's libraries ask for.
+    (folder / "versions").write_text("libcudart.so.13 { global: *; };")
+    command += [f"-Wl,--version-script={folder / 'versions'}"]
     command += [str(FOLDER / "cudart_rest.cpp"), str(runtime / "libcudart.so.13")]
     subprocess.run(command, check=True)
     return {
         **programs.environment(folder),
         "PYTHONPATH": str(package.parent),
-        "LD_PRELOAD": f"{runtime / 'libcudart.so.13'} {rest}",
+        # The first of two definitions counts.
+        "LD_PRELOAD": f"{rest} {runtime / 'libcudart.so.13'}",
     }
 
 

@@ -1,5 +1,6 @@
 // What the libraries of PyTorch need of the CUDA runtime beside what xtask/rmm-tests/cudart has, so
-// that they load: kernels are not launched on the software device, and most of this is refused.
+// that they load. Most of it is refused. PyTorch's kernels do nothing, as the software device has
+// none of them: programs look at memory that was copied.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -11,6 +12,22 @@
 extern "C" {
 
 void __cudaRegisterVar() {}
+
+cudaError_t cudaLaunchKernel(void const*, dim3, dim3, void**, std::size_t, cudaStream_t)
+{
+  return cudaSuccess;
+}
+
+// Compilers of CUDA 13 call this one, with a kernel in the place of the function.
+cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t)
+{
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const*, void const*, void**)
+{
+  return cudaSuccess;
+}
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable,
                                           cudaGraph_t graph,
@@ -30,6 +47,7 @@ REFUSED(cudaFuncSetAttribute)
 REFUSED(cudaGetSymbolAddress)
 REFUSED(cudaGraphAddNode)
 REFUSED(cudaGraphConditionalHandleCreate)
+REFUSED(cudaGraphDebugDotPrint)
 REFUSED(cudaGraphRetainUserObject)
 REFUSED(cudaIpcGetEventHandle)
 REFUSED(cudaIpcOpenEventHandle)

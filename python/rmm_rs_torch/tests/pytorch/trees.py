@@ -1,4 +1,4 @@
-"""Graph trees of Inductor, on functions that only copy: they checkpoint and restore private pools."""
+"""Graph trees of Inductor, on functions that copy: they checkpoint and restore private pools."""
 
 from __future__ import annotations
 
