@@ -1,17 +1,16 @@
 """PyTorch programs on our pool, beside PyTorch's own allocators, in turn.
 
-    train.py --library target/release/librmm_rs.so                     # every allocator, three runs of each
-    train.py --library LIB --allocators native,ours --programs gpt2
+    train.py                                             # every allocator, three runs of each
+    train.py --allocators native,ours --programs gpt2
 
 Each run is a process of its own. The table has the spread of the runs: median time of a step, the last loss, the most bytes reserved and live
 at once. The exit status is 1 if a run failed, or if a loss or a step time of ours is outside the spread of PyTorch's own allocators by more than
 that spread's width (at least 2 % of the value).
 
-Needs PyTorch with CUDA, and `transformers` for `gpt2` and `generation`; no weights and no data: models begin with random numbers, and so do batches.
+Needs PyTorch with CUDA, the wheels `rmm-rs` and `rmm-rs-torch`, and `transformers` for `gpt2` and `generation`; no weights and no data: models begin with random numbers, and so do batches.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import random
@@ -164,60 +163,24 @@ def streams(torch):
 PROGRAMS = {"gpt2": gpt2, "generation": generation, "resnet50": resnet50, "tiny": tiny, "streams": streams}
 
 
-class PoolStatistics(ctypes.Structure):
-    """`rmm_rs_pool_statistics`."""
-
-    _fields_ = [("size", ctypes.c_size_t)] + [
-        (name, ctypes.c_uint64)
-        for name in ("reserved", "live", "peak_reserved", "peak_live", "largest_free", "allocations", "deallocations")
-    ]
-
-
-def statistics_of(library):
-    """What the pool of the first device holds and has held."""
-    resource, figures = ctypes.c_void_p(), PoolStatistics(size=ctypes.sizeof(PoolStatistics))
-    statuses = [library.rmm_rs_get_per_device_resource(0, ctypes.byref(resource))]
-    statuses += [library.rmm_rs_pool_statistics_get(resource, ctypes.byref(figures))]
-    library.rmm_rs_resource_release(resource)
-    if any(statuses):
-        raise RuntimeError(f"the library returned {statuses}")
-    return figures
-
-
-def install(torch, path):
-    """Makes PyTorch allocate from the library."""
-    memory = torch.cuda.memory
-    pluggable = memory.CUDAPluggableAllocator(path, "rmm_rs_torch_allocate", "rmm_rs_torch_deallocate")
-    library = ctypes.CDLL(path)
-    for name in ("record_stream", "reset", "memory_fraction"):
-        function = "set_memory_fraction" if name == "memory_fraction" else name
-        address = ctypes.cast(getattr(library, f"rmm_rs_torch_{function}"), ctypes.c_void_p).value
-        getattr(pluggable.allocator(), f"set_{name}_fn")(address)
-    memory.change_current_allocator(pluggable)
-    return library
-
-
-def run_here(allocator, program, library):
+def run_here(allocator, program):
     """One run in this process; the environment is the allocator's already."""
     import torch
 
-    ours = install(torch, library) if is_ours(allocator) else None
+    if is_ours(allocator):
+        import rmm_rs.torch
+
+        rmm_rs.torch.install(os.environ["RMM_RESOURCE"])
     torch.manual_seed(0)
     times, value = PROGRAMS[program](torch)
-    if ours:
-        figures = statistics_of(ours)
-        reserved, live = figures.peak_reserved, figures.peak_live
-        if figures.allocations == 0:
-            raise RuntimeError("PyTorch did not call the library")
-    else:
-        reserved, live = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
+    reserved, live = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
     return {"step": statistics.median(times) * 1e3, "loss": value, "reserved": reserved, "live": live}
 
 
-def run_apart(allocator, program, library):
+def run_apart(allocator, program):
     """One run in a process of its own; None if it failed, whose messages are on the terminal."""
     environment = {**os.environ, **ALLOCATORS[allocator]}
-    command = [sys.executable, __file__, "--library", library, "--allocators", allocator, "--programs", program, "--here"]
+    command = [sys.executable, __file__, "--allocators", allocator, "--programs", program, "--here"]
     finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     lines = finished.stdout.splitlines()
     return json.loads(lines[-1]) if finished.returncode == 0 and lines else None
@@ -256,7 +219,6 @@ def summarize(program, runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", required=True, type=os.path.abspath)
     parser.add_argument("--allocators", default=",".join(ALLOCATORS), type=lambda names: names.split(","))
     parser.add_argument("--programs", default=",".join(PROGRAMS), type=lambda names: names.split(","))
     parser.add_argument("--runs", default=3, type=int, help="of each allocator, in turn")
@@ -267,14 +229,14 @@ def main():
         if unknown:
             parser.error(f"{', '.join(unknown)}: not one of {', '.join(known)}")
     if args.here:
-        print(json.dumps(run_here(args.allocators[0], args.programs[0], args.library)))
+        print(json.dumps(run_here(args.allocators[0], args.programs[0])))
         return 0
     wrong = []
     for program in args.programs:
         runs = {name: [] for name in args.allocators}
         for number in range(args.runs):
             for name in args.allocators:
-                run = run_apart(name, program, args.library)
+                run = run_apart(name, program)
                 if run is None:
                     wrong.append(f"{program} {name}: run {number + 1} failed")
                 else:

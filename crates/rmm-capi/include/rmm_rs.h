@@ -1376,6 +1376,13 @@ rmm_rs_status rmm_rs_client_allocate(const struct rmm_rs_client *client,
                                      void **out);
 
 /**
+ * Stores a new reference to the resource of requests that name none: the client's own, or the
+ * device's current one, which is made if the device has none yet.
+ */
+rmm_rs_status rmm_rs_client_resource(const struct rmm_rs_client *client,
+                                     const struct rmm_rs_resource **out);
+
+/**
  * Frees a block of any client, from any thread, whichever device is current: in the order of its
  * stream, to the resource that it came from. If streams were recorded for it, it is pending until
  * they have done what was enqueued on them before; after a capture, if one is announced, or one of

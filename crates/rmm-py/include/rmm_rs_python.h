@@ -125,7 +125,8 @@
     X(rmm_rs_pool_walk)                            \
     X(rmm_rs_client_checkpoint)                    \
     X(rmm_rs_checkpoint_restore)                   \
-    X(rmm_rs_checkpoint_release)
+    X(rmm_rs_checkpoint_release)                   \
+    X(rmm_rs_client_resource)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -34,24 +34,21 @@ rmm_rs_client const* clients::make(c10::DeviceIndex device)
   c10::cuda::CUDAGuard const guard{device};
   std::lock_guard const lock{mutex_};
   if (auto const* const client = find(device); client != nullptr) { return client; }
-  auto memory                 = make_(device);
+  auto const memory           = make_(device);
   rmm_rs_client const* client = nullptr;
   check(engine->rmm_rs_client_new(device, memory.get(), &client));
   auto const fraction = c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig::
     per_process_memory_fraction();
   if (fraction < 1.0) { check(engine->rmm_rs_client_set_memory_fraction(client, fraction)); }
-  resources_[index] = std::move(memory);
   clients_[index].store(client, std::memory_order_release);
   return client;
 }
 
 resource clients::memory_of(c10::DeviceIndex device)
 {
-  of(device);
-  if (auto const& own = resources_[static_cast<std::size_t>(device)]; own) { return own; }
-  rmm_rs_resource const* current = nullptr;
-  check(engine->rmm_rs_get_per_device_resource(device, &current));
-  return resource{current};
+  rmm_rs_resource const* memory = nullptr;
+  check(engine->rmm_rs_client_resource(of(device), &memory));
+  return resource{memory};
 }
 
 }  // namespace rmm_rs_torch

@@ -39,8 +39,6 @@ class clients {
 
   resource_of_device make_;
   std::mutex mutex_;
-  // Written under the mutex, before the client is published.
-  std::array<resource, maximum> resources_;
   std::array<std::atomic<rmm_rs_client const*>, maximum> clients_{};
 };
 

@@ -43,7 +43,7 @@ use crate::frameworks::device;
 use crate::handle::failure::Failure;
 use crate::handle::guard;
 use crate::handle::library::{clear, clear_mut};
-use crate::handle::resource::ResourceHandle;
+use crate::handle::resource::{self, ResourceHandle};
 use crate::handle::sized;
 use crate::handle::status::{RMM_RS_OK, Status};
 
@@ -157,6 +157,25 @@ pub unsafe extern "C" fn rmm_rs_client_allocate(
         unsafe { out.write(pointer) };
         Ok(())
     })
+}
+
+/// Stores a new reference to the resource of requests that name none: the client's own, or the
+/// device's current one, which is made if the device has none yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_client_resource(
+    client: *const ClientHandle,
+    out: *mut *const ResourceHandle,
+) -> Status {
+    let find = || {
+        // SAFETY: by the clause on handles, `client` is null or live during the call.
+        let client = unsafe { borrow(client) }?;
+        match &client.own {
+            Some(own) => Ok(Arc::clone(own)),
+            None => Ok(Arc::new(ResourceHandle::base(client.device.resource()?))),
+        }
+    };
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { resource::make_shared(out, find) }
 }
 
 /// Frees a block of any client, from any thread, whichever device is current: in the order of its

@@ -151,6 +151,8 @@ static int call(int wanted) {
   REFUSED(rmm_rs_client_settle(client, true));
   REFUSED(rmm_rs_client_set_memory_fraction(client, 0.5));
   REFUSED(rmm_rs_client_memory_fraction(client, &fraction));
+  rmm_rs_resource const* its = NULL;
+  REFUSED(rmm_rs_client_resource(client, &its));
   rmm_rs_checkpoint const* checkpoint = NULL;
   REFUSED(rmm_rs_client_checkpoint(client, pool, &checkpoint));
   REFUSED(rmm_rs_checkpoint_restore(checkpoint, NULL, NULL, NULL));

@@ -4,9 +4,10 @@ use std::ffi::c_void;
 use std::mem::size_of;
 use std::ptr;
 
+use rmm_rs::calls::pool::rmm_rs_pool_reserved_bytes;
 use rmm_rs::calls::pool_walk::{PoolBlockInfo, rmm_rs_pool_walk};
-use rmm_rs::frameworks::client::rmm_rs_client_walk;
 use rmm_rs::frameworks::client::walk::ClientBlock;
+use rmm_rs::frameworks::client::{rmm_rs_client_resource, rmm_rs_client_walk};
 use rmm_rs::handle::status::{RMM_RS_INVALID_ARGUMENT, RMM_RS_REFUSED};
 
 use super::fixtures::*;
@@ -106,4 +107,28 @@ fn a_walk_of_a_pool_sees_its_segments_end_to_end() {
     let cuda = Pool::of_spec("cuda");
     assert_eq!(c!(rmm_rs_pool_walk(cuda.0, Some(list), ptr::null_mut())), RMM_RS_REFUSED);
     assert_eq!(c!(rmm_rs_pool_walk(pool.0, None, ptr::null_mut())), RMM_RS_INVALID_ARGUMENT);
+}
+
+#[test]
+fn a_client_without_a_resource_names_the_pool_that_its_requests_get() {
+    let _test = Test::begin();
+    let client = Client::new(1, ptr::null());
+    let resource = || {
+        let mut found = ptr::null();
+        ok(c!(rmm_rs_client_resource(client.0, &raw mut found)));
+        Pool(found)
+    };
+    // Asked before the first request.
+    let mut reserved = 0;
+    ok(c!(rmm_rs_pool_reserved_bytes(resource().0, &raw mut reserved)));
+    let _device = device(1);
+    let own = Stream::new();
+    let block = client.allocate(&own, 3 * MIB);
+    ok(c!(rmm_rs_pool_reserved_bytes(resource().0, &raw mut reserved)));
+    assert!(reserved >= 3 * MIB as u64, "{reserved}");
+    free(block);
+    let pool = Pool::of_spec("pool(cuda)");
+    let (own, mut found) = (Client::new(0, pool.0), ptr::null());
+    ok(c!(rmm_rs_client_resource(own.0, &raw mut found)));
+    assert_eq!(Pool(found).0, pool.0);
 }

@@ -104,7 +104,7 @@ table! {
     streams::capture: rmm_rs_capture_announce rmm_rs_capture_withdraw;
     calls::pool_walk: rmm_rs_pool_walk;
     frameworks::client: rmm_rs_client_checkpoint rmm_rs_checkpoint_restore
-        rmm_rs_checkpoint_release;
+        rmm_rs_checkpoint_release rmm_rs_client_resource;
 }
 
 /// The names of the table's functions, in their order.
