@@ -52,7 +52,10 @@ class RemoteFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.length}[whence]
+        self.at = (
+            offset
+            + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.length}[whence]
+        )
         return self.at
 
     def readinto(self, buffer: bytearray) -> int:
@@ -70,8 +73,22 @@ def address_of(requirement: str) -> str:
     """Where pip would take the wheel of a requirement from."""
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary, "report.json")
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
-        command += ["--ignore-installed", "--target", temporary, "--report", str(report)]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--dry-run",
+            "--no-deps",
+        ]
+        command += [
+            "--ignore-installed",
+            "--target",
+            temporary,
+            "--report",
+            str(report),
+        ]
         command += ["--python-version", "312", "--only-binary", ":all:"]
         for platform in PLATFORMS:
             command += ["--platform", platform]

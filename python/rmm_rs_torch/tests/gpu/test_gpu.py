@@ -268,3 +268,76 @@ atexit.register(lambda: print("end", x.numel()))
 """)
         == f"end {1 << 20}\n"
     )
+
+
+COMPILED = """
+import torch, torch._dynamo.config
+if {ours}:
+    import rmm_rs.torch
+    rmm_rs.torch.install()
+torch._dynamo.config.cache_size_limit = 256
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 512)).cuda()
+
+def step(data, twice):
+    out = model(data)
+    return model(out) if twice else out
+
+fast = torch.compile(step, mode="reduce-overhead", dynamic=False)
+with torch.no_grad():
+    for _ in range(4):
+        for rows in range(8, 208, 8):
+            data = torch.randn(rows, 512, device="cuda")
+            for twice in (False, True):
+                torch.compiler.cudagraph_mark_step_begin()
+                got = fast(data, twice).clone()
+                assert torch.allclose(got, step(data, twice), atol=1e-3), rows
+print(torch.cuda.max_memory_reserved())
+"""
+
+
+def test_graph_trees_hold_no_more_than_native() -> None:
+    ours = int(run(COMPILED.format(ours=True), begin=""))
+    assert ours <= int(run(COMPILED.format(ours=False), begin=""))
+
+
+def test_a_graph_forks_to_a_second_stream() -> None:
+    run("""
+first = torch.ones(MIB, device="cuda")
+side = torch.cuda.Stream()
+
+def body():
+    current = torch.cuda.current_stream()
+    side.wait_stream(current)
+    with torch.cuda.stream(side):
+        left = (first * 3 + 1) * 2
+    right = (first * 5 + 2) * 4
+    current.wait_stream(side)
+    left.record_stream(current)
+    return left + right
+
+warm = torch.cuda.Stream()
+warm.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(warm):
+    body()
+torch.cuda.current_stream().wait_stream(warm)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    result = body()
+for value in range(1, 20):
+    first.fill_(value)
+    graph.replay()
+    noise = [torch.full((MIB,), -1.0, device="cuda") for _ in range(8)]
+    assert torch.equal(result, (first * 3 + 1) * 2 + (first * 5 + 2) * 4), value
+    del noise
+""")
+
+
+def test_statistics_before_the_first_tensor_leave_the_pool_alone() -> None:
+    run("""
+torch.cuda.init()
+assert torch.cuda.memory_stats()["allocated_bytes.all.current"] == 0
+x = torch.ones(MIB, device="cuda")
+resource = rmm_rs.mr.get_current_device_resource()
+assert "pool" in resource.describe(), resource.describe()
+""")
