@@ -1,4 +1,5 @@
-//! Checkpoints: which blocks are live is noted, and is so again later, at the same addresses.
+//! Checkpoints: records of which blocks are live, from which the same blocks are made live again at
+//! their addresses.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +11,7 @@ use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::values::checkpoint::{LiveBlock, PoolCheckpoint, Restored};
 use crate::suballocators::pool::values::units::ListId;
 
-/// Where a block of a checkpoint lies now: segment, offset, bytes.
+/// The present place of a block of a checkpoint: segment, offset in bytes, size in bytes.
 type Place = (SegmentId, u64, u64);
 
 impl PoolState {
@@ -40,8 +41,8 @@ impl PoolState {
             .collect();
         ranges.sort_unstable_by_key(|&(start, _)| start);
         let place = |block: &LiveBlock| {
-            let behind = ranges.partition_point(|&(start, _)| start <= block.start);
-            let (start, (segment, offset, size)) = *ranges.get(behind.checked_sub(1)?)?;
+            let next = ranges.partition_point(|&(start, _)| start <= block.start);
+            let (start, (segment, offset, size)) = *ranges.get(next.checked_sub(1)?)?;
             let into = block.start - start;
             let is_there = into + block.size <= size;
             is_there.then_some((segment, offset + into, block.size))
@@ -49,8 +50,8 @@ impl PoolState {
         blocks.iter().map(place).collect()
     }
 
-    /// Frees all live blocks into a list, and makes those of a checkpoint live.
-    fn retile(&mut self, list: ListId, blocks: &[LiveBlock], places: &[Place]) {
+    /// Frees all live blocks into `list`, then makes the blocks of a checkpoint live at `places`.
+    fn make_live_again(&mut self, list: ListId, blocks: &[LiveBlock], places: &[Place]) {
         let point = self.timeline.open(list);
         let freed = self.live.drain();
         self.statistics.frees += freed.len() as u64;
@@ -72,10 +73,11 @@ impl PoolState {
 }
 
 impl PoolCore {
-    /// Which blocks are live.
+    /// Records which blocks are live.
     ///
     /// # Errors
-    /// Unsupported in a pool that is not for graphs.
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) in a pool that is not for
+    /// graphs.
     pub(crate) fn checkpoint(&self) -> Result<PoolCheckpoint, Error> {
         self.check_for_graphs()?;
         Ok(PoolCheckpoint { blocks: self.lock().live_blocks() })
@@ -100,7 +102,7 @@ impl PoolCore {
         let mut state = self.lock();
         state.phase.check_awake(self.name)?;
         if !state.set_aside.is_empty() {
-            let why = "a reservation holds part of its memory: drop that first";
+            let why = "a reservation holds part of the pool's memory: drop it first";
             return Err(Error::unsupported(self.name, why));
         }
         let list = self.list_of(&mut state, stream)?;
@@ -109,7 +111,7 @@ impl PoolCore {
             return Err(Error::invalid_argument(self.name, why));
         };
         let freed = state.live_blocks();
-        state.retile(list, &checkpoint.blocks, &places);
+        state.make_live_again(list, &checkpoint.blocks, &places);
         Ok(Restored {
             freed: freed.iter().map(|block| DevicePtr(block.pointer)).collect(),
             live: checkpoint.blocks().collect(),
