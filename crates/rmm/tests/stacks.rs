@@ -16,12 +16,13 @@ const STUB: &str = "../../python/rmm_rs/rmm_rs/_rmm.pyi";
 const NOT_BY_A_CONSTRUCTOR: [&str; 3] = ["backing", "callback", "tagged"];
 
 /// Constructors of C that no specification describes.
-const NO_STACK_OF_C: [&str; 3] = [
+const NO_STACK_OF_C: [&str; 4] = [
     // Memory of the host alone.
     "host",
     // Is `pool`, with the device chosen by the library.
     "default-pool",
-    // Is no resource.
+    // Are no resources.
+    "client",
     "stream",
 ];
 

@@ -153,6 +153,7 @@ void allocator::init(int) { is_initialized_.store(true); }
 
 void allocator::emptyCache(c10::MempoolId_t id)
 {
+  routes_.drop_left_over();
   for (auto const device : clients_.devices()) {
     if (id == c10::MempoolId_t{0, 0}) {
       shortages_.trim(device);

@@ -121,7 +121,9 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
     if (run_free_memory_callbacks() && try_again()) { return out; }
     for (auto const& pool : pools_.for_shortages(request.device)) {
       auto const memory = pool == request.pool ? resource{} : pool->memory_if_made();
-      if (memory && try_pool(memory)) { return out; }
+      if (!memory) { continue; }
+      pool->note(request.stream);
+      if (try_pool(memory)) { return out; }
     }
     trim(request.device);
     if (try_again()) {
@@ -146,12 +148,13 @@ void shortages::trim(c10::DeviceIndex device)
 void shortages::trim(shared_pool const& pool)
 {
   if (is_capturing(pool->device())) { return; }
-  auto const memory    = pool->memory_if_made();
-  bool const is_unused = pools_.is_unused(pool);
+  auto const memory = pool->memory_if_made();
+  bool is_unused    = false;
   if (memory) {
     c10::cuda::CUDAGuard const guard{pool->device()};
     auto const* const client = clients_.of(pool->device());
     if (!settle(client)) { return; }
+    is_unused = pools_.end(pool);
     if (is_unused) {
       // Of a graph that was reset a replay may run still. None is launched again.
       C10_CUDA_CHECK(cudaDeviceSynchronize());
@@ -159,6 +162,8 @@ void shortages::trim(shared_pool const& pool)
     }
     trim_resource(memory);
     if (!blocks_of(client, memory.get()).empty()) { return; }
+  } else {
+    is_unused = pools_.end(pool);
   }
   if (is_unused && pools_.remove_unused(pool) && memory) { counts_.retire(*pool); }
 }

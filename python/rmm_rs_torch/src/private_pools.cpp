@@ -40,7 +40,7 @@ shared_pool private_pools::create_or_retain(c10::DeviceIndex device,
 {
   std::lock_guard const lock{mutex_};
   auto& pool = pools_[key{device, id}];
-  if (pool == nullptr) {
+  if (pool == nullptr || pool->has_ended_) {
     pool = std::make_shared<private_pool>(device, id, std::move(foreign));
   } else {
     TORCH_CHECK(foreign == nullptr, "rmm-rs: the private pool has an allocator already");
@@ -125,10 +125,11 @@ std::vector<shared_pool> private_pools::unused(c10::DeviceIndex device) const
   });
 }
 
-bool private_pools::is_unused(shared_pool const& pool) const
+bool private_pools::end(shared_pool const& pool)
 {
   std::lock_guard const lock{mutex_};
-  return pool->uses_ == 0;
+  pool->has_ended_ = pool->has_ended_ || pool->uses_ == 0;
+  return pool->has_ended_;
 }
 
 bool private_pools::remove_unused(shared_pool const& pool)

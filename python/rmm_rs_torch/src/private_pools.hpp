@@ -61,6 +61,8 @@ class private_pool {
   int uses_{1};
   bool serves_shortages_{false};
   bool no_split_{false};
+  /// Whether its memory is that of graphs no more.
+  bool has_ended_{false};
 };
 
 /// A pool of which a caller has no use count may go at any time: they are shared.
@@ -69,7 +71,7 @@ using shared_pool = std::shared_ptr<private_pool>;
 /// All private pools.
 class private_pools {
  public:
-  /// Makes a pool with a use count of 1, or adds 1 to that of an existing one.
+  /// Makes a pool with a use count of 1, or adds 1 to that of an existing one that has not ended.
   shared_pool create_or_retain(c10::DeviceIndex device,
                                c10::MempoolId_t id,
                                std::shared_ptr<cuda_allocator> foreign = nullptr);
@@ -97,7 +99,8 @@ class private_pools {
 
   /// The pools of a device whose use count is 0.
   [[nodiscard]] std::vector<shared_pool> unused(c10::DeviceIndex device) const;
-  [[nodiscard]] bool is_unused(shared_pool const& pool) const;
+  /// Ends a pool whose use count is 0: the next one with its id is another. Returns whether it has.
+  bool end(shared_pool const& pool);
   /// Forgets a pool, if its use count is 0 still. Returns whether it has.
   bool remove_unused(shared_pool const& pool);
 

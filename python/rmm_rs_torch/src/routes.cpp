@@ -26,6 +26,7 @@ void routes::begin(c10::DeviceIndex device,
   auto const stream = c10::cuda::getCurrentCUDAStream(device).stream();
   // A filter by capture takes no stream yet. One by thread takes this one.
   bool const is_of_capture = !filter(stream);
+  drop_left_over();
   erase([&](route const& r) { return r.device == device && r.id == id && r.is_stale(); }, true);
   auto added = std::make_shared<route const>(
     route{device, id, std::move(filter), std::move(pool), is_of_capture, stream,
@@ -58,6 +59,14 @@ void routes::drop_stale(c10::DeviceIndex device, c10::MempoolId_t id, int uses)
   erase([&](route const& r) { return r.device == device && r.id == id && is_left_over(r); }, true);
 }
 
+void routes::drop_left_over()
+{
+  // Since 2.13 a graph ends its route also if its capture failed, and may destroy the stream then.
+  if (!routes_announce) { return; }
+  auto const me = std::this_thread::get_id();
+  erase([me](route const& r) { return r.begun_by == me && r.is_stale(); }, true);
+}
+
 bool routes::any(c10::DeviceIndex device) const
 {
   auto const all = copy();
@@ -66,7 +75,9 @@ bool routes::any(c10::DeviceIndex device) const
 
 shared_pool routes::search(c10::DeviceIndex device, cudaStream_t stream) const
 {
-  for (auto const& r : copy()) {
+  // Under the lock: the graph that a filter refers to may go once its route has ended.
+  std::lock_guard const lock{mutex_};
+  for (auto const& r : newest_first_) {
     if (r->device == device && !r->is_stale() && r->filter(stream)) { return r->pool; }
   }
   return nullptr;

@@ -28,10 +28,10 @@ struct route {
   [[nodiscard]] bool is_stale() const;
 };
 
-/// The routes, newest first. Filters run outside the lock.
+/// The routes, newest first. Filters run under the lock; they call no allocator.
 class routes {
  public:
-  /// Adds a route. A stale one with the same id ends; a live one is an error. The device's stream
+  /// Adds a route. Stale ones with the same id end, and those left over; a live one is an error. The device's stream
   /// that is current becomes the route's.
   void begin(c10::DeviceIndex device,
              c10::MempoolId_t id,
@@ -41,6 +41,9 @@ class routes {
   void end(c10::DeviceIndex device, c10::MempoolId_t id);
   /// Ends routes that their owner left over, after it has released the pool to a count of `uses`.
   void drop_stale(c10::DeviceIndex device, c10::MempoolId_t id, int uses);
+
+  /// Before 2.13: ends stale routes that this thread has begun, of captures that failed.
+  void drop_left_over();
 
   /// The pool that serves an allocation, or null.
   [[nodiscard]] shared_pool find(c10::DeviceIndex device, cudaStream_t stream) const

@@ -22,16 +22,13 @@ pub(super) fn run(root: &Path, interpreter: &Path) -> Result<()> {
     let package = root.join("python/rmm_rs_torch");
     command::run(cargo().args(["build", "-p", "rmm-capi"]).current_dir(root))?;
     command::run(pip(interpreter).args(["cmake", "ninja"]))?;
-    let headers = match std::env::var_os(HEADERS) {
-        Some(folder) => PathBuf::from(folder),
-        None => {
-            let folder = root.join("target/python/torch-headers");
-            let mut fetch = Command::new(interpreter);
-            fetch.arg(package.join("fetch_headers.py")).arg("--libraries").arg(&folder);
-            command::run(fetch.arg(VERSION))?;
-            folder
-        }
-    };
+    let named = std::env::var_os(HEADERS).map(PathBuf::from);
+    let headers = named.clone().unwrap_or_else(|| root.join("target/python/torch-headers"));
+    if named.is_none() {
+        let mut fetch = Command::new(interpreter);
+        fetch.arg(package.join("fetch_headers.py")).arg("--libraries").arg(&headers);
+        command::run(fetch.arg(VERSION))?;
+    }
     let mut test = Command::new(interpreter);
     test.args(["-m", "pytest", "-q"]).arg(package.join("tests")).env(HEADERS, headers);
     command::run(test.env_remove("PYTHONPATH").current_dir(root))

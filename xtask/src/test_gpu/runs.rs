@@ -24,7 +24,7 @@ const OF_ADAPTORS: &str = "non-blocking";
 /// The modules of the test program whose tests are about one kind of stream and one resource; all
 /// others choose these themselves.
 const SUITE: [&str; 2] = ["small::", "spacious::"];
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "devices::",
     "driver::",
     "driver_pools::",
@@ -33,6 +33,7 @@ const OTHERS: [&str; 10] = [
     "merged_lists::",
     "peers::",
     "siblings::",
+    "graph_pools::",
     "stress::",
     "timing::",
 ];

@@ -13,7 +13,7 @@ use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{LeakKind, Machine, MachineGuard, Schedule};
 
 use crate::graph_support::{alone, begin, end, fill};
-use crate::support::{MIB, Pool, free, layout, read, stream, write};
+use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
 /// A machine that runs work only when it is waited for: unordered work is never complete by chance.
 fn adversary() -> (Machine, (MachineGuard, MutexGuard<'static, ()>)) {
@@ -277,10 +277,85 @@ fn only_pools_for_graphs_have_checkpoints() {
     // SAFETY: no work uses the pools.
     let error = unsafe { first.restore(&checkpoint, &user) }.expect_err("it is reserved");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let error = first.checkpoint().expect_err("it is reserved");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     drop(reservation);
     free(&first, &user, block, MIB);
     // SAFETY: there are no graphs.
     unsafe { first.release_graph_memory() };
+}
+
+#[test]
+fn a_free_whose_uses_are_complete_leaves_the_memory_to_the_graph() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let [captured, other] = [stream(), stream()];
+        let scope = CaptureScope::announce();
+        begin(&captured);
+        let block = pool.allocate(&captured, layout(MIB)).expect("it grows");
+        fill(&captured, block, MIB);
+        let graph = end(&captured);
+        drop(scope);
+        captured.synchronize().expect("it works");
+        // SAFETY: allocated above with this layout. The graph's launches go on, as the pool allows.
+        unsafe { pool.deallocate_sync(block, layout(MIB)) };
+        let next = pool.allocate(&other, layout(MIB)).expect("other memory");
+        assert_ne!(next, block);
+        fill(&other, next, MIB);
+        graph.launch(&captured);
+        assert_eq!(pool.trim_blocking(0), 0);
+        free(&pool, &other, next, MIB);
+        machine.run_all();
+        machine.assert_no_violations();
+        drop(graph);
+        end_graphs(&machine, &pool);
+    }
+}
+
+#[test]
+fn a_request_that_siblings_could_serve_spoils_no_capture() {
+    let (machine, _entered) = adversary();
+    let [pool, _] = pools();
+    let sibling = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let sibling = sibling.build().expect("a pool");
+    let busy = stream();
+    let held = sibling.allocate(&busy, layout(400 * MIB)).expect("there is memory");
+    // Each query lets some of it run.
+    (0..500).for_each(|_| keep_busy(&machine, &busy));
+    free(&sibling, &busy, held, 400 * MIB);
+    // Not announced.
+    let captured = stream();
+    begin(&captured);
+    let refused = pool.allocate(&captured, layout(200 * MIB)).expect_err("the sibling has it");
+    assert!(refused.is_out_of_memory(), "{refused}");
+    drop(end(&captured));
+    machine.run_all();
+    machine.assert_no_violations();
+}
+
+#[test]
+fn memory_of_the_legacy_default_stream_is_reclaimed_once_the_graphs_are_gone() {
+    let (machine, _entered) = adversary();
+    for pool in pools() {
+        let legacy = StreamRef::legacy();
+        let allocate = |_| pool.allocate(legacy, layout(MIB)).expect("there is memory");
+        let blocks: Vec<_> = (0..100).map(allocate).collect();
+        for block in blocks {
+            free(&pool, legacy, block, MIB);
+        }
+        // After an event, which the trim finds complete.
+        let last = allocate(0);
+        machine.run_all();
+        assert_eq!(pool.trim(0), 0);
+        // SAFETY: there are no graphs.
+        unsafe { pool.release_graph_memory() };
+        for _ in 0..2 {
+            pool.trim(0);
+            machine.run_all();
+        }
+        assert!(pool.reserved_bytes() <= 16 * MIB as u64, "{}", pool.reserved_bytes());
+        free(&pool, legacy, last, MIB);
+    }
 }
 
 /// The live blocks of a pool, by address.

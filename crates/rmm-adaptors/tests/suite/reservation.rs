@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use proptest::prelude::*;
 use rmm_adaptors::{PoolMemoryResource, PoolPreset};
 use rmm_core::{AnyResource, CaptureScope, DevicePtr, Introspect, Resource, SynchronousResource};
-use rmm_resources::VirtualMemoryResource;
+use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::Machine;
 
 use crate::fixtures::{lazy_machine, pool};
@@ -171,4 +171,21 @@ fn run(
         on.synchronize().expect("it runs");
     }
     free_all(pool, others);
+}
+
+#[test]
+fn a_reservation_of_less_than_a_size_class_counts_what_it_has() {
+    let _machine = rmm_sim::enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    let other = pool.allocate_sync(layout(4 << 20)).expect("there is memory");
+    let reservation = pool.reserve(33 * 256).expect("there is memory");
+    for bytes in [256, 32 * 256] {
+        let block = reservation.allocate_sync(layout(bytes)).expect("it was set aside");
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { pool.deallocate_sync(block, layout(bytes)) };
+    }
+    let statistics = pool.statistics();
+    assert_eq!((statistics.live_bytes, statistics.cached_bytes), (4 << 20, 0));
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pool.deallocate_sync(other, layout(4 << 20)) };
 }

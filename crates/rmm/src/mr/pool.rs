@@ -3,6 +3,6 @@
 pub use rmm_adaptors::{
     Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
-    ReleasePolicy, Reservation, SleepOptions, SpanPolicy,
+    ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy,
 };
 pub use rmm_resources::{Budget, DefaultDeviceMemory};

@@ -388,6 +388,7 @@ impl Timeline {
     pub(crate) fn poll(&mut self, list: ListId) -> bool {
         let mut found = false;
         while self.polls
+            && !self.isolates
             && let Some(event) = self.slots[list.index()].events.front()
         {
             self.counts.queries += 1;

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
+use std::thread;
 
 use rmm_adaptors::PoolCheckpoint;
 use rmm_core::sys::CuStream;
@@ -10,11 +11,13 @@ use rmm_core::{StreamId, StreamRef};
 
 use super::block::{Block, ClientHandle, Source};
 use super::counts::BlockSize;
-use super::{settle, table};
+use super::settle::{self, YIELDS};
+use super::table;
 use crate::handle::failure::Failure;
 use crate::handle::find::pool_in;
 use crate::handle::guard;
 use crate::handle::resource::ResourceHandle;
+use crate::handle::status::RMM_RS_NOT_READY;
 use crate::streams;
 
 /// What the table knew of a block.
@@ -51,25 +54,36 @@ pub type rmm_rs_checkpoint_visit_function = Option<
 /// The client's blocks of the pool.
 ///
 /// # Errors
-/// If one is pending: a checkpoint would lose what it waits for.
+/// If one is pending, or another thread returns blocks all the time: a checkpoint would lose what
+/// they wait for.
 fn known_blocks(
     client: &Arc<ClientHandle>,
     pool: &ResourceHandle,
 ) -> Result<Vec<KnownBlock>, Failure> {
-    settle::poll_all(client);
-    let mut blocks = table::collect(|address, block| {
-        let Block { size, stream, stream_id, is_pending, .. } = *block;
-        let known = KnownBlock { address, size, stream, stream_id };
-        let is_own = Arc::ptr_eq(&block.client, client);
-        is_own.then(|| (known, block.source.clone(), is_pending))
-    });
-    // Not under the table's locks: resources are compared by functions of theirs.
-    blocks.retain(|(_, source, _)| *source.any(client) == pool.any);
-    if blocks.iter().any(|&(.., is_pending)| is_pending) {
-        let text = "a block of the pool waits for streams that were recorded: settle the client";
-        return Err(Failure::refused(text));
+    for _ in 0..YIELDS {
+        settle::poll_all(client);
+        let mut blocks = table::collect(|address, block| {
+            let Block { size, stream, stream_id, is_pending, .. } = *block;
+            let known = KnownBlock { address, size, stream, stream_id };
+            let is_own = Arc::ptr_eq(&block.client, client);
+            is_own.then(|| (known, block.source.clone(), is_pending))
+        });
+        // A block that another thread returns has left the table, and is freed later.
+        if client.pending.is_returning() {
+            thread::yield_now();
+            continue;
+        }
+        // Not under the table's locks: resources are compared by functions of theirs.
+        blocks.retain(|(_, source, _)| *source.any(client) == pool.any);
+        if blocks.iter().any(|&(.., is_pending)| is_pending) {
+            let text =
+                "a block of the pool waits for streams that were recorded: settle the client";
+            return Err(Failure::refused(text));
+        }
+        return Ok(blocks.into_iter().map(|(known, ..)| known).collect());
     }
-    Ok(blocks.into_iter().map(|(known, ..)| known).collect())
+    let text = "another thread returns blocks of this client: try again";
+    Err(Failure::plain(RMM_RS_NOT_READY, text.to_owned()))
 }
 
 impl CheckpointHandle {

@@ -20,7 +20,7 @@ use crate::handle::failure::Failure;
 use crate::handle::status::RMM_RS_NOT_READY;
 
 /// How often a thread lets others run that are returning blocks.
-const YIELDS: usize = 1000;
+pub(crate) const YIELDS: usize = 1000;
 
 /// Returns a few pending blocks that no stream uses any more, the oldest of each stream first.
 /// Does not wait. Nothing while a capture is announced.
@@ -54,6 +54,10 @@ pub(crate) fn wait(client: &ClientHandle) -> Result<(), Failure> {
     let is_settled = resume_deferred(client);
     let end = client.pending.next_use();
     loop {
+        // Nothing comes back while one is announced.
+        if CaptureScope::is_announced() {
+            return Err(captured());
+        }
         return_complete(client, true);
         let Some(event) = client.pending.oldest_before(end) else { break };
         let _relaxed = RelaxedCapture::enter();

@@ -51,7 +51,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) in a pool that is not for
-    /// graphs.
+    /// graphs, or while a [reservation](Self::reserve) holds memory of it.
     #[doc(alias = "getCheckpointState")]
     pub fn checkpoint(&self) -> Result<PoolCheckpoint, Error> {
         self.inner.core.checkpoint()

@@ -25,7 +25,7 @@ use super::pool::PoolMemoryResource;
 use crate::shared::with_properties;
 use crate::shared::with_properties::{Exactly, WithProperties, provide_views};
 use crate::suballocators::pool::state::core::{PoolCore, padded_size};
-use crate::suballocators::pool::values::units::GRANULE;
+use crate::suballocators::pool::values::units::{GRANULE, ListId};
 
 const NAME: &str = "reservation";
 
@@ -108,7 +108,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
             // Its blocks are checked and annotated each.
             self.inner.core.forget_handed_out(start, layout);
             self.inner.core.annotator.freed(start, layout, None);
-            self.inner.core.lock().set_aside.insert(start.0);
+            self.inner.core.set_aside(start, bytes);
         }
         let rest = Mutex::new(Rest { start, bytes });
         let pool = PoolMemoryResource { inner: Arc::clone(&self.inner), set: PhantomData };
@@ -117,6 +117,19 @@ impl<S: PropertySet> PoolMemoryResource<S> {
 }
 
 impl PoolCore {
+    /// Sets the first `bytes` bytes of a live block aside. What it has beyond is free.
+    fn set_aside(&self, start: DevicePtr, bytes: u64) {
+        let mut state = self.lock();
+        if let Some(node) = state.forget_live(start) {
+            if let Some(slack) = state.heap.split_live(node, bytes) {
+                // It was never used.
+                state.heap.free(slack, ListId::ANY_STREAM, 0);
+            }
+            state.live.insert(start, node);
+        }
+        state.set_aside.insert(start.0);
+    }
+
     /// Splits `bytes` off the start of a live block of at least as many, and hands them out as a
     /// block of their own. Returns the block and its bytes.
     ///
@@ -152,9 +165,10 @@ impl PoolCore {
         if fork::is_child() {
             return;
         }
-        self.lock().set_aside.remove(&start.0);
+        let mut state = self.lock();
+        state.set_aside.remove(&start.0);
         // No work has used it, so any stream may.
-        self.deallocate_block(None, start, None, None);
+        self.take_back(&mut state, start, ListId::ANY_STREAM, None);
     }
 }
 

@@ -428,8 +428,9 @@ impl PoolCore {
         let state = self.lock();
         let (asked, counted) = (state.timeline.counts, &state.statistics);
         let (mut cached_bytes, cached) = self.caches.totals();
-        let excess = cached.excess.wrapping_sub(state.excess_back);
-        cached_bytes += state.transfer.bytes() + u64::from(excess) * GRANULE;
+        // Threads count, and the heap counts back, at different times.
+        let excess = cached.excess.wrapping_sub(state.excess_back).cast_signed().max(0);
+        cached_bytes += state.transfer.bytes() + u64::from(excess.cast_unsigned()) * GRANULE;
         let checked = |count: fn(&Tracking) -> u64| self.checks.as_deref().map_or(0, count);
         PoolStatistics {
             allocations: counted.allocations + cached.taken,

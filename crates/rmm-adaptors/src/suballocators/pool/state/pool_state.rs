@@ -441,6 +441,11 @@ impl PoolState {
         })
     }
 
+    /// The list of a block whose uses are complete: idle memory, but for what graphs use again.
+    pub(crate) fn list_after_uses(&mut self) -> ListId {
+        if self.timeline.isolates { self.quarantine_list() } else { ListId::ANY_STREAM }
+    }
+
     /// The quarantine, if there is one.
     pub(crate) fn quarantine(&self) -> Option<ListId> {
         self.quarantine

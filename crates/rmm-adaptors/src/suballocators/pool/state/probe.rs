@@ -192,6 +192,9 @@ impl PoolState {
         if self.timeline.visible_to(list, other) >= point {
             return true;
         }
+        if self.timeline.isolates {
+            return false;
+        }
         let is_sealed = self.timeline.is_sealed_up_to(other, point)
             || self.seal_late(other).is_ok()
             || self.timeline.is_covered_by_context(other, point)

@@ -80,7 +80,9 @@ impl PoolCore {
     /// graphs.
     pub(crate) fn checkpoint(&self) -> Result<PoolCheckpoint, Error> {
         self.check_for_graphs()?;
-        Ok(PoolCheckpoint { blocks: self.lock().live_blocks() })
+        let state = self.lock();
+        self.check_set_aside(&state)?;
+        Ok(PoolCheckpoint { blocks: state.live_blocks() })
     }
 
     /// Makes the blocks of a checkpoint live, and all others free on the stream.
@@ -101,10 +103,7 @@ impl PoolCore {
         };
         let mut state = self.lock();
         state.phase.check_awake(self.name)?;
-        if !state.set_aside.is_empty() {
-            let why = "a reservation holds part of the pool's memory: drop it first";
-            return Err(Error::unsupported(self.name, why));
-        }
+        self.check_set_aside(&state)?;
         let list = self.list_of(&mut state, stream)?;
         let Some(places) = state.places(&checkpoint.blocks) else {
             let why = "the pool has released memory since the checkpoint, or it is another pool's";
@@ -116,6 +115,14 @@ impl PoolCore {
             freed: freed.iter().map(|block| DevicePtr(block.pointer)).collect(),
             live: checkpoint.blocks().collect(),
         })
+    }
+
+    fn check_set_aside(&self, state: &PoolState) -> Result<(), Error> {
+        if state.set_aside.is_empty() {
+            return Ok(());
+        }
+        let why = "a reservation holds part of the pool's memory: drop it first";
+        Err(Error::unsupported(self.name, why))
     }
 
     fn check_for_graphs(&self) -> Result<(), Error> {

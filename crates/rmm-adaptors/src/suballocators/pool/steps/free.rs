@@ -126,7 +126,9 @@ impl PoolCore {
         class: Option<Class>,
     ) {
         if wait_for_uses(stream).is_ok() {
-            self.take_back(&mut self.lock(), pointer, ListId::ANY_STREAM, class);
+            let mut state = self.lock();
+            let list = state.list_after_uses();
+            self.take_back(&mut state, pointer, list, class);
         }
     }
 
@@ -189,7 +191,8 @@ impl PoolCore {
     ) {
         let mut state = self.lock();
         let Some(stream) = stream else {
-            self.take_back(&mut state, pointer, ListId::ANY_STREAM, class);
+            let list = state.list_after_uses();
+            self.take_back(&mut state, pointer, list, class);
             return;
         };
         let Ok(list) = self.list_of(&mut state, stream) else {
@@ -214,7 +217,7 @@ impl PoolCore {
     }
 
     /// Takes a block back into a list of the heap; returns its bytes.
-    fn take_back(
+    pub(crate) fn take_back(
         &self,
         state: &mut PoolState,
         pointer: DevicePtr,

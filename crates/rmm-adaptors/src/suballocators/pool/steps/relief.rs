@@ -14,6 +14,7 @@ use rmm_core::{Device, Error};
 use super::outlook::least_needed;
 use super::pressure::{self, Pressure};
 use crate::suballocators::pool::heap::NodeId;
+use crate::suballocators::pool::state::probe::asks_captured;
 use crate::suballocators::pool::state::session::{Request, Session};
 
 /// Whose refusal other resources could help with.
@@ -52,7 +53,10 @@ impl Session<'_> {
     ) -> Result<NodeId, Option<Error>> {
         let core = self.core;
         let others = core.siblings.others(scarce.limit());
-        if others.is_empty() || effort == Effort::Wait && self.may_capture() {
+        let may_capture = |session: &mut Self| {
+            asks_captured(request.stream).unwrap_or(true) || session.may_capture()
+        };
+        if others.is_empty() || effort == Effort::Wait && may_capture(self) {
             return Err(None);
         }
         if !self.could_help(request, &others, scarce) {

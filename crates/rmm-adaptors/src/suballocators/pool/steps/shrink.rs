@@ -55,6 +55,7 @@ impl Session<'_> {
             && self.held_with(missing) > most + most / WAITED_FOR_FRACTION
             && self.exchanges.allowed(self.operations()) >= EXCHANGES_PER_WAIT
             && self.timeline.polls
+            && !self.timeline.isolates
             && self.heap.idle_bytes() > 0;
         if is_worth_a_wait && !self.may_capture() {
             self.exchanges.note(EXCHANGES_PER_WAIT);

@@ -9,7 +9,8 @@ use crate::suballocators::pool::values::units::ListId;
 
 impl Timeline {
     /// The policy for a stream that would have `policy`: no event is recorded for other streams
-    /// while memory [is kept from them](Self::isolates).
+    /// while memory [is kept from them](Self::isolates), and the stream is not asked for anything,
+    /// since it may be gone before its blocks are.
     pub(super) fn usable_policy(&self, policy: RecordPolicy) -> RecordPolicy {
         let is_needed = !self.isolates || policy == RecordPolicy::Fenced;
         if is_needed { policy } else { RecordPolicy::Retired }
