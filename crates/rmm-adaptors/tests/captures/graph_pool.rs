@@ -8,11 +8,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
-use rmm_core::{CaptureScope, DevicePtr, ErrorKind, Resource, StreamRef, SynchronousResource};
+use rmm_core::{
+    CaptureScope, CudaStream, DevicePtr, ErrorKind, Resource, StreamRef, SynchronousResource,
+};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{LeakKind, Machine, MachineGuard, Schedule};
 
-use crate::graph_support::{alone, begin, end, fill};
+use crate::graph_support::{Executable, alone, begin, end, fill};
 use crate::support::{MIB, Pool, free, keep_busy, layout, read, stream, write};
 
 /// A machine that runs work only when it is waited for: unordered work is never complete by chance.
@@ -31,6 +33,16 @@ fn pools() -> [Pool; 2] {
         PoolMemoryResource::builder(virtual_memory),
     ]
     .map(|builder| builder.for_graphs(true).build().expect("a pool"))
+}
+
+/// A graph that fills `bytes` bytes, which its capture allocates and frees, and their address.
+fn graph_with_scratch(pool: &Pool, captured: &CudaStream, bytes: usize) -> (Executable, DevicePtr) {
+    let _scope = CaptureScope::announce();
+    begin(captured);
+    let block = pool.allocate(captured, layout(bytes)).expect("it grows");
+    fill(captured, block, bytes);
+    free(pool, captured, block, bytes);
+    (end(captured), block)
 }
 
 /// Says that no graph uses the pool, and returns all of its memory.
@@ -137,13 +149,7 @@ fn graphs_run_after_a_sleep_and_keep_their_memory() {
     let [captured, other] = [stream(), stream()];
     let input = pool.allocate(&captured, layout(MIB)).expect("it grows");
     write(&machine, &captured, input, 7);
-    let scope = CaptureScope::announce();
-    begin(&captured);
-    let scratch = pool.allocate(&captured, layout(MIB)).expect("it grows");
-    fill(&captured, scratch, MIB);
-    free(&pool, &captured, scratch, MIB);
-    let graph = end(&captured);
-    drop(scope);
+    let (graph, scratch) = graph_with_scratch(&pool, &captured, MIB);
     for contents in [Contents::ToHost, Contents::Discard] {
         let options = SleepOptions::new(contents).wait_for_work(true);
         // SAFETY: no work uses the pool before it is awake, and what is discarded is not read.
@@ -171,15 +177,10 @@ fn no_trim_and_no_sibling_gets_what_a_graph_uses() {
     let (machine, _entered) = adversary();
     for pool in pools() {
         let captured = stream();
-        let scope = CaptureScope::announce();
-        begin(&captured);
-        let block = pool.allocate(&captured, layout(300 * MIB)).expect("it grows");
-        fill(&captured, block, 300 * MIB);
-        free(&pool, &captured, block, 300 * MIB);
-        let graph = end(&captured);
-        drop(scope);
+        let (graph, _) = graph_with_scratch(&pool, &captured, 300 * MIB);
         captured.synchronize().expect("it works");
         assert_eq!((pool.trim(0), pool.trim_blocking(0), pool.release_unused()), (0, 0, 0));
+        assert_eq!(pool.statistics().host_waits, 0, "no wait would make the memory idle");
         // Another pool needs more than is left.
         let sibling = PoolMemoryResource::builder(CudaMemoryResource::new());
         let sibling = sibling.build().expect("a pool");
@@ -200,13 +201,8 @@ fn memory_of_a_destroyed_stream_stays_the_graph_s() {
     let (machine, _entered) = adversary();
     for pool in pools() {
         let captured = stream();
-        let scope = CaptureScope::announce();
-        begin(&captured);
-        let block = pool.allocate(&captured, layout(MIB)).expect("it grows");
-        fill(&captured, block, MIB);
-        free(&pool, &captured, block, MIB);
-        let graph = end(&captured);
-        drop((scope, captured));
+        let (graph, block) = graph_with_scratch(&pool, &captured, MIB);
+        drop(captured);
         machine.run_all();
         assert_eq!(pool.trim_blocking(0), 0);
         let user = stream();
@@ -225,13 +221,8 @@ fn a_pool_that_ends_before_its_graphs_keeps_their_memory() {
     let (machine, _entered) = adversary();
     let [pool, _] = pools();
     let captured = stream();
-    let scope = CaptureScope::announce();
-    begin(&captured);
-    let block = pool.allocate(&captured, layout(MIB)).expect("it grows");
-    fill(&captured, block, MIB);
-    free(&pool, &captured, block, MIB);
-    let graph = end(&captured);
-    drop((scope, pool));
+    let (graph, _) = graph_with_scratch(&pool, &captured, MIB);
+    drop(pool);
     graph.launch(&captured);
     captured.synchronize().expect("it works");
     drop(graph);

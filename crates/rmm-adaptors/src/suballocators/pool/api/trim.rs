@@ -30,7 +30,7 @@ impl PoolCore {
         session.flush_caches();
         session.poll_others(ListId::ANY_STREAM);
         session.reclaim_completed();
-        if has_pending_frees(&session) && !session.timeline.isolates && !session.may_capture() {
+        if has_pending_frees(&session) && session.may_wait_for_device() {
             session.wait_for_device();
         }
     }

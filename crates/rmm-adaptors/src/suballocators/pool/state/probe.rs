@@ -211,6 +211,12 @@ impl PoolState {
         waits
     }
 
+    /// Whether a wait for the device would make freed memory idle, and may be made: it would
+    /// invalidate a capture, and what graphs use it never makes idle.
+    pub(crate) fn may_wait_for_device(&mut self) -> bool {
+        !self.timeline.isolates && !self.may_capture()
+    }
+
     /// Whether a stream of the device may be under capture, as far as the pool can find out: then
     /// the host must not wait for the device, which would invalidate the capture.
     ///

@@ -489,7 +489,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         let can_release = self.session.heap.idle_bytes() > 0
             && outlook::could_grow_without_idle(core, self.session, self.request);
         let helps = can_merge || can_release;
-        if !helps || self.session.timeline.isolates || self.session.may_capture() {
+        if !helps || !self.session.may_wait_for_device() {
             return None;
         }
         self.session.wait_for_device();

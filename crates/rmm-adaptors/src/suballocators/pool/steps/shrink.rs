@@ -55,9 +55,8 @@ impl Session<'_> {
             && self.held_with(missing) > most + most / WAITED_FOR_FRACTION
             && self.exchanges.allowed(self.operations()) >= EXCHANGES_PER_WAIT
             && self.timeline.polls
-            && !self.timeline.isolates
             && self.heap.idle_bytes() > 0;
-        if is_worth_a_wait && !self.may_capture() {
+        if is_worth_a_wait && self.may_wait_for_device() {
             self.exchanges.note(EXCHANGES_PER_WAIT);
             self.wait_for_device();
             self.release_for_room(request, missing, most, limit);
@@ -131,9 +130,7 @@ impl PoolCore {
         session.flush_caches();
         self.caches.shrink();
         session.transfer.shrink();
-        // The wait would invalidate a capture.
-        let waits = !session.timeline.polls && !session.timeline.isolates;
-        if waits && !session.may_capture() {
+        if !session.timeline.polls && session.may_wait_for_device() {
             session.wait_for_device();
         }
         session.poll_others(ListId::ANY_STREAM);
