@@ -133,22 +133,19 @@ fn stays(
     order: FreeOrder,
     failure: Failure,
 ) -> Result<(), Failure> {
-    let result = match order {
-        FreeOrder::Own | FreeOrder::Kept(_) => Ok(()),
-        FreeOrder::Unknown(_) | FreeOrder::Device => Err(failure),
-    };
-    let client = std::sync::Arc::clone(&block.client);
-    if result.is_ok() {
-        block.is_pending = true;
-        client.counts.free_later(block.size);
-        client.pending.add();
+    match order {
+        FreeOrder::Own | FreeOrder::Kept(_) => {
+            block.is_pending = true;
+            block.client.counts.free_later(block.size);
+            block.client.pending.add();
+            settle::keep_pending(block, address);
+            Ok(())
+        }
+        FreeOrder::Unknown(_) | FreeOrder::Device => {
+            drop(table::enter(address, block));
+            Err(failure)
+        }
     }
-    let replaced = table::enter(address, block);
-    drop(replaced);
-    if result.is_ok() {
-        client.pending.defer(DeferredBlock { address, recorded: Vec::new() });
-    }
-    result
 }
 
 /// Notes that a stream uses a block. The block's own is left out at the free. Memory of others is

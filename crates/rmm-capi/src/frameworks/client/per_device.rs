@@ -9,7 +9,9 @@ use crate::handle::failure::Failure;
 
 /// A client for each device, made when it is first used. They live until the process ends.
 #[derive(Debug)]
-pub(crate) struct DeviceClients([OnceLock<Arc<ClientHandle>>; MOST]);
+pub(crate) struct DeviceClients([Slot; MOST]);
+
+type Slot = OnceLock<Arc<ClientHandle>>;
 
 impl DeviceClients {
     pub(crate) const fn new() -> Self {
@@ -25,14 +27,13 @@ impl DeviceClients {
         let slot = usize::try_from(ordinal).ok().and_then(|ordinal| self.0.get(ordinal));
         match slot.and_then(OnceLock::get) {
             Some(client) => Ok(client),
-            None => self.make(ordinal),
+            None => Self::make(slot, ordinal),
         }
     }
 
     #[cold]
-    fn make(&self, ordinal: c_int) -> Result<&Arc<ClientHandle>, Failure> {
+    fn make(slot: Option<&Slot>, ordinal: c_int) -> Result<&Arc<ClientHandle>, Failure> {
         let device = device::of(ordinal)?;
-        let slot = usize::try_from(ordinal).ok().and_then(|ordinal| self.0.get(ordinal));
         let slot = slot.ok_or_else(|| Failure::invalid(format!("no device {ordinal}")))?;
         Ok(slot.get_or_init(|| Arc::new(ClientHandle::new(device, None))))
     }

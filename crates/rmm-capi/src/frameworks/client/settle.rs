@@ -5,6 +5,7 @@
 //! 2. When all of a block's events are complete it leaves the table.
 //! 3. It is freed in the order of its own stream.
 
+use std::sync::Arc;
 use std::thread;
 
 use rmm_core::sys::CuStream;
@@ -184,13 +185,18 @@ fn return_block(client: &ClientHandle, address: usize) -> bool {
     if let Some(block) = table::take_pending(address)
         && in_own_order(&block, address).is_err()
     {
-        let replaced = table::enter(address, block);
-        drop(replaced);
-        client.pending.defer(DeferredBlock { address, recorded: Vec::new() });
+        keep_pending(block, address);
         return false;
     }
     client.pending.remove();
     true
+}
+
+/// Enters a pending block into the table again. It is freed at the client's next calls.
+pub(super) fn keep_pending(block: Block, address: usize) {
+    let client = Arc::clone(&block.client);
+    drop(table::enter(address, block));
+    client.pending.defer(DeferredBlock { address, recorded: Vec::new() });
 }
 
 /// Frees a block that left the table in the order of its own stream; if that is gone, after a wait
