@@ -186,12 +186,8 @@ void allocator::cacheInfo(c10::DeviceIndex device, std::size_t* largest)
     std::size_t total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(largest, &total));
   }
-  rmm_rs_pool_statistics found{};
-  found.size      = sizeof found;
-  auto const pool = pool_below(clients_.memory_of(device));
-  if (!pool) { return; }
-  check(engine->rmm_rs_pool_statistics_get(pool.get(), &found));
-  *largest = std::max(*largest, static_cast<std::size_t>(found.largest_free_bytes));
+  auto const found = statistics_of(pool_below(clients_.memory_of(device)));
+  *largest         = std::max(*largest, static_cast<std::size_t>(found.largest_free_bytes));
 }
 
 void* allocator::getBaseAllocation(void* pointer, std::size_t* bytes)

@@ -119,6 +119,14 @@ resource pool_below(resource memory)
   return memory;
 }
 
+rmm_rs_pool_statistics statistics_of(resource const& pool)
+{
+  rmm_rs_pool_statistics found{};
+  found.size = sizeof found;
+  if (pool) { check(engine->rmm_rs_pool_statistics_get(pool.get(), &found)); }
+  return found;
+}
+
 resource make_private_pool(resource const& memory)
 {
   auto const pool = pool_below(memory);

@@ -24,6 +24,9 @@ struct segment {
 /// The pool that a resource is, or the first one below it. None if there is no pool.
 resource pool_below(resource memory);
 
+/// The statistics of a pool. All zero without one.
+rmm_rs_pool_statistics statistics_of(resource const& pool);
+
 /// Makes a pool for a private one of PyTorch's, over the upstream of the pool below `memory`.
 /// Throws if there is no pool. The device is current.
 resource make_private_pool(resource const& memory);

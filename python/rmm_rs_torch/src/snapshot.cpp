@@ -20,6 +20,11 @@ std::uintptr_t address_of(rmm_rs_client_block const& block)
   return reinterpret_cast<std::uintptr_t>(block.pointer);
 }
 
+bool by_address(rmm_rs_client_block const& a, rmm_rs_client_block const& b)
+{
+  return address_of(a) < address_of(b);
+}
+
 /// Makes the `SegmentInfo` of a range out of blocks that come by address.
 class segment_builder {
  public:
@@ -137,8 +142,7 @@ std::vector<rmm_rs_client_block> blocks_of(rmm_rs_client const* client,
     static_cast<std::vector<rmm_rs_client_block>*>(context)->push_back(*block);
   };
   check(engine->rmm_rs_client_walk(client, pool, visit, &found));
-  std::sort(found.begin(), found.end(),
-            [](auto const& a, auto const& b) { return address_of(a) < address_of(b); });
+  std::sort(found.begin(), found.end(), by_address);
   return found;
 }
 
@@ -168,9 +172,7 @@ c10::cuda::CUDACachingAllocator::SnapshotInfo take_snapshot(clients& all,
       if (!memory) { continue; }
       auto const own  = blocks_of(client, memory.get());
       auto const kept = std::remove_if(others.begin(), others.end(), [&](auto const& block) {
-        return std::binary_search(
-          own.begin(), own.end(), block,
-          [](auto const& a, auto const& b) { return address_of(a) < address_of(b); });
+        return std::binary_search(own.begin(), own.end(), block, by_address);
       });
       others.erase(kept, others.end());
       if (id != c10::MempoolId_t{0, 0} && id != pool->id()) { continue; }

@@ -22,14 +22,6 @@ rmm_rs_client_statistics statistics_of(rmm_rs_client const* client)
   return found;
 }
 
-rmm_rs_pool_statistics statistics_of(resource const& pool)
-{
-  rmm_rs_pool_statistics found{};
-  found.size = sizeof found;
-  if (pool) { check(engine->rmm_rs_pool_statistics_get(pool.get(), &found)); }
-  return found;
-}
-
 /// The engine has the three values in PyTorch's order: all, small, large.
 void assign(stat_array& to, rmm_rs_client_stat const (&from)[3])
 {
