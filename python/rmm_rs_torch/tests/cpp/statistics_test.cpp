@@ -156,3 +156,20 @@ TEST(statistics_of_random_programs_with_recorded_streams_equal_native)
 {
   for (unsigned seed = 1; seed <= 10; ++seed) { run_on_both(random_program{seed, true}, false); }
 }
+
+// Convolutions choose by it among algorithms that need a workspace.
+TEST(the_largest_block_that_fits_is_a_cached_one_or_the_device_s)
+{
+  synchronize();
+  for (auto* const allocator : {&native(), &ours()}) {
+    allocator->emptyCache();
+    (void)allocator->allocate(8 * mib);
+    std::size_t cached = 1;
+    allocator->cacheInfo(0, &cached);
+    CHECK(cached >= 8 * mib && cached < 64 * mib);
+    std::size_t any = 0;
+    allocator->cacheInfo(0, &any);
+    CHECK(any > 64 * mib);
+    allocator->emptyCache();
+  }
+}
