@@ -799,6 +799,14 @@ extern "C" {
 #endif // __cplusplus
 
 /**
+ * Grants a device read and write access to all device memory of the resource and of those below
+ * it, now and later: to virtual memory and to the driver's pools. Nothing happens to memory of
+ * `cudaMalloc`, for which `cudaDeviceEnablePeerAccess` is enough. `RMM_RS_UNSUPPORTED` if the
+ * device is not a peer.
+ */
+rmm_rs_status rmm_rs_resource_grant_access(const struct rmm_rs_resource *resource, int device);
+
+/**
  * Makes an adaptor that refuses requests beyond `limit` bytes in all.
  *
  * Source: `rmm::mr::limiting_resource_adaptor`.
@@ -1084,6 +1092,12 @@ rmm_rs_status rmm_rs_pool_maximum_size(const struct rmm_rs_resource *resource, u
  * `UINT64_MAX` lifts the limit. What it holds beyond stays until it is trimmed.
  */
 rmm_rs_status rmm_rs_pool_set_maximum_size(const struct rmm_rs_resource *resource, uint64_t bytes);
+
+/**
+ * Lowers `peak_reserved_bytes` of the pool, or of the first one below the resource, to what is
+ * reserved now.
+ */
+rmm_rs_status rmm_rs_pool_reset_peak_reserved(const struct rmm_rs_resource *resource);
 
 /**
  * As `rmm_rs_resource_trim`, for the pool alone, or the first one below the resource.

@@ -1,5 +1,6 @@
 //! Functions that make a resource, or use one: allocation, statistics, trims, sleep, callbacks.
 
+pub mod access;
 pub mod adaptors;
 pub mod allocate;
 pub mod base;

@@ -126,7 +126,9 @@
     X(rmm_rs_client_checkpoint)                    \
     X(rmm_rs_checkpoint_restore)                   \
     X(rmm_rs_checkpoint_release)                   \
-    X(rmm_rs_client_resource)
+    X(rmm_rs_client_resource)                      \
+    X(rmm_rs_resource_grant_access)                \
+    X(rmm_rs_pool_reset_peak_reserved)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

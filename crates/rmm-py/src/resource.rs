@@ -26,7 +26,7 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use rmm_core::{AnyResource, Description, DevicePtr, Introspect as _, Resource as _};
+use rmm_core::{AnyResource, Description, Device, DevicePtr, Introspect as _, Resource as _};
 
 use crate::interpreter::collector::distinct;
 use crate::interpreter::drop_detached::DropDetached;
@@ -185,6 +185,14 @@ impl DeviceMemoryResource {
     pub(crate) fn trim(&self, py: Python<'_>, keep: u64, wait: bool) -> PyResult<u64> {
         let engine = self.engine()?;
         make(py, || Ok(if wait { engine.trim_blocking(keep) } else { engine.trim(keep) }))
+    }
+
+    /// Grants a device read and write access to all device memory of the resource and of those
+    /// below it, now and later: to virtual memory and driver pools, for which
+    /// ``cudaDeviceEnablePeerAccess`` does nothing. Raises an error if it is not a peer. Not in RMM.
+    fn grant_access(&self, py: Python<'_>, device: usize) -> PyResult<()> {
+        let engine = self.engine()?;
+        make(py, || rmm_resources::grant_access(engine, Device::new(device)?))
     }
 
     /// The resource and those below it as a tree of text, with their sizes and counters.

@@ -12,7 +12,7 @@ use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
-    DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Query,
+    Device, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Query,
     Resource, StreamRef, Structure, SynchronousResource, process_is_exiting,
 };
 use rmm_sys::CuResult;
@@ -92,6 +92,40 @@ impl VirtualMemoryResource {
     /// The resource's present statistics.
     pub fn statistics(&self) -> VirtualMemoryStatistics {
         self.space.statistics()
+    }
+
+    /// Grants a device read and write access to all memory of the resource, now and later. Nothing
+    /// happens if it has access.
+    ///
+    /// Takes a driver call for each block that is mapped. Work that uses the memory may go on.
+    ///
+    /// ```
+    /// use rmm_core::{CudaStream, Device, Resource};
+    /// use rmm_resources::VirtualMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
+    /// let (resource, other) = (VirtualMemoryResource::new()?, Device::new(1)?);
+    /// resource.grant_access(other)?;
+    /// let stream = { let _current = other.make_current()?; CudaStream::new()? };
+    /// let layout = std::alloc::Layout::from_size_align(1 << 20, 256).unwrap();
+    /// let block = resource.allocate(&stream, layout)?; // of device 0, for work of device 1
+    /// # // SAFETY: allocated above with this layout.
+    /// # unsafe { resource.deallocate(&stream, block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if it is not a peer of the
+    /// resource's device; or if the driver refuses: then memory that is allocated later is as
+    /// before.
+    #[doc(alias = "cuMemSetAccess")]
+    pub fn grant_access(&self, device: Device) -> Result<(), Error> {
+        if self.space.access.includes(device) {
+            return Ok(());
+        }
+        self.space.access.grant(builder::access_of(device, self.space.device())?)
     }
 
     fn allocate_in(&self, placement: Placement, layout: Layout) -> Result<DevicePtr, Error> {

@@ -66,6 +66,16 @@ def test_a_trim_returns_the_bytes_that_it_released() -> None:
         rmm_rs.trim(mr.CudaMemoryResource())
 
 
+def test_another_device_gets_access(two_devices: None) -> None:
+    pool = mr.StatisticsResourceAdaptor(mr.PoolMemoryResource(mr.VirtualMemoryResource()))
+    buffer = rmm_rs.DeviceBuffer(size=MIB, mr=pool)
+    pool.grant_access(1)
+    pool.grant_access(1)
+    del buffer
+    with pytest.raises(ValueError, match="77"):
+        pool.grant_access(77)
+
+
 SUBALLOCATORS: dict[str, Callable[[], mr.DeviceMemoryResource]] = {
     "pool": cuda_pool,
     "arena": lambda: mr.ArenaMemoryResource(mr.CudaMemoryResource(), 64 * MIB),

@@ -8,6 +8,10 @@ namespace rmm_rs_torch {
 void allocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer)
 {
   c10::cuda::CUDAGuard const guard{device};
+  // For virtual memory and pools of the driver, which the runtime's call leaves out. Private pools
+  // are over the same memory.
+  auto const memory = clients_.memory_of(peer);
+  check(engine->rmm_rs_resource_grant_access(memory.get(), device));
   auto const code = cudaDeviceEnablePeerAccess(peer, 0);
   if (code == cudaErrorPeerAccessAlreadyEnabled) {
     // It is the thread's last error, too, which a later check would find.

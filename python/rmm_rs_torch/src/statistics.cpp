@@ -44,19 +44,6 @@ void assign(stat& to, std::int64_t current, std::int64_t peak)
 
 }  // namespace
 
-std::int64_t peak_since_reset::update(std::int64_t current, std::int64_t engine_peak)
-{
-  observed_ = std::max(observed_, current);
-  if (engine_peak > engine_peak_at_reset_) { observed_ = std::max(observed_, engine_peak); }
-  return observed_;
-}
-
-void peak_since_reset::reset(std::int64_t current, std::int64_t engine_peak)
-{
-  observed_             = current;
-  engine_peak_at_reset_ = engine_peak;
-}
-
 statistics::pool_sums statistics::sums_of(c10::DeviceIndex device)
 {
   auto sums = pool_sums{};
@@ -107,8 +94,8 @@ device_stats statistics::of(c10::DeviceIndex device)
   auto& counts        = counts_[device];
   auto const segments = sums.upstream_allocations - sums.upstream_frees;
   assign(stats.reserved_bytes[aggregate], sums.reserved,
-         counts.reserved.update(sums.reserved, sums.peak_reserved));
-  assign(stats.segment[aggregate], segments, counts.segments.update(segments, segments));
+         counts.reserved.update(sums.peak_reserved));
+  assign(stats.segment[aggregate], segments, counts.segments.update(segments));
   stats.num_alloc_retries    = counts.retries;
   stats.num_ooms             = counts.out_of_memory;
   stats.num_sync_all_streams = counts.host_waits.of(sums.host_waits);
@@ -119,13 +106,13 @@ device_stats statistics::of(c10::DeviceIndex device)
 #endif
 #if TORCH_VERSION_MINOR >= 13
   for (auto const& [id, bytes] : sums.by_private_pool) {
-    counts.reserved_by_private_pool[id].update(bytes.first, bytes.second);
+    counts.reserved_by_private_pool[id].update(bytes.second);
   }
   // Pools that are gone keep their peak.
   for (auto& [id, peak] : counts.reserved_by_private_pool) {
     auto const place   = sums.by_private_pool.find(id);
     auto const current = place == sums.by_private_pool.end() ? 0 : place->second.first;
-    assign(stats.reserved_bytes_by_private_pools[id][aggregate], current, peak.update(0, 0));
+    assign(stats.reserved_bytes_by_private_pools[id][aggregate], current, peak.update(0));
   }
 #endif
   return stats;
@@ -152,29 +139,38 @@ void statistics::reset_peaks(c10::DeviceIndex device)
   auto const* const client = clients_.find(device);
   if (client == nullptr) { return; }
   check(engine->rmm_rs_client_reset_peaks(client));
+  auto const reset = [](resource const& pool) {
+    if (pool) { check(engine->rmm_rs_pool_reset_peak_reserved(pool.get())); }
+  };
+  reset(pool_below(clients_.memory_of(device)));
+  for (auto const& pool : pools_.all()) {
+    if (pool->device() == device) { reset(pool->memory_if_made()); }
+  }
   auto const sums     = sums_of(device);
   auto const segments = sums.upstream_allocations - sums.upstream_frees;
   std::lock_guard const lock{mutex_};
   auto& counts = counts_[device];
-  counts.reserved.reset(sums.reserved, sums.peak_reserved);
-  counts.segments.reset(segments, segments);
+  counts.reserved.reset(sums.reserved);
+  counts.segments.reset(segments);
   counts.reserved_by_private_pool.clear();
   for (auto const& [id, bytes] : sums.by_private_pool) {
-    counts.reserved_by_private_pool[id].reset(bytes.first, bytes.second);
+    counts.reserved_by_private_pool[id].reset(bytes.first);
   }
 }
 
 void statistics::retire(private_pool const& pool)
 {
   auto const last = statistics_of(pool.memory_if_made());
+  auto const rest = sums_of(pool.device());
   std::lock_guard const lock{mutex_};
   auto& counts = counts_[pool.device()];
   counts.retired.upstream_allocations += static_cast<std::int64_t>(last.upstream_allocations);
   // All of its memory goes back.
   counts.retired.upstream_frees += static_cast<std::int64_t>(last.upstream_allocations);
   counts.retired.host_waits += static_cast<std::int64_t>(last.host_waits);
-  counts.reserved_by_private_pool[pool.id()].update(
-    0, static_cast<std::int64_t>(last.peak_reserved_bytes));
+  auto const peak = static_cast<std::int64_t>(last.peak_reserved_bytes);
+  counts.reserved.update(rest.peak_reserved + peak);
+  counts.reserved_by_private_pool[pool.id()].update(peak);
 }
 
 void statistics::count_retry(c10::DeviceIndex device)

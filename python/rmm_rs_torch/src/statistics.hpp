@@ -3,6 +3,7 @@
 
 #include "private_pools.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -10,16 +11,18 @@
 
 namespace rmm_rs_torch {
 
-/// The peak since a reset of a value whose peak the engine keeps since its start.
-class peak_since_reset {
+/// The highest of some values since a reset.
+class highest {
  public:
-  /// The peak, from what the engine says now.
-  std::int64_t update(std::int64_t current, std::int64_t engine_peak);
-  void reset(std::int64_t current, std::int64_t engine_peak);
+  std::int64_t update(std::int64_t value)
+  {
+    value_ = std::max(value_, value);
+    return value_;
+  }
+  void reset(std::int64_t value) { value_ = value; }
 
  private:
-  std::int64_t observed_{0};
-  std::int64_t engine_peak_at_reset_{0};
+  std::int64_t value_{0};
 };
 
 /// A counter of the engine's, which only grows, from a reset on.
@@ -60,6 +63,7 @@ class statistics {
   /// What a device's pools have, together.
   struct pool_sums {
     std::int64_t reserved{0};
+    /// The sum of the pools' peaks, which may have been at different times.
     std::int64_t peak_reserved{0};
     std::int64_t upstream_allocations{0};
     std::int64_t upstream_frees{0};
@@ -71,14 +75,14 @@ class statistics {
     std::int64_t retries{0};
     std::int64_t out_of_memory{0};
     std::int64_t rejections{0};
-    peak_since_reset reserved;
-    peak_since_reset segments;
+    highest reserved;
+    highest segments;
     count_since_reset upstream_allocations;
     count_since_reset upstream_frees;
     count_since_reset host_waits;
     /// Of private pools that are gone.
     pool_sums retired;
-    std::map<c10::MempoolId_t, peak_since_reset> reserved_by_private_pool;
+    std::map<c10::MempoolId_t, highest> reserved_by_private_pool;
   };
 
   pool_sums sums_of(c10::DeviceIndex device);

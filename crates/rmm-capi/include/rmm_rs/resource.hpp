@@ -454,6 +454,14 @@ class RMM_RS_TYPE basic_resource {
     return released;
   }
 
+  /// Grants a device access to all device memory of this resource and of those below it, now and
+  /// later: to virtual memory and pools of the driver. Memory of cudaMalloc needs
+  /// cudaDeviceEnablePeerAccess instead. Throws if the device is not a peer.
+  void grant_access(int device) const
+  {
+    detail::check(rmm_rs_resource_grant_access(handle_, device));
+  }
+
   // Of a pool, or the first one below this resource; without one they throw
 
   /// Returns all physical memory to the device and keeps the addresses; says how many bytes. Needs a

@@ -355,6 +355,19 @@ pub unsafe extern "C" fn rmm_rs_pool_set_maximum_size(
     })
 }
 
+/// Lowers `peak_reserved_bytes` of the pool, or of the first one below the resource, to what is
+/// reserved now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_pool_reset_peak_reserved(
+    resource: *const ResourceHandle,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        pool_in(unsafe { borrow(resource) }?)?.reset_peak_reserved();
+        Ok(())
+    })
+}
+
 /// As `rmm_rs_resource_trim`, for the pool alone, or the first one below the resource.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_trim(

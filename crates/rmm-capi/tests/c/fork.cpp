@@ -119,6 +119,8 @@ static int call(int wanted) {
     DONE(rmm_rs_resource_describe(resource, text, sizeof text));
     REFUSED(rmm_rs_resource_trim(resource, 0, &number));
     REFUSED(rmm_rs_resource_trim_blocking(resource, 0, &number));
+    REFUSED(rmm_rs_resource_grant_access(resource, 0));
+    REFUSED(rmm_rs_pool_reset_peak_reserved(resource));
     REFUSED(rmm_rs_resource_callbacks(resource, &callbacks));
   }
   REFUSED(rmm_rs_cuda_resource_new(&made));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::ptr;
 
+use rmm_rs::calls::access::*;
 use rmm_rs::calls::adaptors::*;
 use rmm_rs::calls::allocate::*;
 use rmm_rs::calls::base::*;
@@ -411,6 +412,21 @@ fn tracking_names_what_is_left() {
         assert!(report.contains("4096"), "{report}");
         assert_eq!(free(&resource, LEGACY, block, 4096), RMM_RS_OK);
     }
+}
+
+#[test]
+fn another_device_gets_access_to_a_pool_over_virtual_memory() {
+    let machine = Machine::builder().devices(2).enter();
+    let base = made(|out| c!(rmm_rs_virtual_resource_new(out))).expect("a resource");
+    let with = options();
+    let pool = made(|out| c!(rmm_rs_pool_new(base.0, &raw const with, out))).expect("a pool");
+    let block = allocate(&pool, LEGACY, 1 << 20).expect("memory");
+    let grant = |device| c!(rmm_rs_resource_grant_access(pool.0, device));
+    let calls = calls_of(&machine, "cuMemSetAccess");
+    assert_eq!([grant(1), grant(1), grant(0)], [RMM_RS_OK; 3]);
+    assert_eq!(calls_of(&machine, "cuMemSetAccess"), calls + 1, "one block, once");
+    assert_eq!([grant(2), grant(-1)], [RMM_RS_INVALID_ARGUMENT; 2]);
+    assert_eq!(free(&pool, LEGACY, block, 1 << 20), RMM_RS_OK);
 }
 
 #[test]

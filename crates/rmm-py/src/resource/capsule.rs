@@ -105,6 +105,8 @@ table! {
     calls::pool_walk: rmm_rs_pool_walk;
     frameworks::client: rmm_rs_client_checkpoint rmm_rs_checkpoint_restore
         rmm_rs_checkpoint_release rmm_rs_client_resource;
+    calls::access: rmm_rs_resource_grant_access;
+    calls::pool: rmm_rs_pool_reset_peak_reserved;
 }
 
 /// The names of the table's functions, in their order.

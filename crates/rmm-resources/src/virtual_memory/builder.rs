@@ -70,6 +70,7 @@ impl VirtualMemoryResourceBuilder {
     }
 
     /// Grants access to another device, which must be a peer of the current one.
+    /// [`VirtualMemoryResource::grant_access`] does so later.
     #[doc(alias = "cuMemSetAccess")]
     pub fn accessible_from(mut self, device: Device) -> Self {
         self.accessors.push(device);
@@ -161,12 +162,7 @@ impl VirtualMemoryResourceBuilder {
         let location = location_of(device)?;
         let mut access = vec![CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE }];
         for other in self.accessors.into_iter().filter(|&other| other != device) {
-            if !other.can_access_peer(device)? {
-                let what = format!("cannot be reached from device {}", other.ordinal());
-                return Err(lacking(name, device, &what));
-            }
-            let location = location_of(other)?;
-            access.push(CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE });
+            access.push(access_of(other, device)?);
         }
         let kind = PhysicalKind {
             device,
@@ -210,6 +206,18 @@ impl Rdma {
             }
         }
     }
+}
+
+/// Access of another device to the memory of `owner`.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if they are not peers.
+pub(super) fn access_of(other: Device, owner: Device) -> Result<CuMemAccessDesc, Error> {
+    if !other.can_access_peer(owner)? {
+        let what = format!("cannot be reached from device {}", other.ordinal());
+        return Err(lacking(NAME, owner, &what));
+    }
+    Ok(CuMemAccessDesc { location: location_of(other)?, flags: CuMemAccessFlags::READ_WRITE })
 }
 
 fn location_of(device: Device) -> Result<CuMemLocation, Error> {

@@ -1,5 +1,6 @@
 //! Reserved address ranges, and the physical memory that is mapped there.
 
+mod access;
 mod suspend;
 mod suspended;
 
@@ -12,6 +13,7 @@ use rmm_sys::{
     CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuMemLocation, Driver,
 };
 
+use self::access::Access;
 use self::suspended::Suspended;
 use super::addresses::Addresses;
 use crate::capability::{calls_for, wrong_device};
@@ -62,7 +64,7 @@ impl PhysicalKind {
 /// The address ranges of a resource and what is mapped there. Dropping it unmaps and frees both.
 pub(super) struct Space {
     kind: PhysicalKind,
-    access: Vec<CuMemAccessDesc>,
+    pub(super) access: Access,
     pub(super) page: usize,
     /// Bytes of addresses to reserve at a time.
     step: usize,
@@ -119,7 +121,7 @@ impl Space {
         step: usize,
         memory: u64,
     ) -> Self {
-        Self { kind, access, page, step, memory, state: Mutex::default() }
+        Self { kind, access: Access::new(access), page, step, memory, state: Mutex::default() }
     }
 
     /// Locks the state. It is consistent between two calls, so the poison of a thread that panicked
@@ -154,11 +156,10 @@ impl Space {
     /// Fails if the stream's device has no access.
     pub(super) fn check_device(&self, stream: StreamRef<'_>) -> Result<(), Error> {
         let device = stream.device()?;
-        let is_given = |access: &CuMemAccessDesc| access.location.id == device.as_raw().0;
-        if self.access.iter().any(is_given) {
+        if self.access.includes(device) {
             return Ok(());
         }
-        Err(wrong_device(NAME, device, "build it with `accessible_from`"))
+        Err(wrong_device(NAME, device, "build it with `accessible_from`, or call `grant_access`"))
     }
 
     /// Allocates a block: takes a range of addresses and maps new physical memory there.
@@ -243,10 +244,8 @@ impl Space {
         // The mapping keeps the physical memory alive, so the handle can be released.
         self.release(driver, Stuck::Memory(memory));
         mapped.map_err(|error| (error, true))?;
-        // SAFETY: mapped just now; the descriptions may be read.
-        let code =
-            unsafe { driver.cuMemSetAccess(start, bytes, self.access.as_ptr(), self.access.len()) };
-        check("cuMemSetAccess", code)
+        // SAFETY: mapped just now, and not unmapped before `forget`.
+        unsafe { self.access.give(driver, start, bytes) }
             .map_err(|error| (error, self.release(driver, Stuck::Mapping(start, bytes))))
     }
 
@@ -283,7 +282,10 @@ impl Space {
         let was_suspended = suspended.is_some();
         let is_unmapped = match suspended {
             Some(suspended) => self.discard(driver, start, suspended),
-            None => self.release(driver, Stuck::Mapping(start, bytes)),
+            None => {
+                self.access.forget(start);
+                self.release(driver, Stuck::Mapping(start, bytes))
+            }
         };
         let mut state = self.state();
         state.blocks -= 1;

@@ -72,8 +72,10 @@ impl Space {
             None => Suspended { bytes, memory: Some(retain(driver, start)?), is_mapped: true },
         };
         if block.is_mapped {
+            let is_in_use = known.is_none();
             // SAFETY: a whole mapping; the caller's contract says that it is not in use.
-            let unmapped = check("cuMemUnmap", unsafe { driver.cuMemUnmap(start, bytes) });
+            let unmap = || check("cuMemUnmap", unsafe { driver.cuMemUnmap(start, bytes) });
+            let unmapped = if is_in_use { self.access.forget_if(start, unmap) } else { unmap() };
             if let Err(error) = unmapped {
                 if let (None, Some(memory)) = (known, block.memory) {
                     self.release(driver, Stuck::Memory(memory));
@@ -146,10 +148,8 @@ impl Space {
             check("cuMemMap", code)?;
             block.is_mapped = true;
         }
-        // SAFETY: it is mapped; the descriptions may be read.
-        let code =
-            unsafe { driver.cuMemSetAccess(start, bytes, self.access.as_ptr(), self.access.len()) };
-        check("cuMemSetAccess", code)?;
+        // SAFETY: it is mapped, and not unmapped before `forget`.
+        unsafe { self.access.give(driver, start, bytes) }?;
         if let Some(memory) = block.memory.take() {
             // The mapping keeps the physical memory alive.
             self.release(driver, Stuck::Memory(memory));

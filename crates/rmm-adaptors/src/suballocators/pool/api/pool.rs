@@ -209,6 +209,15 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.statistics()
     }
 
+    /// Lowers [`peak_reserved_bytes`](PoolStatistics::peak_reserved_bytes) to what is reserved now,
+    /// for everyone who reads it.
+    #[doc(alias = "cudaMemPoolAttrReservedMemHigh")]
+    #[doc(alias = "reset_peak_memory_stats")]
+    pub fn reset_peak_reserved(&self) {
+        let mut state = self.inner.core.lock();
+        state.statistics.peak_reserved_bytes = state.heap.reserved();
+    }
+
     /// Releases idle upstream blocks, until no more than `keep` bytes are reserved or none is idle.
     /// Returns the bytes. Never waits for the device, except as upstream does, and with the
     /// [deterministic](crate::PoolPreset::Deterministic) preset, unless a stream may be under

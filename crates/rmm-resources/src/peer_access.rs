@@ -1,0 +1,49 @@
+//! Access of other devices to the memory of a whole stack.
+
+use rmm_core::{Device, Error, Introspect as _, SynchronousResource};
+
+use crate::{CudaAsyncMemoryResource, CudaAsyncViewMemoryResource, VirtualMemoryResource};
+
+/// Grants a device read and write access to all device memory of a resource and of those below it,
+/// now and later: to virtual memory and to driver pools. Nothing happens to other memory: that of
+/// `cudaMalloc` is accessible once the program has called `cudaDeviceEnablePeerAccess`, which does
+/// nothing for virtual memory and driver pools.
+///
+/// ```
+/// use rmm_adaptors::PoolMemoryResource;
+/// use rmm_core::{Device, Introspect};
+/// use rmm_resources::{VirtualMemoryResource, grant_access};
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
+/// let pool = PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()?;
+/// grant_access(&pool, Device::new(1)?)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device is not a peer, and
+/// what the driver refuses. Resources that were granted before stay so.
+#[doc(alias = "cuMemSetAccess")]
+#[doc(alias = "cudaMemPoolSetAccess")]
+#[doc(alias = "cudaDeviceEnablePeerAccess")]
+pub fn grant_access(
+    resource: &(dyn SynchronousResource + 'static),
+    device: Device,
+) -> Result<(), Error> {
+    for resource in resource.stack() {
+        let any = resource.as_any();
+        if let Some(mapped) = any.downcast_ref::<VirtualMemoryResource>() {
+            mapped.grant_access(device)?;
+        } else if let Some(pool) = any.downcast_ref::<CudaAsyncMemoryResource>() {
+            pool.pool().grant_access(&[device])?;
+        } else if let Some(view) = any.downcast_ref::<CudaAsyncViewMemoryResource>() {
+            view.pool().grant_access(&[device])?;
+        }
+        for other in resource.other_upstreams() {
+            grant_access(other, device)?;
+        }
+    }
+    Ok(())
+}
