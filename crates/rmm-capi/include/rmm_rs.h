@@ -1360,7 +1360,7 @@ rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
 /**
  * Makes a client for a device. Memory comes from `resource`, or from the device's current resource
  * at each call if it is null: one for which the program set none gets what the environment
- * variable `RMM_RESOURCE` says, or else `pool(cuda)`.
+ * variable `RMM_RESOURCE` says, or else `pool`.
  */
 rmm_rs_status rmm_rs_client_new(int32_t device,
                                 const struct rmm_rs_resource *resource,

@@ -72,7 +72,7 @@ unsafe fn share(resource: *const ResourceHandle) -> Option<Arc<ResourceHandle>> 
 
 /// Makes a client for a device. Memory comes from `resource`, or from the device's current resource
 /// at each call if it is null: one for which the program set none gets what the environment
-/// variable `RMM_RESOURCE` says, or else `pool(cuda)`.
+/// variable `RMM_RESOURCE` says, or else `pool`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_client_new(
     device: i32,

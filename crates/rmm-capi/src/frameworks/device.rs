@@ -10,8 +10,8 @@ use rmm_spec::ResourceSpec;
 
 use crate::handle::failure::Failure;
 
-/// What a framework gets by default: frameworks pass tensors to other processes by legacy IPC.
-const DEFAULT: &str = "pool(cuda)";
+/// What a framework gets by default.
+const DEFAULT: &str = "pool";
 
 /// As many devices as the driver can have, and more.
 pub(crate) const MOST: usize = 256;

@@ -2,7 +2,7 @@
 //!
 //! Memory comes from the resource that is the device's current one at that moment, and goes back
 //! to it, which lives until then. A device for which the program set none gets what the environment
-//! variable `RMM_RESOURCE` says, or else `pool(cuda)`, at its first allocation.
+//! variable `RMM_RESOURCE` says, or else `pool`, at its first allocation.
 //!
 //! `PyTorch`'s streams are never destroyed, so they are kept, whatever the resource's policy is.
 //! Streams of others (`torch.cuda.ExternalStream`) have to be as permanent, as for `PyTorch`'s own
