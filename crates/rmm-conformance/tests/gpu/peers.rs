@@ -7,12 +7,15 @@ use rmm_conformance::{
     CheckResult, CheckedBlock, DeviceCounter, Failure, Kernels, ensure, suite::BLOCK_WORDS,
 };
 use rmm_core::{CudaEvent, CudaStream, Device, DevicePtr, ErrorKind, Resource, StreamRef, copy};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::{
+    CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource, grant_access,
+};
 use rmm_sys::CuMemAccessFlags;
 
 use crate::pair::{Pair, device_of, in_every_pair, in_every_pair_of_peers, on, stream};
 
 const LAYOUT: Layout = Layout::new::<[u32; BLOCK_WORDS as usize]>();
+const LARGE: Layout = Layout::new::<[u64; 8 << 20]>();
 const DEVICE: CudaMemoryResource = CudaMemoryResource::new();
 
 /// Cycles that a slow kernel spins for: about 5 ms.
@@ -104,6 +107,29 @@ fn a_granted_pool_is_read_and_written_by_another_device() {
         own.synchronize()?;
         on(pair.other, || use_from_the_other(pair, block.pointer()))?;
         block.check(300, &errors)?;
+        errors.expect_none(&own, "another device wrote something else")
+    });
+}
+
+#[test]
+fn granted_virtual_memory_is_read_and_written_by_another_device() {
+    in_every_pair_of_peers(|pair| {
+        let (kernels, own) = (pair.kernels()?, stream()?);
+        let errors = DeviceCounter::new(&own)?;
+        let pool = PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()?;
+        let before = CheckedBlock::allocate(&pool, &kernels, &own, BLOCK_WORDS)?;
+        grant_access(&pool, pair.other)?;
+        // What the pool maps after the grant.
+        let filler = pool.allocate(&own, LARGE)?;
+        let after = CheckedBlock::allocate(&pool, &kernels, &own, BLOCK_WORDS)?;
+        for block in [&before, &after] {
+            block.fill(100, 0)?;
+            own.synchronize()?;
+            on(pair.other, || use_from_the_other(pair, block.pointer()))?;
+            block.check(300, &errors)?;
+        }
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { pool.deallocate(&own, filler, LARGE) };
         errors.expect_none(&own, "another device wrote something else")
     });
 }
