@@ -119,6 +119,27 @@ TEST(statistics_of_a_fixed_program_equal_native)
   run_on_both(program, true);
 }
 
+TEST(the_peak_of_reserved_bytes_is_exact_after_a_reset)
+{
+  auto const program = [](cuda_allocator& allocator) {
+    allocator.allocate(64 * mib).clear();
+    synchronize();
+    allocator.emptyCache();
+    allocator.resetPeakStats(0);
+    auto const reserved = [&] { return allocator.getDeviceStats(0).reserved_bytes[0]; };
+    check_equal(reserved().peak, reserved().current, "the peak at the reset");
+    auto const before = reserved().current;
+    // Nobody asks while it is there.
+    allocator.allocate(32 * mib).clear();
+    synchronize();
+    allocator.emptyCache();
+    check_equal(reserved().peak, before + static_cast<std::int64_t>(32 * mib), "the peak");
+    check_equal(reserved().current, before, "after the free");
+  };
+  program(native());
+  program(ours());
+}
+
 TEST(a_recorded_block_is_active_until_its_stream_is_done)
 {
   auto const program = [](cuda_allocator& allocator) {
