@@ -51,5 +51,6 @@ pub use suballocators::{
     BinningMemoryResourceBuilder, Contents, CopyProgress, FixedSizeMemoryResource,
     FixedSizeMemoryResourceBuilder, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure,
-    PressureCallback, ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy, default_pool,
+    PressureCallback, ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy,
+    UpstreamChange, UpstreamObserver, default_pool,
 };

@@ -14,4 +14,5 @@ pub use pool::{
     Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure,
     PressureCallback, ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy,
+    UpstreamChange, UpstreamObserver,
 };

@@ -125,6 +125,8 @@ mod support;
 mod tag_kernels;
 #[path = "suite/trim.rs"]
 mod trim;
+#[path = "suite/upstream_observers.rs"]
+mod upstream_observers;
 #[path = "suite/watchdog.rs"]
 mod watchdog;
 #[path = "suite/wrong_frees.rs"]

@@ -55,6 +55,16 @@
 #define RMM_RS_CALLBACKS_STREAM_ORDERED 1
 
 /**
+ * Memory from upstream, in which there is no block yet.
+ */
+#define RMM_RS_UPSTREAM_ALLOCATED 0
+
+/**
+ * Memory that is about to go back to upstream, or to be unmapped since the pool falls asleep.
+ */
+#define RMM_RS_UPSTREAM_RELEASED 1
+
+/**
  * Little waiting and few calls of the driver.
  */
 #define RMM_RS_POOL_THROUGHPUT 0
@@ -249,6 +259,11 @@ typedef struct rmm_rs_checkpoint rmm_rs_checkpoint;
 typedef struct rmm_rs_client rmm_rs_client;
 
 /**
+ * An observer that is registered with a pool.
+ */
+typedef struct rmm_rs_upstream_observer rmm_rs_upstream_observer;
+
+/**
  * A callback that is registered with a pool.
  */
 typedef struct rmm_rs_pressure_callback rmm_rs_pressure_callback;
@@ -339,6 +354,14 @@ typedef struct rmm_rs_callbacks {
    */
   void (*release)(void *context);
 } rmm_rs_callbacks;
+
+/**
+ * What an observer is: called with its context, one of `RMM_RS_UPSTREAM_*`, and the address and
+ * bytes of the memory. It may be called on any thread, on several at once, with no lock held. It
+ * may call this library; a request of the same pool must not need growth. An exception of C++ that
+ * leaves it ends the process.
+ */
+typedef void (*rmm_rs_upstream_function)(void *context, uint32_t change, void *base, uint64_t bytes);
 
 /**
  * The options of a pool. All zeros, but for the size, are the defaults.
@@ -1055,6 +1078,24 @@ rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
  * none of them is launched again.
  */
 rmm_rs_status rmm_rs_pool_release_graph_memory(const struct rmm_rs_resource *resource);
+
+/**
+ * Calls a function with each change of what the pool, or the first one below the resource, has
+ * from upstream: before a block in new memory is returned, and before memory goes. What it has
+ * already is in `rmm_rs_pool_walk`. The observer stays until `rmm_rs_upstream_observer_release`,
+ * or the end of the pool. `release`, unless it is null, is called with the context when no call of
+ * the function is left.
+ */
+rmm_rs_status rmm_rs_pool_observe_upstream(const struct rmm_rs_resource *resource,
+                                           rmm_rs_upstream_function function,
+                                           void *context,
+                                           void (*release)(void *context),
+                                           struct rmm_rs_upstream_observer **out);
+
+/**
+ * Removes an observer. A call that another thread has begun may go on. Null is allowed.
+ */
+void rmm_rs_upstream_observer_release(struct rmm_rs_upstream_observer *observer);
 
 /**
  * Makes the pool to begin with: over virtual memory where the current device has it, and over

@@ -6,6 +6,7 @@ pub mod allocate;
 pub mod base;
 pub mod callbacks;
 pub mod graphs;
+pub mod observers;
 pub mod pool;
 pub mod pool_walk;
 pub mod pressure;

@@ -25,8 +25,9 @@
 //!
 //! - **Handles.** A pointer to a [`ResourceHandle`], a
 //!   [`StreamHandle`](streams::stream::StreamHandle), a
-//!   [`ClientHandle`](frameworks::client::ClientHandle) or a
-//!   [`Registered`](calls::pressure::Registered) callback, as an argument or in a structure, is
+//!   [`ClientHandle`](frameworks::client::ClientHandle), a
+//!   [`Registered`](calls::pressure::Registered) callback or an
+//!   [`Observing`](calls::observers::Observing) one, as an argument or in a structure, is
 //!   null or one that a function of this crate returned, and is live: a reference to it is not
 //!   released before the call returns. A release ends a reference that the caller has. The context
 //!   of a table that [`rmm_rs_resource_callbacks`](calls::callbacks::rmm_rs_resource_callbacks)

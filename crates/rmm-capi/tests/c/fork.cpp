@@ -23,6 +23,7 @@ static const int NO_CALL = 77;
 static const rmm_rs_resource *cuda, *pool, *arena, *fixed, *logging, *statistics, *tracking, *reservation;
 static rmm_rs_stream *own;
 static rmm_rs_pressure_callback *guard;
+static rmm_rs_upstream_observer *observer;
 static const rmm_rs_client *client;
 static void *block, *torch_block, *ort_block, *client_block;
 
@@ -74,6 +75,7 @@ static int call(int wanted) {
   rmm_rs_remedy remedy = {};
   rmm_rs_stream *stream;
   rmm_rs_pressure_callback *callback;
+  rmm_rs_upstream_observer *observing;
   const rmm_rs_client *made_client;
   rmm_rs_client_block found = {};
   rmm_rs_client_statistics usage = {};
@@ -181,6 +183,8 @@ static int call(int wanted) {
   REFUSED(rmm_rs_pool_stream_policy(pool, RMM_RS_STREAM_POLICY_KEPT));
   REFUSED(rmm_rs_pool_on_pressure(pool, NULL, NULL, NULL, &callback));
   DONE(rmm_rs_pressure_callback_release(guard));
+  REFUSED(rmm_rs_pool_observe_upstream(pool, NULL, NULL, NULL, &observing));
+  DONE(rmm_rs_upstream_observer_release(observer));
   REFUSED(rmm_rs_get_per_device_resource(0, &made));
   REFUSED(rmm_rs_set_per_device_resource(0, pool, NULL));
   REFUSED(rmm_rs_reset_per_device_resource(0));
@@ -233,6 +237,7 @@ int main() {
   MUST(rmm_rs_tracking_new(cuda, false, &tracking));
   MUST(rmm_rs_pool_reserve(pool, 1 << 20, &reservation));
   MUST(rmm_rs_pool_on_pressure(pool, [](void *, const rmm_rs_pressure *) { return false; }, NULL, NULL, &guard));
+  MUST(rmm_rs_pool_observe_upstream(pool, [](void *, uint32_t, void *, uint64_t) {}, NULL, NULL, &observer));
   MUST(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &own));
   MUST(rmm_rs_resource_allocate_sync(pool, 1000, 256, &block));
   MUST(rmm_rs_client_new(0, NULL, &client));

@@ -1,13 +1,14 @@
 //! Options and results of trims, sleep, reservations, budgets, remedies and callbacks under
 //! pressure, as they arrive in C. What these do is tested in Rust.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use rmm_rs::calls::adaptors::*;
 use rmm_rs::calls::base::*;
 use rmm_rs::calls::graphs::*;
+use rmm_rs::calls::observers::*;
 use rmm_rs::calls::pool::*;
 use rmm_rs::calls::pressure::*;
 use rmm_rs::calls::remedies::*;
@@ -379,6 +380,55 @@ unsafe extern "C-unwind" fn spill(context: *mut c_void, pressure: *const Pressur
 unsafe extern "C-unwind" fn released(context: *mut c_void) {
     let spill = c!(&*context.cast::<Spill>());
     spill.releases.set(spill.releases.get() + 1);
+}
+
+/// What an observer has heard.
+#[derive(Default)]
+struct Heard {
+    changes: RefCell<Vec<(u32, usize, u64)>>,
+    releases: Cell<u32>,
+}
+
+unsafe extern "C-unwind" fn heard(context: *mut c_void, what: u32, base: *mut c_void, bytes: u64) {
+    // SAFETY: the test registers it with this type, and calls the pool on this thread alone.
+    let heard = unsafe { &*context.cast::<Heard>() };
+    heard.changes.borrow_mut().push((what, base.addr(), bytes));
+}
+
+unsafe extern "C-unwind" fn heard_is_released(context: *mut c_void) {
+    // SAFETY: as above.
+    let heard = unsafe { &*context.cast::<Heard>() };
+    heard.releases.set(heard.releases.get() + 1);
+}
+
+#[test]
+fn an_observer_hears_of_upstream_s_memory() {
+    let _machine = rmm_sim::enter();
+    let pool = pool_over(rmm_rs_virtual_resource_new, options());
+    let context = Heard::default();
+    let address = ptr::from_ref(&context).cast_mut().cast();
+    let mut observer = ptr::dangling_mut();
+    let register = |out, function: rmm_rs_upstream_function| {
+        c!(rmm_rs_pool_observe_upstream(pool.0, function, address, Some(heard_is_released), out))
+    };
+    assert_eq!(register(&raw mut observer, None), RMM_RS_INVALID_ARGUMENT);
+    assert!(observer.is_null());
+    assert_eq!(register(ptr::null_mut(), Some(heard)), RMM_RS_INVALID_ARGUMENT);
+    assert_eq!(context.releases.get(), 0, "what was not taken is not released");
+    assert_eq!(register(&raw mut observer, Some(heard)), RMM_RS_OK);
+    let block = allocate(&pool, LEGACY, 100).expect("memory");
+    let first = *context.changes.borrow().first().expect("the pool grew");
+    assert_eq!((first.0, first.1), (RMM_RS_UPSTREAM_ALLOCATED, block.addr()));
+    assert_eq!(free(&pool, LEGACY, block, 100), RMM_RS_OK);
+    assert!(number_of_trim(rmm_rs_pool_trim, &pool).1 > 0);
+    let count = context.changes.borrow().len();
+    assert!(context.changes.borrow().contains(&(RMM_RS_UPSTREAM_RELEASED, first.1, first.2)));
+    c!(rmm_rs_upstream_observer_release(observer));
+    c!(rmm_rs_upstream_observer_release(ptr::null_mut()));
+    assert_eq!(context.releases.get(), 1);
+    let block = allocate(&pool, LEGACY, 100).expect("memory");
+    assert_eq!(context.changes.borrow().len(), count, "it was removed");
+    assert_eq!(free(&pool, LEGACY, block, 100), RMM_RS_OK);
 }
 
 #[test]

@@ -107,6 +107,7 @@ table! {
         rmm_rs_checkpoint_release rmm_rs_client_resource;
     calls::access: rmm_rs_resource_grant_access;
     calls::pool: rmm_rs_pool_reset_peak_reserved;
+    calls::observers: rmm_rs_pool_observe_upstream rmm_rs_upstream_observer_release;
 }
 
 /// The names of the table's functions, in their order.

@@ -3,6 +3,7 @@
 pub use rmm_adaptors::{
     Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
-    ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy,
+    ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy, UpstreamChange,
+    UpstreamObserver,
 };
 pub use rmm_resources::{Budget, DefaultDeviceMemory};

@@ -1,6 +1,7 @@
 //! The settings of a pool, its lock, and what that protects.
 
 pub(super) mod asleep;
+pub(super) mod callbacks;
 pub(super) mod checks;
 pub(super) mod core;
 pub(super) mod host_copy;
@@ -12,3 +13,4 @@ pub(super) mod session;
 pub(super) mod sleeping_memory;
 pub(super) mod span_table;
 pub(super) mod upstream_block;
+pub(super) mod upstream_observers;

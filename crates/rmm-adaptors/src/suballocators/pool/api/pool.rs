@@ -14,6 +14,7 @@ use rmm_resources::DefaultDeviceMemory;
 use crate::shared::with_properties::Exactly;
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pressure_callbacks::{Pressure, PressureCallback};
+use crate::suballocators::pool::state::upstream_observers::{UpstreamChange, UpstreamObserver};
 use crate::suballocators::pool::values::limits::usable_maximum;
 use crate::suballocators::pool::values::statistics::{PoolBlock, PoolStatistics};
 
@@ -310,7 +311,52 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         &self,
         callback: impl Fn(&Pressure<'_>) -> bool + Send + Sync + 'static,
     ) -> PressureCallback {
-        self.inner.core.pressure.register(Arc::new(callback))
+        PressureCallback { _registration: self.inner.core.pressure.register(Arc::new(callback)) }
+    }
+
+    /// Calls a function with each change of what the pool has from upstream, for as long as the
+    /// guard lives: so that communication libraries register whole segments, and tools draw them.
+    ///
+    /// The function is called with no lock held, on the thread that allocates, frees, trims, sleeps
+    /// or wakes. [`Allocated`](UpstreamChange::Allocated) comes before a block in that memory is
+    /// returned, [`Released`](UpstreamChange::Released) before the memory goes. An allocation in
+    /// the function may be served by this pool, and must not need its growth. What the pool has at
+    /// the time of this call is in its [map](Self::map).
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use rmm_adaptors::{PoolMemoryResource, UpstreamChange};
+    /// use rmm_core::SynchronousResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let _machine = rmm_sim::enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let seen = Arc::new(Mutex::new(Vec::new()));
+    /// let guard = {
+    ///     let seen = Arc::clone(&seen);
+    ///     pool.observe_upstream(move |change| seen.lock().unwrap().push(*change))
+    /// };
+    /// let layout = Layout::from_size_align(1 << 20, 256)?;
+    /// let block = pool.allocate_sync(layout)?;
+    /// // SAFETY: allocated above with this layout, and not used.
+    /// unsafe { pool.deallocate_sync(block, layout) };
+    /// pool.trim(0);
+    /// let seen = seen.lock().unwrap();
+    /// assert!(matches!(seen[0], UpstreamChange::Allocated { base, .. } if base == block));
+    /// assert!(matches!(seen[1], UpstreamChange::Released { base, .. } if base == block));
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "AllocatorTraceTracker")]
+    pub fn observe_upstream(
+        &self,
+        function: impl Fn(&UpstreamChange) + Send + Sync + 'static,
+    ) -> UpstreamObserver {
+        UpstreamObserver { _registration: self.inner.core.observers.register(Arc::new(function)) }
     }
 
     /// Bytes freed on each stream that may still be in use, so that other streams cannot reuse them

@@ -24,7 +24,23 @@ pub(crate) struct Extent {
     pub(crate) pieces: Vec<u64>,
 }
 
+impl Extent {
+    /// The address and bytes of each piece.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (DevicePtr, u64)> + '_ {
+        self.pieces.iter().scan(self.base, |next, &bytes| {
+            let base = *next;
+            next.0 += bytes;
+            Some((base, bytes))
+        })
+    }
+}
+
 impl UpstreamBlock {
+    /// Its address and bytes.
+    pub(crate) fn range(&self) -> (DevicePtr, u64) {
+        (self.base, self.layout.size() as u64)
+    }
+
     /// Releases the memory to the upstream that it came from.
     pub(crate) fn release(self, upstream: &AnyResource<()>) {
         // SAFETY: (1) the memory came from this upstream with this layout, and is in no heap any

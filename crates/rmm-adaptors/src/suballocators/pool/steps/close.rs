@@ -28,6 +28,7 @@ use crate::suballocators::pool::heap::Block;
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::upstream_block::{UpstreamBlock, release_each};
+use crate::suballocators::pool::state::upstream_observers::released;
 use crate::suballocators::pool::values::units::ListId;
 
 impl PoolCore {
@@ -54,8 +55,12 @@ impl PoolCore {
             // stays allocated.
             Err(_) => return,
         };
+        let was_asleep = !self.lock().phase.is_awake();
         self.end_sleep();
         let chunks = self.lock().blocks_to_release(&unknown);
+        if !was_asleep {
+            self.observers.call(chunks.iter().map(UpstreamBlock::range).map(released));
+        }
         // A panic of upstream was reported when it began, and must not leave a `Drop`.
         let _ignored = release_each(chunks, upstream);
     }

@@ -8,13 +8,14 @@
 use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, Error, ErrorKind, ExtendableResource};
+use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource};
 
 use super::extents::{allocate_all, check_capacity, cut};
 use super::outlook::{could_extend, could_grow_without_idle};
 use crate::shared::trace;
 use crate::suballocators::pool::heap::NodeId;
 use crate::suballocators::pool::state::session::{MAX_RETRIES, Request, Session};
+use crate::suballocators::pool::state::upstream_observers::allocated;
 use crate::suballocators::pool::values::growth::Pace;
 
 /// What the pool keeps when it releases memory before it asks for more.
@@ -55,7 +56,13 @@ impl Session<'_> {
                 .ok()
                 .and_then(|bytes| Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).ok())
                 .ok_or(None)?;
-            let grown = self.ask_upstream(bytes, || core.allocate_extent(request.upstream, layout));
+            let grown = self.ask_upstream(bytes, || {
+                let grown = core.allocate_extent(request.upstream, layout);
+                if let Ok(extent) = &grown {
+                    core.observers.call(extent.ranges().map(allocated));
+                }
+                grown
+            });
             match grown.unwrap_or_else(|panic| resume_unwind(panic)) {
                 Ok(extent) => {
                     core.add_extent(self, request.upstream, &extent);
@@ -162,8 +169,13 @@ impl Session<'_> {
             // Memory that other threads are releasing has left a gap, but upstream may not have it
             // yet; and what they ask for at addresses of upstream's choice may be released.
             let may_be_leaving = others_called || self.others_call();
+            let observers = &self.core.observers;
             let outcome = self.ask_upstream(bytes, || {
-                trace::growing(name, bytes, || allocate_all(upstream, base, &pieces))
+                trace::growing(name, bytes, || allocate_all(upstream, base, &pieces)).map(|()| {
+                    let ranges = pieces.iter();
+                    let ranges = ranges.map(|&(offset, bytes)| (DevicePtr(base.0 + offset), bytes));
+                    observers.call(ranges.map(allocated));
+                })
             });
             let outcome = match outcome {
                 Ok(outcome) => outcome,

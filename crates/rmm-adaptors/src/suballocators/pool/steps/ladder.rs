@@ -107,7 +107,7 @@ fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Resu
         }
         return outcome;
     }
-    for callback in session.core.pressure.callbacks() {
+    for callback in session.core.pressure.all() {
         let Some(error) = outcome.as_ref().err().filter(|error| error.is_out_of_memory()) else {
             break;
         };

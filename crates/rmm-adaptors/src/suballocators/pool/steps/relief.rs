@@ -101,7 +101,7 @@ impl Session<'_> {
         let helps = !others.is_empty() && self.could_help(request, &others, scarce);
         let Pressure { requested, missing, stream, .. } = Pressure::on(self, request, error);
         let bytes = least_needed(core, self, request);
-        let callbacks = core.pressure.callbacks().into_iter().map(|callback| -> OnFailure {
+        let callbacks = core.pressure.all().into_iter().map(|callback| -> OnFailure {
             Box::new(move |error| {
                 pressure::call(&*callback, &Pressure { requested, missing, stream, error })
             })

@@ -13,6 +13,7 @@ use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::session::{Request, Session};
 use crate::suballocators::pool::state::upstream_block::{UpstreamBlock, release_each};
+use crate::suballocators::pool::state::upstream_observers::released;
 use crate::suballocators::pool::values::policy::ReleasePolicy;
 use crate::suballocators::pool::values::units::ListId;
 
@@ -106,8 +107,12 @@ impl Session<'_> {
         if blocks.is_empty() {
             return;
         }
-        let released = self.release_to_upstream(|| release_each(blocks.iter().copied(), upstream));
-        if let Err(panic) = released.and_then(|outcome| outcome) {
+        let observers = &self.core.observers;
+        let outcome = self.release_to_upstream(|| {
+            observers.call(blocks.iter().map(UpstreamBlock::range).map(released));
+            release_each(blocks.iter().copied(), upstream)
+        });
+        if let Err(panic) = outcome.and_then(|outcome| outcome) {
             resume_unwind(panic);
         }
     }

@@ -21,8 +21,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rmm_core::siblings::allocate_with;
 use rmm_core::{
-    AnyResource, CudaStream, Device, Error, ErrorKind, ExtendableResource, RelaxedCapture,
-    StreamRef, fork,
+    AnyResource, CudaStream, Device, DevicePtr, Error, ErrorKind, ExtendableResource,
+    RelaxedCapture, StreamRef, fork,
 };
 
 use super::pressure::{self, Pressure};
@@ -32,6 +32,7 @@ use crate::suballocators::pool::state::host_copy::HostCopy;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::session::Session;
 use crate::suballocators::pool::state::sleeping_memory::{SleepingMemory, merged};
+use crate::suballocators::pool::state::upstream_observers::{allocated, released};
 use crate::suballocators::pool::values::sleep_options::{Contents, CopyProgress, SleepOptions};
 
 /// A pool that is not awake, and is so again when this is dropped.
@@ -139,7 +140,7 @@ impl PoolCore {
         let mut session = Session::new(self);
         let mut change = Change::begin(&mut session)?;
         let (pieces, live) = change.prepare(options.waits, options.contents)?;
-        let mut contents = None;
+        let (mut contents, mut is_announced) = (None, false);
         let suspended = change.session.unlocked(|| {
             self.annotate_sleep(&pieces, true);
             if options.contents == Contents::ToHost {
@@ -154,6 +155,8 @@ impl PoolCore {
                 unsafe { copy.copy_to_host(&mut report) }?;
                 contents = Some(copy);
             }
+            self.observers.call(ranges_of(&pieces).map(released));
+            is_announced = true;
             // SAFETY: the pieces came from this upstream with these layouts; all uses have
             // completed, and by the caller's contract none begins.
             unsafe { extendable.suspend(&pieces) }
@@ -169,6 +172,9 @@ impl PoolCore {
         // No block has lost its contents, and none needs new memory.
         let resumed = change.session.unlocked(|| {
             extendable.resume(&pieces).map(|()| {
+                if is_announced {
+                    self.observers.call(ranges_of(&pieces).map(allocated));
+                }
                 self.annotate_sleep(&pieces, false);
                 drop(contents.take());
             })
@@ -229,8 +235,11 @@ impl PoolCore {
                 return Err(Error::not_ready(self.name, why));
             }
         };
+        let mut is_announced = false;
         let woken = session.unlocked(|| {
             self.map_again(extendable, &asleep.pieces)?;
+            self.observers.call(ranges_of(&asleep.pieces).map(allocated));
+            is_announced = true;
             if let Some(contents) = &mut asleep.contents {
                 let mut report = |copied, total| report(CopyProgress { copied, total });
                 // SAFETY: the ranges are live blocks of the pool, whose memory was mapped just now;
@@ -255,6 +264,9 @@ impl PoolCore {
                 if let Left::Unused(left) = &mut asleep.left {
                     // What is refused here is tried again by `trim`.
                     let refused = session.unlocked(|| {
+                        if is_announced {
+                            self.observers.call(ranges_of(&asleep.pieces).map(released));
+                        }
                         // SAFETY: as when the pool fell asleep; the copies have completed or
                         // failed, and what they have copied is in host memory.
                         unsafe { suspend_each(extendable, &asleep.pieces) }
@@ -280,7 +292,7 @@ impl PoolCore {
             allocate_with(None, needed, || extendable.resume(pieces), others)
         };
         let mut outcome = attempt();
-        for callback in self.pressure.callbacks() {
+        for callback in self.pressure.all() {
             let Err(error) = &outcome else { break };
             if !error.is_out_of_memory() {
                 break;
@@ -329,6 +341,11 @@ impl PoolCore {
         session.phase = Phase::Asleep(asleep);
         returned
     }
+}
+
+/// The address and bytes of each piece.
+fn ranges_of(pieces: &Pieces) -> impl Iterator<Item = (DevicePtr, u64)> + '_ {
+    pieces.iter().map(|&(base, layout)| (base, layout.size() as u64))
 }
 
 /// Suspends blocks whose contents are not needed, also if the driver refuses one. Returns those
