@@ -1083,8 +1083,8 @@ rmm_rs_status rmm_rs_pool_release_graph_memory(const struct rmm_rs_resource *res
  * Calls a function with each change of what the pool, or the first one below the resource, has
  * from upstream: before a block in new memory is returned, and before memory goes. What it has
  * already is in `rmm_rs_pool_walk`. The observer stays until `rmm_rs_upstream_observer_release`,
- * or the end of the pool. `release`, unless it is null, is called with the context when no call of
- * the function is left.
+ * or the end of the pool; until the end if `out` is null. `release`, unless it is null, is called
+ * with the context when no call of the function is left.
  */
 rmm_rs_status rmm_rs_pool_observe_upstream(const struct rmm_rs_resource *resource,
                                            rmm_rs_upstream_function function,

@@ -92,17 +92,24 @@ void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::
   } else if (!is_enabled_.load(std::memory_order_relaxed)) {
     memory = uncached();
   }
-  void* out         = nullptr;
-  auto const status = engine->rmm_rs_client_allocate(client, memory.get(), stream, bytes, &out);
-  if (status != RMM_RS_OK) { out = shortages_.serve({device, stream, bytes, pool}, status); }
+  auto const serve = [&] {
+    void* out         = nullptr;
+    auto const status = engine->rmm_rs_client_allocate(client, memory.get(), stream, bytes, &out);
+    return status == RMM_RS_OK ? out : shortages_.serve({device, stream, bytes, pool}, status);
+  };
+  void* out = nullptr;
+  if (history_.wants_blocks()) {
+    auto const id = pool != nullptr ? pool->id() : c10::MempoolId_t{0, 0};
+    segments_.observe(device, id, pool_below(memory ? memory : clients_.memory_of(device)));
+    growing_request const request{stream, history_.gather(caching::RecordContext::STATE)};
+    out = serve();
+    history_.complete_frees();
+    if (out != nullptr) { history_.allocated({out, bytes, device, stream, id}, request.context); }
+  } else {
+    out = serve();
+  }
   // At the end of the process the engine succeeds without memory.
   if (out == nullptr) { return nullptr; }
-  if (history_.wants_blocks()) {
-    history_.complete_frees();
-    auto const id = pool != nullptr ? pool->id() : c10::MempoolId_t{0, 0};
-    history_.allocated({out, bytes, device, stream, id},
-                       history_.gather(caching::RecordContext::STATE));
-  }
   if (c10::memoryProfilingEnabled()) {
     report_to_profiler(out, static_cast<std::int64_t>((bytes + 511) / 512 * 512), device);
   }

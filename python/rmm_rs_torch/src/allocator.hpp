@@ -4,6 +4,7 @@
 #include "history.hpp"
 #include "out_of_memory.hpp"
 #include "routes.hpp"
+#include "segment_history.hpp"
 #include "statistics.hpp"
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -116,6 +117,8 @@ class allocator final : public cuda_allocator {
 
  private:
   void* allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::size_t bytes);
+  /// Has all pools' segments in the history, since something wants entries.
+  void observe_segments();
   /// Memory of the driver, while PyTorch's caching is switched off.
   resource uncached();
   void report_to_profiler(void* pointer, std::int64_t bytes, c10::DeviceIndex device);
@@ -130,6 +133,7 @@ class allocator final : public cuda_allocator {
   private_pools pools_;
   routes routes_;
   history history_;
+  segment_history segments_{history_};
   statistics statistics_{clients_, pools_};
   shortages shortages_{clients_, pools_, statistics_, history_};
   std::atomic<bool> is_initialized_{false};

@@ -15,6 +15,17 @@ void allocator::recordHistory(bool enabled,
                               std::vector<std::string> const& skipped_actions)
 {
   history_.record(enabled, recorder, capacity, when, clear, skipped_actions);
+  if (enabled) { observe_segments(); }
+}
+
+void allocator::observe_segments()
+{
+  for (auto const device : clients_.devices()) {
+    segments_.observe(device, {0, 0}, pool_below(clients_.memory_of(device)));
+  }
+  for (auto const& pool : pools_.all()) {
+    segments_.observe(pool->device(), pool->id(), pool->memory_if_made());
+  }
 }
 
 void allocator::recordAnnotation(std::vector<std::pair<std::string, std::string>> const& metadata)
@@ -44,6 +55,7 @@ void allocator::attachOutOfMemoryObserver(
 void allocator::attachAllocatorTraceTracker(caching::AllocatorTraceTracker tracker)
 {
   history_.attach(std::move(tracker));
+  observe_segments();
 }
 
 #if TORCH_VERSION_MINOR >= 12

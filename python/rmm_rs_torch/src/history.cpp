@@ -188,6 +188,12 @@ void history::out_of_memory(c10::DeviceIndex device, std::size_t requested, std:
   add(action::OOM, {as_address, requested, device, stream, {0, 0}}, std::move(context));
 }
 
+void history::segment(action what, traced_block const& range, context_pointer context)
+{
+  auto const in_entry = when_.load() >= caching::RecordContext::ALLOC;
+  add(what, range, in_entry ? std::move(context) : nullptr);
+}
+
 void history::snapshot_taken(c10::DeviceIndex device)
 {
   add(action::SNAPSHOT, {nullptr, 0, device, nullptr, {0, 0}}, nullptr);

@@ -85,6 +85,8 @@ class history {
   void out_of_memory(c10::DeviceIndex device, std::size_t requested, std::size_t free,
                      void* stream, context_pointer context);
   void snapshot_taken(c10::DeviceIndex device);
+  /// Memory of the driver's that a pool allocated or releases.
+  void segment(caching::TraceEntry::Action what, traced_block const& range, context_pointer context);
   /// Metadata for a live block.
   void annotate(traced_block const& block, std::string const& metadata);
   /// What `record_function` reports, for a device.

@@ -72,8 +72,8 @@ impl Drop for Observer {
 /// Calls a function with each change of what the pool, or the first one below the resource, has
 /// from upstream: before a block in new memory is returned, and before memory goes. What it has
 /// already is in `rmm_rs_pool_walk`. The observer stays until `rmm_rs_upstream_observer_release`,
-/// or the end of the pool. `release`, unless it is null, is called with the context when no call of
-/// the function is left.
+/// or the end of the pool; until the end if `out` is null. `release`, unless it is null, is called
+/// with the context when no call of the function is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_observe_upstream(
     resource: *const ResourceHandle,
@@ -85,14 +85,15 @@ pub unsafe extern "C" fn rmm_rs_pool_observe_upstream(
     // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { clear_mut(out) };
     guard::status(|| {
-        if out.is_null() {
-            return Err(Failure::invalid("the place for the observer is null"));
-        }
         let function = function.ok_or_else(|| Failure::invalid("the function is null"))?;
         // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = pool_in(unsafe { borrow(resource) }?)?;
         let observer = Observer { function, context, release };
         let guard = pool.observe_upstream(move |change| observer.call(*change));
+        if out.is_null() {
+            guard.detach();
+            return Ok(());
+        }
         let observing = Box::into_raw(Box::new(Observing { _guard: guard }));
         // SAFETY: by the clause on pointers, `out` is valid for a write; it is not null.
         unsafe { out.write(observing) };

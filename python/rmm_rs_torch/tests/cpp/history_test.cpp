@@ -148,6 +148,74 @@ TEST(trackers_see_entries_without_a_history)
   CHECK(seen == 1);
 }
 
+namespace {
+
+/// Whether an entry of this kind has the address.
+bool names(entry const& e, entry::Action action, void const* pointer)
+{
+  auto const address = reinterpret_cast<std::size_t>(pointer);
+  return e.action_ == action && e.addr_ <= address && address < e.addr_ + e.size_;
+}
+
+std::size_t place_of(std::vector<entry> const& entries, entry::Action action, void const* pointer)
+{
+  auto const named = [&](entry const& e) { return names(e, action, pointer); };
+  return static_cast<std::size_t>(
+    std::find_if(entries.begin(), entries.end(), named) - entries.begin());
+}
+
+}  // namespace
+
+TEST(segments_are_told_of_before_they_are_used_and_before_they_go)
+{
+  auto const id = c10::MempoolId_t{0, 99999};
+  for (auto* const allocator : {&native(), &ours()}) {
+    allocator->recordHistory(true, &make_context, 1000, caching::RecordContext::ALL, true, {});
+    auto block          = allocator->allocate(40 * mib);
+    auto* const address = block.get();
+    block.clear();
+    synchronize();
+    allocator->emptyCache();
+    allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+    auto private_block          = allocator->allocate(30 * mib);
+    auto* const private_address = private_block.get();
+    allocator->endAllocateToPool(0, id);
+    private_block.clear();
+    allocator->releasePool(0, id);
+    synchronize();
+    allocator->emptyCache();
+    auto const found = allocator->snapshot().device_traces.at(0);
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    // The private pool may get the addresses that the other has given up.
+    auto const of_pool = [id](entry const& e) { return e.mempool_ == id; };
+    CHECK(std::count_if(found.begin(), found.end(), of_pool) >= 4);
+    for (auto const* const pointer : {address, private_address}) {
+      auto const segment = place_of(found, entry::SEGMENT_ALLOC, pointer);
+      auto const used    = place_of(found, entry::ALLOC, pointer);
+      auto const freed   = place_of(found, entry::FREE_COMPLETED, pointer);
+      auto const gone    = place_of(found, entry::SEGMENT_FREE, pointer);
+      CHECK(segment < used && used < freed && freed < gone && gone < found.size());
+      CHECK(found[segment].mempool_ == found[used].mempool_);
+      CHECK(found[segment].stream_ == found[used].stream_);
+      CHECK(found[segment].context_ != nullptr);
+    }
+  }
+}
+
+TEST(trackers_hear_of_segments_of_pools_that_were_there_before)
+{
+  ours().allocate(kib).clear();
+  std::vector<entry::Action> heard;
+  ours().attachAllocatorTraceTracker([&heard](entry const& e) { heard.push_back(e.action_); });
+  ours().attachAllocatorTraceTracker([](entry const&) {});
+  synchronize();
+  ours().emptyCache();
+  CHECK(std::count(heard.begin(), heard.end(), entry::SEGMENT_FREE) >= 1);
+  heard.clear();
+  auto const block = ours().allocate(80 * mib);
+  CHECK(heard == (std::vector<entry::Action>{entry::SEGMENT_ALLOC, entry::ALLOC}));
+}
+
 TEST(snapshots_have_the_bytes_of_the_statistics)
 {
   for (auto* const allocator : {&native(), &ours()}) {

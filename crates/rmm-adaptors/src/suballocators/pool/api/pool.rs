@@ -356,7 +356,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         &self,
         function: impl Fn(&UpstreamChange) + Send + Sync + 'static,
     ) -> UpstreamObserver {
-        UpstreamObserver { _registration: self.inner.core.observers.register(Arc::new(function)) }
+        UpstreamObserver { registration: self.inner.core.observers.register(Arc::new(function)) }
     }
 
     /// Bytes freed on each stream that may still be in use, so that other streams cannot reuse them

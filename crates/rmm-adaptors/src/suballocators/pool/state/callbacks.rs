@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rmm_core::fork;
 
@@ -41,14 +41,23 @@ impl<F: ?Sized> Callbacks<F> {
     pub(crate) fn register(self: &Arc<Self>, function: Arc<F>) -> Registration<F> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.registered().push((number, function));
-        Registration { callbacks: Arc::clone(self), number }
+        Registration { callbacks: Arc::downgrade(self), number: Some(number) }
     }
 }
 
-/// Keeps a function registered. A call that another thread has begun may go on after the drop.
+/// Keeps a function registered, at most until the pool's end. A call that another thread has begun
+/// may go on after the drop.
 pub(crate) struct Registration<F: ?Sized> {
-    callbacks: Arc<Callbacks<F>>,
-    number: u64,
+    callbacks: Weak<Callbacks<F>>,
+    /// `None` if the function stays.
+    number: Option<u64>,
+}
+
+impl<F: ?Sized> Registration<F> {
+    /// Keeps the function registered until the pool's end.
+    pub(crate) fn detach(mut self) {
+        self.number = None;
+    }
 }
 
 impl<F: ?Sized> fmt::Debug for Registration<F> {
@@ -62,8 +71,11 @@ impl<F: ?Sized> Drop for Registration<F> {
         if fork::is_child() {
             return;
         }
-        let mut registered = self.callbacks.registered();
-        let place = registered.iter().position(|(number, _)| *number == self.number);
+        let (Some(number), Some(callbacks)) = (self.number, self.callbacks.upgrade()) else {
+            return;
+        };
+        let mut registered = callbacks.registered();
+        let place = registered.iter().position(|(known, _)| *known == number);
         // Its captured values are dropped without the lock.
         let removed = place.map(|place| registered.remove(place));
         drop(registered);

@@ -41,7 +41,14 @@ pub(crate) type UpstreamObservers = Callbacks<Observer>;
 #[derive(Debug)]
 #[must_use = "the function is called only while the guard lives"]
 pub struct UpstreamObserver {
-    pub(crate) _registration: Registration<Observer>,
+    pub(crate) registration: Registration<Observer>,
+}
+
+impl UpstreamObserver {
+    /// Keeps the function registered until the pool's end.
+    pub fn detach(self) {
+        self.registration.detach();
+    }
 }
 
 /// The change for memory that is there now.

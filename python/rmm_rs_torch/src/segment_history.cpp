@@ -1,0 +1,83 @@
+#include "segment_history.hpp"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace rmm_rs_torch {
+
+namespace {
+
+using entry = caching::TraceEntry;
+
+thread_local growing_request const* request_of_thread = nullptr;
+
+/// What an observer of a pool knows.
+struct observed_pool {
+  history& records;
+  c10::DeviceIndex device;
+  c10::MempoolId_t id;
+  /// Whether the pool maps virtual memory, as PyTorch's expandable segments do.
+  bool is_virtual;
+};
+
+void tell(void* context, std::uint32_t change, void* base, std::uint64_t bytes)
+{
+  auto const& pool     = *static_cast<observed_pool const*>(context);
+  bool const is_there  = change == RMM_RS_UPSTREAM_ALLOCATED;
+  auto const mapped    = is_there ? entry::SEGMENT_MAP : entry::SEGMENT_UNMAP;
+  auto const allocated = is_there ? entry::SEGMENT_ALLOC : entry::SEGMENT_FREE;
+  auto const* request  = request_of_thread;
+  try {
+    pool.records.segment(pool.is_virtual ? mapped : allocated,
+                         {base, static_cast<std::size_t>(bytes), pool.device,
+                          request != nullptr ? request->stream : nullptr, pool.id},
+                         request != nullptr ? request->context : nullptr);
+  } catch (std::exception const& error) {
+    // The pool goes on all the same.
+    TORCH_WARN("rmm-rs: a segment was not recorded: ", error.what());
+  }
+}
+
+/// Whether a pool is over virtual memory.
+bool is_virtual(resource memory)
+{
+  auto name = std::string_view{};
+  while (memory) {
+    name                            = engine->rmm_rs_resource_name(memory.get());
+    rmm_rs_resource const* upstream = nullptr;
+    if (engine->rmm_rs_resource_upstream(memory.get(), &upstream) != RMM_RS_OK) { break; }
+    memory = resource{upstream};
+  }
+  return name == "virtual";
+}
+
+}  // namespace
+
+growing_request::growing_request(cudaStream_t of, context_pointer at) noexcept
+  : stream{of}, context{std::move(at)}, before_{std::exchange(request_of_thread, this)}
+{
+}
+
+growing_request::~growing_request() { request_of_thread = before_; }
+
+void segment_history::observe(c10::DeviceIndex device, c10::MempoolId_t id, resource const& pool)
+{
+  if (!pool) { return; }
+  std::uint64_t identity = 0;
+  check(engine->rmm_rs_resource_limit_id(pool.get(), &identity));
+  {
+    std::lock_guard const lock{mutex_};
+    auto& known = pools_[key{device, id}];
+    if (known == identity) { return; }
+    known = identity;
+  }
+  auto context = std::make_unique<observed_pool>(
+    observed_pool{records_, device, id, is_virtual(pool)});
+  auto const release = [](void* given) { delete static_cast<observed_pool*>(given); };
+  check(engine->rmm_rs_pool_observe_upstream(pool.get(), &tell, context.get(), release, nullptr));
+  // The engine releases it at the pool's end.
+  (void)context.release();
+}
+
+}  // namespace rmm_rs_torch

@@ -1,0 +1,49 @@
+// Entries of the history for what pools take from the driver.
+#pragma once
+
+#include "history.hpp"
+#include "pools.hpp"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace rmm_rs_torch {
+
+/// The request that this thread makes: entries for the growth that it causes have its stream and
+/// context. It ends with the object.
+class growing_request {
+ public:
+  growing_request(cudaStream_t stream, context_pointer context) noexcept;
+  ~growing_request();
+  growing_request(growing_request const&)            = delete;
+  growing_request& operator=(growing_request const&) = delete;
+
+  cudaStream_t const stream;
+  context_pointer const context;
+
+ private:
+  growing_request const* before_;
+};
+
+/// Adds an entry for each segment, before a block in it is allocated and before it goes: NCCL,
+/// which hears of entries, registers segments and gives them up.
+class segment_history {
+ public:
+  explicit segment_history(history& records) : records_{records} {}
+
+  /// Observes the pool of an id from now on, {0, 0} for the device's, until the pool ends. Nothing
+  /// happens if it is observed, or null.
+  void observe(c10::DeviceIndex device, c10::MempoolId_t id, resource const& pool);
+
+ private:
+  using key = std::pair<c10::DeviceIndex, c10::MempoolId_t>;
+
+  history& records_;
+  // Lock order: leaf.
+  std::mutex mutex_;
+  /// The identity of the pool that is observed for an id.
+  std::map<key, std::uint64_t> pools_;
+};
+
+}  // namespace rmm_rs_torch
