@@ -150,7 +150,7 @@ fn memory_that_is_never_given_back_is_caught() {
 
 #[test]
 fn another_error_than_out_of_memory_is_caught() {
-    let what = "no out-of-memory error";
+    let what = "but not for lack of memory";
     is_caught(Fault::HidesExhaustion, suite::exhaustion_is_an_error_and_passes, what);
 }
 

@@ -1,4 +1,4 @@
-//! Out-of-memory behaviour.
+//! Checks of requests that fail for lack of memory.
 
 use std::alloc::Layout;
 
@@ -7,12 +7,16 @@ use rmm_core::{Error, Resource};
 use crate::failure::ensure;
 use crate::{CheckResult, Failure, Subject};
 
-/// The error of `allocate`: a request that cannot be served is out of memory, says how much was
-/// asked for, and changes nothing: everything is usable afterwards. A resource with a limit serves
-/// requests up to it, again and again, in whatever sizes.
+/// Checks the error of a request that is too large, and that a resource with a limit can be filled
+/// up to that limit.
+///
+/// 1. A refused request is an out-of-memory error that names the bytes requested. Live blocks keep
+///    their contents, and the resource serves later requests.
+/// 2. If the resource has a [capacity](Subject::capacity), blocks of one size fill it without a
+///    byte left over. This is repeated in three sizes on two streams.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the first check that failed, or the error of a call.
 pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) -> CheckResult {
     let errors = subject.counter()?;
     let before = subject.allocate(subject.stream(), 1000)?;
@@ -21,8 +25,8 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
         refused(subject, too_much)?;
     }
     if subject.capacity().is_some() {
-        // What a driver says of a size that no address space has is its own; a limit of the
-        // resource's comes first.
+        // Only with a limit: the resource then refuses before it calls the driver. The driver's own
+        // error for a size beyond the address space may be another one.
         refused(subject, isize::MAX.unsigned_abs() - 255)?;
     }
     before.check(17, &errors)?;
@@ -61,18 +65,21 @@ pub fn exhaustion_is_an_error_and_passes<R: Resource>(subject: &Subject<'_, R>) 
     Ok(())
 }
 
+/// Checks that both ways to allocate refuse `bytes` with an out-of-memory error that names them.
 fn refused<R: Resource>(subject: &Subject<'_, R>, bytes: usize) -> CheckResult {
     let layout = Layout::from_size_align(bytes, 256).map_err(Failure::new)?;
     let (resource, stream) = (subject.resource(), subject.stream().as_stream_ref());
     for outcome in [resource.allocate(stream, layout), resource.allocate_sync(layout)] {
         match outcome {
             Ok(pointer) => {
-                return Err(Failure::new(format!("{bytes} bytes are said to be at {pointer:?}")));
+                return Err(Failure::new(format!(
+                    "a request for {bytes} bytes returned {pointer:?}"
+                )));
             }
             Err(error) => {
                 is_out_of_memory(&error)?;
                 ensure(error.requested() == Some(bytes), || {
-                    format!("the error does not say that {bytes} bytes were asked for: {error}")
+                    format!("the error does not name the {bytes} bytes requested: {error}")
                 })?;
             }
         }
@@ -80,6 +87,9 @@ fn refused<R: Resource>(subject: &Subject<'_, R>, bytes: usize) -> CheckResult {
     Ok(())
 }
 
+/// Checks that the error is an out-of-memory error.
 fn is_out_of_memory(error: &Error) -> CheckResult {
-    ensure(error.is_out_of_memory(), || format!("the refusal is no out-of-memory error: {error}"))
+    ensure(error.is_out_of_memory(), || {
+        format!("the request failed, but not for lack of memory: {error}")
+    })
 }

@@ -1,5 +1,6 @@
-//! Containers of all kinds in statics and in the values of threads, over pools and over memory of
-//! another library.
+//! A program that exits with containers of every kind in a static and in a thread-local value.
+//!
+//! Their memory comes from pools, from the driver's pool, and from another library.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,36 +13,37 @@ use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, set_current_dev
 
 use super::program::{Held, machine};
 
-/// Values that are dropped at the very end, the pool last.
-#[expect(dead_code, reason = "they are there to be dropped")]
+/// Values that the exit handler drops, in this order: the containers first, the pools last.
+#[expect(dead_code, reason = "the fields are only dropped")]
 struct Kept {
     buffer: DeviceBuffer,
     vector: DeviceUVector<u32>,
     driver_buffer: DeviceBuffer,
-    /// A copy from it is pending.
+    /// A copy from it to `vector` may be pending.
     pinned: PinnedVec<u32>,
-    /// Over memory of another library.
+    /// A buffer in memory of another library.
     foreign: DeviceBuffer,
-    /// The last handle to such memory.
+    /// The only handle to another such memory.
     foreign_resource: AnyResource,
     event: CudaEvent,
     stream: CudaStream,
     streams: CudaStreamPool,
-    /// Also the current resource.
+    /// A pool that is also the device's current resource.
     pool: PoolMemoryResource,
-    /// No other handle exists.
+    /// A pool without another handle.
     own_pool: PoolMemoryResource,
 }
 
-/// Whether the other library's function was called, or its owner dropped.
-static FREED: AtomicBool = AtomicBool::new(false);
+/// Whether an [`Owner`] was dropped, that is, foreign memory was freed.
+static OWNER_WAS_DROPPED: AtomicBool = AtomicBool::new(false);
 
-/// The owner of memory of another library.
+/// Stands for an object of another library that owns memory. It must not be dropped at the exit:
+/// its destructor may call a driver that has shut down.
 struct Owner;
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        FREED.store(true, Ordering::Relaxed);
+        OWNER_WAS_DROPPED.store(true, Ordering::Relaxed);
     }
 }
 
@@ -49,6 +51,7 @@ thread_local! {
     static OF_THREAD: RefCell<Vec<DeviceBuffer>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Makes the values. `way` is how the program will exit.
 pub(super) fn fill(way: &str) -> Result<Held, Failure> {
     let make = || PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20);
     let pool = make().build()?;
@@ -87,16 +90,18 @@ pub(super) fn fill(way: &str) -> Result<Held, Failure> {
         pool,
         own_pool: make().build()?,
     };
-    // The thread-locals are dropped when the thread ends, and free their memory if the driver has
-    // not shut down.
+    // Live blocks of the pool in the exit handler: those of `buffer` and `vector`. The thread-local
+    // value was dropped before; its block is still live only if the driver was gone by then.
     let live = if way == "driver-first" && machine().is_some() { 3 } else { 2 };
     Ok(Held::new(move || {
         let statistics = kept.pool.statistics();
-        let (found, is_freed) =
-            (statistics.allocations - statistics.frees, FREED.load(Ordering::Relaxed));
+        let found = statistics.allocations - statistics.frees;
         drop(kept);
-        if found != live || is_freed || FREED.load(Ordering::Relaxed) {
-            return Err(format!("{found} live blocks, foreign memory freed: {is_freed}"));
+        let is_freed = OWNER_WAS_DROPPED.load(Ordering::Relaxed);
+        if found != live || is_freed {
+            return Err(format!(
+                "{found} live blocks instead of {live}, foreign memory freed: {is_freed}"
+            ));
         }
         Ok(())
     }))
