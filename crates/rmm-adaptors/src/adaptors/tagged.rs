@@ -1,6 +1,6 @@
 //! Attribution: bytes per tag, that is, per part of a program.
 
-mod cells;
+mod counters;
 mod tag;
 
 use rmm_core::{Description, DevicePtr, Error};
@@ -10,7 +10,7 @@ use super::observer::{AllocatedAs, Call, Observer};
 use crate::sync::address_table::AddressTable;
 use crate::sync::first_thread::Access;
 
-use cells::Usage;
+use counters::Usage;
 pub use tag::{Tag, TagScope, TagUsage};
 
 handle! {
@@ -72,7 +72,7 @@ struct Tagged {
 impl<U> TaggedResourceAdaptor<U> {
     /// The largest error of a tag's reported peak, in bytes for each thread that uses the tag at
     /// the same time.
-    pub const PEAK_ERROR: u64 = cells::BATCH.unsigned_abs();
+    pub const PEAK_ERROR: u64 = counters::BATCH.unsigned_abs();
 
     /// Counts from zero.
     pub fn new(upstream: U) -> Self {

@@ -1,4 +1,4 @@
-//! Tags: names for parts of a program.
+//! Tags: names to which a thread's allocations are attributed.
 
 #![forbid(unsafe_code)]
 
@@ -9,14 +9,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-/// The most tags of a process.
+/// The largest number of tags in a process.
 pub(super) const MOST_TAGS: usize = 1024;
 
 /// A name for a part of a program, to which a
 /// [`TaggedResourceAdaptor`](crate::TaggedResourceAdaptor) attributes memory.
 ///
-/// A process has up to 1024 names, which are never removed; all further names are one tag,
-/// `others`. A thread that has [entered](Self::enter) no tag is in `untagged`.
+/// A thread allocates for its current tag: the one that it [entered](Self::enter) last, or
+/// `untagged` if it has entered none.
+///
+/// A process has up to 1024 tags, including `untagged` and `others`. They are never removed. Any
+/// name beyond that limit yields the tag `others`.
 ///
 /// ```
 /// use rmm_adaptors::Tag;
@@ -33,12 +36,16 @@ pub(super) const MOST_TAGS: usize = 1024;
 pub struct Tag(u16);
 
 thread_local! {
+    /// The current tag of this thread.
     static CURRENT: Cell<Tag> = const { Cell::new(Tag::UNTAGGED) };
 }
 
+/// All tags of the process.
 #[derive(Debug)]
 struct Names {
+    /// The name of each tag, by its number.
     names: Vec<&'static str>,
+    /// The tag of each name.
     tags: HashMap<&'static str, Tag>,
 }
 
@@ -55,22 +62,25 @@ fn names() -> MutexGuard<'static, Names> {
 impl Tag {
     /// The tag of a thread that has entered none.
     pub const UNTAGGED: Self = Self(0);
+    /// The tag of all names that came when the process had the most tags.
     const OTHERS: Self = Self(1);
 
-    /// The tag with this name. Takes a lock: where it is needed often, keep the tag.
+    /// The tag with this name; makes it if there is none.
+    ///
+    /// Takes a lock of the process. Where a tag is needed often, keep it.
     pub fn named(name: &str) -> Self {
         let mut names = names();
         if let Some(&tag) = names.tags.get(name) {
             return tag;
         }
-        let place = names.names.len();
-        let Some(place) = u16::try_from(place).ok().filter(|_| place < MOST_TAGS) else {
+        let index = names.names.len();
+        let Some(number) = u16::try_from(index).ok().filter(|_| index < MOST_TAGS) else {
             return Self::OTHERS;
         };
         let name: &'static str = Box::leak(name.into());
         names.names.push(name);
-        names.tags.insert(name, Self(place));
-        Self(place)
+        names.tags.insert(name, Self(number));
+        Self(number)
     }
 
     /// The current tag of this thread.
@@ -79,26 +89,30 @@ impl Tag {
         CURRENT.get()
     }
 
-    /// Makes it the current tag of this thread until the scope is dropped; drop scopes in reverse
-    /// order.
+    /// Makes this the current tag of the thread until the scope is dropped.
+    ///
+    /// A drop restores the tag that was current at the call, so nested scopes must be dropped in
+    /// reverse order.
     pub fn enter(self) -> TagScope {
-        TagScope { before: CURRENT.replace(self), stays: PhantomData }
+        TagScope { previous: CURRENT.replace(self), not_send: PhantomData }
     }
 
-    /// The name.
+    /// The tag's name.
     pub fn name(self) -> &'static str {
-        names().names.get(self.place()).copied().unwrap_or("others")
+        names().names.get(self.index()).copied().unwrap_or("others")
     }
 
-    pub(super) fn place(self) -> usize {
+    /// The tag's number as an index, below [`MOST_TAGS`].
+    pub(super) fn index(self) -> usize {
         self.0.into()
     }
 
+    /// The tag's number: tags are numbered from 0 in the order in which they are made.
     pub(super) fn number(self) -> u16 {
         self.0
     }
 
-    /// The tag with a [number](Self::number).
+    /// The tag with this [number](Self::number).
     pub(super) fn numbered(number: u16) -> Self {
         Self(number)
     }
@@ -116,36 +130,40 @@ impl fmt::Display for Tag {
     }
 }
 
-/// Keeps a thread in a [`Tag`]. It cannot be sent to another thread:
+/// Keeps a [`Tag`] current on a thread: the result of [`Tag::enter`].
+///
+/// It cannot be sent to another thread:
 ///
 /// ```compile_fail,E0277
 /// let scope = rmm_adaptors::Tag::named("loader").enter();
 /// std::thread::spawn(move || drop(scope));
 /// ```
 #[derive(Debug)]
-#[must_use = "the thread leaves the tag where this is dropped"]
+#[must_use = "the thread leaves the tag when this is dropped"]
 pub struct TagScope {
-    before: Tag,
-    stays: PhantomData<*const ()>,
+    previous: Tag,
+    not_send: PhantomData<*const ()>,
 }
 
 impl Drop for TagScope {
     fn drop(&mut self) {
-        CURRENT.set(self.before);
+        CURRENT.set(self.previous);
     }
 }
 
-/// The memory of one tag in a resource.
+/// The memory that is attributed to one tag in a
+/// [`TaggedResourceAdaptor`](crate::TaggedResourceAdaptor).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TagUsage {
     /// The tag.
     pub tag: Tag,
-    /// Bytes allocated now, as requested.
+    /// Bytes of live blocks, as requested.
     pub live_bytes: u64,
-    /// Blocks allocated now.
+    /// Live blocks.
     pub live_blocks: u64,
-    /// The most bytes that were allocated at the same time.
+    /// The largest `live_bytes` so far. Where several threads use the tag at the same time, it may
+    /// be off by [`PEAK_ERROR`](crate::TaggedResourceAdaptor::PEAK_ERROR) for each.
     pub peak_bytes: u64,
 }
 
