@@ -31,13 +31,13 @@ mod free_list;
 mod lists;
 mod nodes;
 mod pieces;
-mod place;
 mod runs;
 mod slabs;
 mod split;
 #[cfg(test)]
 mod tests;
 mod window;
+mod would_split;
 mod zones;
 
 use std::cmp::Reverse;

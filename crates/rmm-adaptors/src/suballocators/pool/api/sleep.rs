@@ -1,5 +1,6 @@
-//! Sleep, as users call it: [`steps::sleep`](crate::suballocators::pool::steps::sleep) says how it
-//! is done.
+//! The public methods of a pool that sleeps and wakes.
+//!
+//! [`steps::sleep`](crate::suballocators::pool::steps::sleep) implements them.
 
 use rmm_core::{Error, PropertySet};
 
@@ -7,22 +8,25 @@ use super::pool::PoolMemoryResource;
 use crate::suballocators::pool::values::sleep_options::{Contents, CopyProgress, SleepOptions};
 
 impl<S: PropertySet> PoolMemoryResource<S> {
-    /// Returns all of the pool's physical memory to the device, and keeps all of its addresses:
-    /// [`wake`](Self::wake) makes them usable again. For programs that take turns with a GPU, as
-    /// inference servers that swap models, while their containers stay alive. Returns the bytes.
+    /// Returns all of the pool's physical memory to the device, but keeps its addresses until
+    /// [`wake`](Self::wake) maps memory there again. Returns the bytes that were returned.
     ///
-    /// Refuses while work is pending; [`sleep_with`](Self::sleep_with) can wait for it, and says
-    /// where contents go. The pool has to be over
-    /// [`VirtualMemoryResource`](rmm_resources::VirtualMemoryResource).
+    /// Use it where programs take turns on a GPU, such as inference servers that swap models:
+    /// blocks and containers stay allocated in between. The pool's upstream must be a
+    /// [`VirtualMemoryResource`](rmm_resources::VirtualMemoryResource). Fails while work is
+    /// pending; [`sleep_with`](Self::sleep_with) can wait for the work instead, and takes the host
+    /// memory for the contents.
     ///
-    /// From this call until the pool is awake again, allocating fails with
-    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady), also from its reservations and from
-    /// suballocators over it, and frees are accepted. Free memory sleeps too and is there again
-    /// afterwards: [`trim`](Self::trim) before returns it for good. Dropping a pool that sleeps is
-    /// fine.
+    /// Until the pool is awake again:
     ///
-    /// **Cost.** Three driver calls for each upstream block, and four to wake it up. Blocks are of
-    /// up to 256 MiB in a large pool.
+    /// - An allocation fails with [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady), including
+    ///   one from the pool's reservations or from a suballocator over the pool.
+    /// - Blocks can be freed, and the pool can be dropped.
+    /// - The pool's free memory is returned as well. `wake` maps it again; to return it for good,
+    ///   [`trim`](Self::trim) the pool before it sleeps.
+    ///
+    /// **Cost.** Three driver calls for each upstream block, and four to wake it. Upstream blocks
+    /// of a large pool have up to 256 MiB.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -42,7 +46,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// assert_eq!((bytes, Device::memory_info()?.free), (8 << 20, before));
     /// assert!(pool.allocate(&stream, layout).unwrap_err().is_not_ready());
     ///
-    /// pool.wake()?; // `weights` is as before
+    /// pool.wake()?; // `weights` has its address and contents again
     /// # // SAFETY: allocated above with this layout, and not used.
     /// # unsafe { pool.deallocate(&stream, weights, layout) };
     /// # Ok(())
@@ -50,21 +54,24 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if work is pending, the pool is not
-    /// awake, or a request of it is inside a callback or an adaptor of the program;
-    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the upstream cannot keep
-    /// addresses, if a stream may be under capture, or while memory is [reserved for
-    /// graphs](Self::release_graph_memory);
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is too little host
-    /// memory; else the driver's. After an error the pool is awake and its blocks hold what they
-    /// held. Only if the driver refuses to undo its half of the way the pool is
-    /// [asleep](Self::is_asleep) all the same.
+    /// - [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if work is pending, if the pool is
+    ///   not awake, or if a request to the pool is inside a callback or an adaptor of the program.
+    /// - [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the upstream cannot keep
+    ///   addresses, if a stream may be under capture, or if memory is [reserved for
+    ///   graphs](Self::release_graph_memory).
+    /// - [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is too little host
+    ///   memory for the contents.
+    /// - Errors of the driver.
+    ///
+    /// After an error the pool is awake, and its blocks have their contents. The exception is a
+    /// driver that fails half-way and then fails to undo the first half: the pool is then
+    /// [asleep](Self::is_asleep).
     ///
     /// # Safety
-    /// From this call until the pool is awake again, no work uses its memory and no thread
-    /// dereferences it: neither work that is enqueued meanwhile, nor earlier work of another
-    /// context than the pool's. With [`Contents::Discard`], what the blocks hold afterwards is
-    /// undefined: it is written before it is read.
+    /// From this call until the pool is awake again, no work may use the pool's memory, and no
+    /// thread may dereference it. This includes work that was enqueued before in another context
+    /// than the pool's. After [`Contents::Discard`] the contents of all blocks are undefined: write
+    /// them before you read them.
     #[doc(alias = "sleep_mode")]
     #[doc(alias = "cuMemUnmap")]
     pub unsafe fn sleep(&self, contents: Contents) -> Result<u64, Error> {
@@ -72,7 +79,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         unsafe { self.sleep_with(SleepOptions::new(contents)) }
     }
 
-    /// Puts the pool to sleep with these options, as [`sleep`](Self::sleep) does.
+    /// Puts the pool to sleep as [`sleep`](Self::sleep) does, with options.
     ///
     /// # Errors
     /// The errors of [`sleep`](Self::sleep).
@@ -84,26 +91,33 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         unsafe { self.inner.core.sleep(&self.inner.upstream, options) }
     }
 
-    /// Wakes a pool that sleeps: maps memory at all of its addresses, and copies contents back that
-    /// were kept. Returns the bytes; 0 if the pool is awake already. When it returns, the copies
-    /// are complete: work that is enqueued afterwards may use the blocks on any stream.
+    /// Maps memory at all addresses of a sleeping pool, and copies back the contents if they were
+    /// kept. Returns the bytes that were mapped, or 0 if the pool is awake already.
     ///
-    /// If the device has too little memory, other suballocators are asked for what they do not use,
-    /// and then the program by [`on_pressure`](Self::on_pressure), as for an allocation.
+    /// The copies are complete when it returns, so any stream may use the blocks afterwards.
+    ///
+    /// If the device has too little memory, other suballocators release their idle memory and then
+    /// the [`on_pressure`](Self::on_pressure) callbacks run, as for an allocation.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if that is not enough;
-    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if another thread is putting the pool
-    /// to sleep or waking it; else the driver's. After an error the pool sleeps as before, with
-    /// what it keeps in host memory, and this can be called again. Should the driver refuse to
-    /// unmap what was mapped for the attempt, [`trim`](Self::trim) tries again, and so does a
-    /// request of another suballocator that is short of memory.
+    /// - [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if that is not enough.
+    /// - [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if another thread is putting the
+    ///   pool to sleep or waking it.
+    /// - Errors of the driver.
+    ///
+    /// After an error the pool still sleeps, and contents that were kept are still in host memory:
+    /// call it again. If the driver then fails to unmap what the attempt had mapped,
+    /// [`trim`](Self::trim) tries to unmap it again, and so does a request of another suballocator
+    /// that is short of memory.
     pub fn wake(&self) -> Result<u64, Error> {
         self.wake_with(|_| ())
     }
 
-    /// Wakes the pool, as [`wake`](Self::wake) does, and calls `report` now and then while contents
-    /// are copied back, on this thread, with no lock held. If it panics, the pool goes on sleeping.
+    /// Wakes the pool as [`wake`](Self::wake) does, and calls `report` while contents are copied
+    /// back.
+    ///
+    /// `report` is called on this thread with no lock held. If it panics, the pool still sleeps,
+    /// and the panic continues.
     ///
     /// # Errors
     /// The errors of [`wake`](Self::wake).
@@ -111,7 +125,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.wake(&self.inner.upstream, &mut report)
     }
 
-    /// Whether the pool sleeps, or a thread is putting it to sleep or waking it.
+    /// Whether the pool is asleep, or a thread is putting it to sleep or waking it.
     pub fn is_asleep(&self) -> bool {
         !self.inner.core.lock().phase.is_awake()
     }

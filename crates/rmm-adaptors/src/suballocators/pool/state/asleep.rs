@@ -1,4 +1,4 @@
-//! Whether a pool is awake, and what it knows while it is asleep.
+//! Whether a pool is awake, and what it keeps while it is asleep.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use rmm_core::{DevicePtr, Error};
 use super::host_copy::HostCopy;
 use super::sleeping_memory::SleepingMemory;
 
-/// Whether a pool's memory is there.
+/// Whether a pool is awake.
 #[derive(Debug, Default)]
 pub(crate) enum Phase {
     #[default]
@@ -19,16 +19,16 @@ pub(crate) enum Phase {
     Asleep(Asleep),
 }
 
-/// A pool whose blocks have addresses and no memory.
+/// What a sleeping pool keeps to wake up: its blocks have addresses and no memory.
 #[derive(Debug)]
 pub(crate) struct Asleep {
     /// All upstream blocks.
     pub(crate) pieces: Pieces,
-    /// What the live blocks held, if it was kept.
+    /// The contents of the live blocks, if they were kept.
     pub(crate) contents: Option<HostCopy>,
-    /// What of the blocks has memory all the same.
+    /// The blocks that still have memory.
     pub(crate) left: Left,
-    /// Their addresses, as others see them.
+    /// Publishes their addresses to the suballocators above, until it is dropped.
     pub(crate) _memory: SleepingMemory,
 }
 
@@ -38,11 +38,11 @@ pub(crate) type Pieces = Vec<(DevicePtr, Layout)>;
 /// Memory that the driver has refused to return.
 #[derive(Debug)]
 pub(crate) enum Left {
-    /// These blocks have memory, or had when the driver was asked last. What they hold is of no
-    /// use: there is a copy, or it was discarded.
+    /// These blocks may still have memory. It can be released: the contents were copied to the host
+    /// or discarded.
     Unused(Pieces),
-    /// Any block may have memory, and it holds the only copy of the contents: the pool could not
-    /// fall asleep, and could not go back.
+    /// Any block may still have memory, and it must be kept: it holds the only copy of the
+    /// contents. The driver failed while the pool fell asleep, and failed to undo that.
     Contents,
 }
 
@@ -60,7 +60,7 @@ impl Asleep {
         }
     }
 
-    /// Bytes with memory that the driver has refused to return, and that can be asked for again.
+    /// Bytes of blocks that still have memory which can be released.
     pub(crate) fn left_bytes(&self) -> u64 {
         match &self.left {
             Left::Unused(pieces) => bytes_of(pieces),
@@ -77,13 +77,13 @@ impl Phase {
     /// Fails if the pool is not awake.
     ///
     /// # Errors
-    /// Not ready.
+    /// Not ready, with the pool's `name`.
     #[inline]
     pub(crate) fn check_awake(&self, name: &'static str) -> Result<(), Error> {
         if self.is_awake() { Ok(()) } else { Err(asleep(name)) }
     }
 
-    /// Bytes of a pool that sleeps which have memory, and can be returned.
+    /// Bytes of a sleeping pool that still have memory which can be released.
     pub(crate) fn left_bytes(&self) -> u64 {
         match self {
             Self::Asleep(asleep) => asleep.left_bytes(),
@@ -100,7 +100,7 @@ impl Phase {
     }
 }
 
-/// The error of a call that needs memory while there is none.
+/// The error of a request while the pool is not awake.
 #[cold]
 fn asleep(name: &'static str) -> Error {
     Error::not_ready(name, "it is asleep: wake it first")

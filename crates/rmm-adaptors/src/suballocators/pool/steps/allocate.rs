@@ -255,7 +255,10 @@ impl PoolCore {
         if !for_graph && state.timeline.polls && state.reclaim_turns.is_due() {
             self.reclaim_in_turn(state, list);
         }
-        if state.merges_first && !for_graph && size >= LARGE && state.heap.would_divide(list, size)
+        if state.merges_first
+            && !for_graph
+            && size >= LARGE
+            && state.heap.would_split_range(list, size)
         {
             for_graph = withholds && asks_captured(stream)?;
             if !for_graph {

@@ -1,21 +1,28 @@
-//! Sleep: all physical memory goes back to the device, all addresses stay, and the pool maps memory
-//! there again when it wakes up.
+//! Sleep and wake: a pool returns all physical memory to the device, keeps its addresses, and later
+//! maps memory there again.
 //!
-//! Falling asleep, with the pool's lock released from 4 on:
+//! To fall asleep:
 //!
-//! 1. no thread gets memory any more, and those that are in the middle of a request finish it
-//! 2. all caches are flushed, and none is made while the pool is not awake: so the fast path, which
-//!    does not look at the pool, has nothing
-//! 3. all work of the device is waited for
-//! 4. contents are copied to the host, if they are to be kept
-//! 5. upstream suspends all blocks, all or none
+//! 1. Set the phase, so that every new request fails. Wait until requests in progress have ended.
+//! 2. Flush all caches. No cache is made while the pool is not awake, so the fast path, which does
+//!    not read the phase, misses.
+//! 3. Wait for all work of the device.
+//! 4. Release the pool's lock. Copy the contents of live blocks to the host, if they are kept.
+//! 5. Suspend all blocks in the upstream: all of them or none.
 //!
-//! A step that fails is undone, and the pool is awake. Waking up is 5 and 4 backwards. Where memory
-//! is short, siblings and the program's callbacks are asked as for an allocation; if it fails, the
-//! pool goes on sleeping.
+//! If a step fails, the steps before it are undone and the pool is awake.
 //!
-//! What stands above the pool, such as a reservation, an arena or another pool, hands out nothing
-//! from 1 on either: see [`sleeping_memory`](crate::suballocators::pool::state::sleeping_memory).
+//! To wake up:
+//!
+//! 1. Resume all blocks in the upstream. If memory is short, siblings and then the program's
+//!    callbacks are asked for memory, as for an allocation.
+//! 2. Copy the contents back.
+//!
+//! If a step fails, the blocks are suspended again and the pool still sleeps.
+//!
+//! Suballocators above the pool, such as reservations, arenas and other pools, refuse requests for
+//! as long as it is not awake: see
+//! [`sleeping_memory`](crate::suballocators::pool::state::sleeping_memory).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -35,10 +42,11 @@ use crate::suballocators::pool::state::sleeping_memory::{SleepingMemory, merged}
 use crate::suballocators::pool::state::upstream_observers::{allocated, released};
 use crate::suballocators::pool::values::sleep_options::{Contents, CopyProgress, SleepOptions};
 
-/// A pool that is not awake, and is so again when this is dropped.
+/// Keeps the pool in [`Phase::Changing`]; the drop makes it awake, unless [`keep`](Self::keep) has
+/// put it to sleep.
 struct Change<'s, 'p> {
     session: &'s mut Session<'p>,
-    /// `None` once the pool sleeps.
+    /// The pool's published addresses; `None` once the pool sleeps.
     memory: Option<SleepingMemory>,
 }
 
@@ -51,28 +59,37 @@ impl Drop for Change<'_, '_> {
 }
 
 impl<'s, 'p> Change<'s, 'p> {
-    /// Keeps all threads from allocating, and waits for those that are in the middle of it.
+    /// Makes new requests fail, and waits for those in progress.
+    ///
+    /// # Errors
+    /// Not ready if the pool is not awake, or if a request in progress runs code of the program for
+    /// long.
     fn begin(session: &'s mut Session<'p>) -> Result<Self, Error> {
         session.phase.check_awake(session.core.name)?;
         session.phase = Phase::Changing;
         let memory = SleepingMemory::new(session.upstream_ranges());
         let change = Self { session, memory: Some(memory) };
         change.session.wait_until_alone()?;
-        // Those threads may have got more.
+        // The requests that were waited for may have grown the pool.
         if let Some(memory) = &change.memory {
             memory.set(change.session.upstream_ranges());
         }
         Ok(change)
     }
 
-    /// The pool sleeps from now on.
+    /// Puts the pool to sleep with what `wake` needs.
     fn keep(mut self, pieces: Pieces, contents: Option<HostCopy>, left: Left) {
         if let Some(memory) = self.memory.take() {
             self.session.phase = Phase::Asleep(Asleep { pieces, contents, left, _memory: memory });
         }
     }
 
-    /// Waits for the device, and finds out what has to be suspended and copied.
+    /// Waits for the device. Returns the upstream blocks to suspend, and the live ranges to copy:
+    /// none if the contents are discarded.
+    ///
+    /// # Errors
+    /// Unsupported if a stream may be under capture or memory is reserved for graphs; not ready if
+    /// work is pending and `waits` is false; errors of the driver.
     fn prepare(
         &mut self,
         waits: bool,
@@ -103,8 +120,11 @@ impl<'s, 'p> Change<'s, 'p> {
 }
 
 impl PoolCore {
-    /// What suspends and resumes this pool's blocks.
-    fn sleeper<'u>(
+    /// The upstream's interface that suspends and resumes blocks.
+    ///
+    /// # Errors
+    /// Unsupported if the upstream cannot suspend blocks.
+    fn suspender<'u>(
         &self,
         upstream: &'u AnyResource<()>,
     ) -> Result<&'u dyn ExtendableResource, Error> {
@@ -120,13 +140,20 @@ impl PoolCore {
         }
     }
 
-    /// Reports to the checker that blocks are this pool's to copy, unmap and map, or not any more.
+    /// Reports to the software device that the pool is about to copy, unmap and map its blocks
+    /// (`true`), or that it is done (`false`).
     fn annotate_sleep(&self, pieces: &Pieces, is_asleep: bool) {
         for (base, layout) in pieces {
             self.annotator.suspended(*base, layout.size(), is_asleep);
         }
     }
 
+    /// Puts the pool to sleep, in the steps of the [module](self). Returns the bytes that were
+    /// returned to the device.
+    ///
+    /// # Errors
+    /// The errors of [`PoolMemoryResource::sleep`](crate::PoolMemoryResource::sleep).
+    ///
     /// # Safety
     /// The contract of [`PoolMemoryResource::sleep`](crate::PoolMemoryResource::sleep).
     pub(crate) unsafe fn sleep(
@@ -134,7 +161,7 @@ impl PoolCore {
         upstream: &AnyResource<()>,
         mut options: SleepOptions<'_>,
     ) -> Result<u64, Error> {
-        let extendable = self.sleeper(upstream)?;
+        let extendable = self.suspender(upstream)?;
         let _context = self.context.enter()?;
         let _relaxed = RelaxedCapture::enter();
         let mut session = Session::new(self);
@@ -157,8 +184,8 @@ impl PoolCore {
             }
             self.observers.call(ranges_of(&pieces).map(released));
             is_announced = true;
-            // SAFETY: the pieces came from this upstream with these layouts; all uses have
-            // completed, and by the caller's contract none begins.
+            // SAFETY: the blocks came from this upstream with these layouts. All work has
+            // completed, and by the caller's contract none begins before they are resumed.
             unsafe { extendable.suspend(&pieces) }
         });
         let failed = match suspended {
@@ -169,7 +196,7 @@ impl PoolCore {
             }
             failed => failed,
         };
-        // No block has lost its contents, and none needs new memory.
+        // Undo: after a failed `suspend`, `resume` brings back all contents.
         let resumed = change.session.unlocked(|| {
             extendable.resume(&pieces).map(|()| {
                 if is_announced {
@@ -203,7 +230,7 @@ impl PoolCore {
         }
     }
 
-    /// Forgets what it keeps for blocks that never wake up, at the pool's end.
+    /// Discards what a sleeping pool keeps for `wake`, when the pool is dropped.
     pub(crate) fn end_sleep(&self) {
         let phase = std::mem::take(&mut self.lock().phase);
         if let Phase::Asleep(asleep) = &phase {
@@ -211,6 +238,11 @@ impl PoolCore {
         }
     }
 
+    /// Wakes the pool, in the steps of the [module](self). Returns the bytes that were mapped, or 0
+    /// if it is awake already.
+    ///
+    /// # Errors
+    /// The errors of [`PoolMemoryResource::wake`](crate::PoolMemoryResource::wake).
     pub(crate) fn wake(
         &self,
         upstream: &AnyResource<()>,
@@ -221,7 +253,7 @@ impl PoolCore {
         if session.phase.is_awake() {
             return Ok(0);
         }
-        let extendable = self.sleeper(upstream)?;
+        let extendable = self.suspender(upstream)?;
         let _context = self.context.enter()?;
         let _relaxed = RelaxedCapture::enter();
         let (mut asleep, live) = match std::mem::replace(&mut session.phase, Phase::Changing) {
@@ -262,13 +294,14 @@ impl PoolCore {
             }
             failed => {
                 if let Left::Unused(left) = &mut asleep.left {
-                    // What is refused here is tried again by `trim`.
+                    // `trim` tries again to suspend what the driver refuses here.
                     let refused = session.unlocked(|| {
                         if is_announced {
                             self.observers.call(ranges_of(&asleep.pieces).map(released));
                         }
-                        // SAFETY: as when the pool fell asleep; the copies have completed or
-                        // failed, and what they have copied is in host memory.
+                        // SAFETY: the blocks came from this upstream with these layouts. By the
+                        // contract of `sleep` no work uses them while the pool is not awake, and
+                        // this call's copies have ended. The host still has the contents.
                         unsafe { suspend_each(extendable, &asleep.pieces) }
                     });
                     *left = refused.unwrap_or_else(|_panic| asleep.pieces.clone());
@@ -280,11 +313,16 @@ impl PoolCore {
         }
     }
 
-    /// Maps memory at all blocks. If there is too little, siblings are asked, and then the
-    /// program's callbacks, each of which another attempt follows.
+    /// Maps memory at all blocks.
+    ///
+    /// If there is too little, it asks siblings for idle memory, and then runs the program's
+    /// callbacks, with another attempt after each that has freed some.
+    ///
+    /// # Errors
+    /// Out of memory if that is not enough; errors of the driver.
     fn map_again(&self, extendable: &dyn ExtendableResource, pieces: &Pieces) -> Result<(), Error> {
         let needed = bytes_of(pieces);
-        // If the driver cannot say, it may be enough.
+        // If the driver does not say what is free, assume that it is enough.
         let free = Device::memory_info().map_or(u64::MAX, |memory| memory.free);
         let attempt = || {
             let others = || Some(self.siblings.others(None));
@@ -306,10 +344,10 @@ impl PoolCore {
         outcome
     }
 
-    /// Releases memory that the driver has refused to take when the pool could not wake up, while
-    /// more than `keep` bytes of it are left. Returns the bytes.
+    /// Releases memory that a failed `wake` could not unmap, until at most `keep` bytes of it are
+    /// left. Returns the bytes released.
     pub(crate) fn release_left(&self, upstream: &AnyResource<()>, keep: u64) -> u64 {
-        let Ok(extendable) = self.sleeper(upstream) else { return 0 };
+        let Ok(extendable) = self.suspender(upstream) else { return 0 };
         let mut session = Session::new(self);
         if session.phase.left_bytes() <= keep {
             return 0;
@@ -331,7 +369,9 @@ impl PoolCore {
                 if goes { excess.push(piece) } else { kept.push(piece) }
             }
             let refused = session.unlocked(|| {
-                // SAFETY: as when the pool fell asleep; what they hold is of no use.
+                // SAFETY: the blocks came from this upstream with these layouts. By the contract of
+                // `sleep` no work uses them while the pool is not awake. Their contents are not
+                // needed.
                 unsafe { suspend_each(extendable, &excess) }
             });
             kept.extend(refused.unwrap_or(excess));
@@ -348,8 +388,7 @@ fn ranges_of(pieces: &Pieces) -> impl Iterator<Item = (DevicePtr, u64)> + '_ {
     pieces.iter().map(|&(base, layout)| (base, layout.size() as u64))
 }
 
-/// Suspends blocks whose contents are not needed, also if the driver refuses one. Returns those
-/// that it has refused.
+/// Suspends blocks one by one, and goes on after a failure. Returns the blocks that failed.
 ///
 /// # Safety
 /// The contract of [`ExtendableResource::suspend`].
@@ -357,17 +396,17 @@ unsafe fn suspend_each(extendable: &dyn ExtendableResource, pieces: &Pieces) -> 
     let suspend = |&(base, layout): &_| {
         // SAFETY: the caller's contract.
         let suspend = || unsafe { extendable.suspend(&[(base, layout)]) };
-        // A panic of upstream was reported when it began.
+        // A panic is a failure, too; the panic hook has reported it.
         matches!(catch_unwind(AssertUnwindSafe(suspend)), Ok(Ok(())))
     };
     pieces.iter().filter(|piece| !suspend(piece)).copied().collect()
 }
 
 impl PoolState {
-    /// Whether a stream that the pool knows has work, as far as the driver says.
+    /// Whether a stream that the pool knows, or the legacy default stream, has pending work.
     ///
     /// # Errors
-    /// If it does not.
+    /// Errors of the driver.
     fn has_pending_work(&self) -> Result<bool, Error> {
         for list in self.timeline.lists() {
             if let Some(handle) = self.timeline.late_handle(list) {
@@ -380,8 +419,11 @@ impl PoolState {
         StreamRef::legacy().is_idle().map(|is_idle| !is_idle)
     }
 
-    /// The addresses and bytes of all live blocks, adjacent ones as one, by address. The rests of
-    /// reservations hold nothing.
+    /// The ranges (address, bytes) of all live blocks, sorted by address, with adjacent ones
+    /// merged.
+    ///
+    /// Memory that is set aside for reservations and not allocated from them is not included: it
+    /// has no contents.
     fn live_ranges(&self) -> Vec<(u64, u64)> {
         let live = self.heap.blocks().filter(|block| block.free_in.is_none());
         let live = live.map(|block| (self.base(block.segment).0 + block.offset, block.size));
