@@ -1,9 +1,9 @@
-//! Tags: which part of a program allocates.
+//! `rmm_rs.tag`: attributes allocations to a tag of the current thread or `asyncio` task.
 //!
-//! Python's part of the program is a thread, or a task of `asyncio` on it: the tags that were
-//! entered are in a variable of the context (`contextvars`), which both have of their own. The
-//! engine's is the thread, so its tag is set to the context's before each allocation, once a
-//! program uses tags.
+//! The engine has one current tag for each thread, but several `asyncio` tasks may share a thread.
+//! So the tags that were entered are kept in a context variable (Python's `contextvars`), of which
+//! each thread and each task has its own value. Before each allocation, the engine's tag of the
+//! thread is set to that of the context. Programs that enter no tag skip this.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -14,9 +14,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use rmm_adaptors::Tag;
 
-/// A context manager: memory that is allocated inside, by this thread or this task of `asyncio`,
-/// counts for this tag in every `TaggedResourceAdaptor`. One object may be used by several at once.
-/// Not in RMM.
+/// A context manager that attributes memory to a tag: every `TaggedResourceAdaptor` counts what
+/// this thread or `asyncio` task allocates inside. Several threads and tasks may use one object at
+/// once. Not in RMM.
 ///
 /// Parameters
 /// ----------
@@ -27,18 +27,19 @@ pub(crate) struct TagContext {
     tag: Tag,
 }
 
-/// Whether a program has entered a tag.
+/// Whether the program has entered any tag.
 static ARE_USED: AtomicBool = AtomicBool::new(false);
 
-/// The variable of the context: `None`, or a pair of the `TagContext` that was entered last and the
-/// value before.
+/// The context variable. Its value is the stack of tags that were entered, as a linked list:
+/// `None`, or a pair of the innermost `TagContext` and the value before it was entered.
 static ENTERED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 thread_local! {
-    /// The engine's tag of the thread, as far as it was set here.
+    /// The tag that this module has last set as the engine's tag of the thread.
     static SET: Cell<Tag> = const { Cell::new(Tag::UNTAGGED) };
 }
 
+/// The context variable; makes it at the first call.
 fn entered(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     let make = || -> PyResult<Py<PyAny>> {
         let options = PyDict::new(py);
@@ -49,19 +50,20 @@ fn entered(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(ENTERED.get_or_try_init(py, make)?.bind(py))
 }
 
-/// A tag that was entered, and what was there before.
+/// The innermost tag of a stack, and the rest of the stack.
 type Pair<'py> = (Bound<'py, TagContext>, Bound<'py, PyAny>);
 
+/// Splits a stack into its innermost tag and the rest; `None` if it is empty.
 fn pair<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Pair<'py>>> {
     if value.is_none() { Ok(None) } else { value.extract().map(Some) }
 }
 
-/// What the context has entered.
+/// The stack of tags of the current context.
 fn current(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     entered(py)?.call_method0(pyo3::intern!(py, "get"))
 }
 
-/// Gives the thread the tag of its context.
+/// Sets the engine's tag of the thread to the innermost tag of the context.
 #[inline]
 pub(crate) fn follow_context(py: Python<'_>) -> PyResult<()> {
     if ARE_USED.load(Ordering::Relaxed) { set_of_context(py) } else { Ok(()) }
@@ -97,7 +99,7 @@ impl TagContext {
         let py = slf.py();
         let mut inner = Vec::new();
         let mut value = current(py)?;
-        // The innermost entry of this tag: others inside it may end later.
+        // Remove the innermost entry of this object. Tags that were entered after it stay.
         let before = loop {
             let Some((context, before)) = pair(&value)? else { return Ok(()) };
             if context.is(slf) {

@@ -1,15 +1,19 @@
-//! The meaning of a default stream for the memory of a buffer.
+//! Which stream a default stream's handle means for a given buffer.
+//!
+//! The handle of a default stream names different streams at different calls:
 //!
 //! | handle | the stream that it names |
 //! |---|---|
-//! | 0, 1 | of the device that is current |
-//! | 2 | of the device that is current, and of the calling thread |
+//! | 0, 1 | the legacy default stream of the current device |
+//! | 2 | the per-thread default stream of the current device and the calling thread |
 //!
-//! A buffer may be used or end on another thread than the one that made it, with another device
-//! current. Its device is made current then, as RMM does: the one that was current when the memory
-//! was allocated, or that of the memory where no call of the driver was made. A per-thread default
-//! stream cannot be reached from other threads. The legacy default stream, which waits for those of
-//! all threads of the device, takes its place there.
+//! A buffer may be used or freed on another thread than the one that made it, or while another
+//! device is current. To reach the stream that the buffer was made on:
+//!
+//! - The buffer's device is made current, as RMM does. That is the device that was current at the
+//!   allocation, or, if it was not queried then, the device of the memory.
+//! - A per-thread default stream cannot be named on another thread. The legacy default stream is
+//!   used instead: it waits for the per-thread default streams of all threads of the device.
 
 use pyo3::prelude::*;
 use rmm_core::sys::{CuPointerAttribute, Driver};
@@ -20,21 +24,23 @@ use crate::interpreter::fork;
 use crate::stream::current_device;
 use crate::stream::{self, Stream};
 
-/// Where the memory of a buffer is.
+/// The device and thread that the stream handle of a buffer refers to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
+    /// The address of the memory; 0 if none is allocated yet.
     memory: u64,
-    /// The device that was current at the allocation, if there are several and it is known.
+    /// The device that was current at the allocation. `None` if the machine has one device, or if
+    /// it was not queried.
     device: Option<i32>,
     /// Whether the buffer is on a default stream.
     is_default: bool,
-    /// The thread's default stream, if the buffer is on it.
+    /// The id of the per-thread default stream that the buffer is on; `None` for other streams.
     per_thread: Option<StreamId>,
 }
 
 impl Place {
-    /// For a stream of this thread, and memory that is not allocated yet: on the current device, or
-    /// on that of another place.
+    /// The place of memory that is about to be allocated on a stream of this thread, on `device`,
+    /// or on the current device if that is `None`.
     #[inline]
     pub(crate) fn of(stream: &Stream, device: Option<i32>) -> Self {
         let per_thread = stream.is_per_thread().then(|| StreamRef::per_thread().id());
@@ -42,8 +48,8 @@ impl Place {
         Self { memory: 0, device, is_default, per_thread }
     }
 
-    /// For memory that was allocated now, by a call that may have reached the driver, or from what
-    /// was cached.
+    /// The place with the address of the memory that was allocated. Queries the current device if
+    /// the stream is a default stream, unless the block came from a cache (`was_cached`).
     #[inline]
     pub(crate) fn with_memory(self, py: Python<'_>, memory: u64, was_cached: bool) -> Self {
         let is_asked = self.is_default && !was_cached && self.device.is_none();
@@ -51,20 +57,22 @@ impl Place {
         Self { memory, device, ..self }
     }
 
-    /// For a new address of the same device.
+    /// The place with another address on the same device.
     pub(crate) fn moved_to(self, memory: u64) -> Self {
         Self { memory, ..self }
     }
 
-    /// The stream as it is meant here.
+    /// The stream, with this place to interpret its handle.
     #[inline]
     pub(crate) fn at(self, stream: &Stream) -> At<'_> {
         At { stream, place: self }
     }
 
-    /// A stream of this thread as it is meant for this memory. If both are per-thread default
-    /// streams, of different threads, it comes after the other, since to the program they are one.
-    /// Callers order all other streams.
+    /// A stream of this thread, with a place for this memory.
+    ///
+    /// If the memory is on another thread's per-thread default stream and `stream` is this
+    /// thread's, both have the same handle, so callers see one stream. This function then makes the
+    /// new one wait for the other. Callers order all other streams.
     pub(crate) fn follow<'a>(self, py: Python<'_>, stream: &'a Stream) -> PyResult<At<'a>> {
         let device = py.detach(|| self.device());
         let here = Self { memory: self.memory, ..Self::of(stream, device) };
@@ -77,21 +85,23 @@ impl Place {
         Ok(here.at(stream))
     }
 
-    /// The device's number, if there are several and it is known. May call the driver.
+    /// The device's number; `None` if the machine has one device or the number is not known. May
+    /// query the driver for the device of the memory.
     pub(crate) fn device(self) -> Option<i32> {
         if !current_device::has_several() {
             return None;
         }
-        // The driver does not know pageable memory: then the device is the current one.
+        // The driver knows no device for pageable memory; the current device is used for it.
         self.device.or_else(|| (self.memory != 0).then(|| device_of(self.memory).ok()).flatten())
     }
 
+    /// Whether the buffer is on the per-thread default stream of another thread.
     #[inline]
     fn is_of_another_thread(self) -> bool {
         self.per_thread.is_some_and(|own| own != StreamRef::per_thread().id())
     }
 
-    /// Makes the device current, if another is.
+    /// Makes the device current until the guard is dropped. Does nothing if it is current.
     #[inline]
     fn enter(self) -> Result<Option<DeviceGuard>, Error> {
         if current_device::has_several() { self.enter_one_of_several() } else { Ok(None) }
@@ -110,11 +120,14 @@ impl Place {
     }
 }
 
-/// The device of memory that the driver knows.
+/// Queries the driver for the device of an address.
+///
+/// # Errors
+/// If the driver does not know the address.
 pub(crate) fn device_of(memory: u64) -> Result<i32, Error> {
-    // The driver may make this wait for its calls on other threads, such as `cuMemHostAlloc`.
+    // The query may wait inside the driver for a call of another thread, such as `cuMemHostAlloc`.
     rmm_core::wait::about_to_wait();
-    // The thread mostly has a context.
+    // Most threads have a context. If this one has none, the second attempt makes one current.
     Driver::get()
         .map_err(Error::from)
         .and_then(|driver| device_by(driver, memory))
@@ -134,7 +147,7 @@ fn device_by(driver: &Driver, memory: u64) -> Result<i32, Error> {
     check("cuPointerGetAttribute", code).map(|()| ordinal)
 }
 
-/// A stream as it is meant at a place.
+/// A stream, and the place that determines which stream its handle names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     stream: &'a Stream,
@@ -142,7 +155,7 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a> From<&'a Stream> for At<'a> {
-    /// Wherever the call is.
+    /// The stream as the calling thread and the current device name it.
     fn from(stream: &'a Stream) -> Self {
         Place::default().at(stream)
     }
@@ -153,10 +166,11 @@ impl At<'_> {
         self.place
     }
 
-    /// Calls `act` with the stream, or with one that comes after its work, and the device current.
+    /// Calls `act` with the stream, while its device is current. For a per-thread default stream of
+    /// another thread, `act` gets the legacy default stream, which is ordered after it.
     ///
     /// # Errors
-    /// If the driver does not know the stream, or the device; then `act` is not called.
+    /// If the driver does not know the stream or the device. `act` is not called then.
     #[inline]
     pub(crate) fn with<R>(self, act: impl FnOnce(StreamRef<'_>) -> R) -> Result<R, Error> {
         let _current = self.place.enter()?;
@@ -166,8 +180,8 @@ impl At<'_> {
         self.stream.with(act)
     }
 
-    /// Calls `act`, which frees memory, with the stream, or with one that comes after its work. The
-    /// device is current for a default stream only.
+    /// Calls `act`, which frees memory, as [`with`](Self::with) does, but makes the device current
+    /// only if the stream is a default stream: other handles name the same stream everywhere.
     ///
     /// # Errors
     /// The errors of [`with`](Self::with).
@@ -176,7 +190,7 @@ impl At<'_> {
         if self.place.is_default { self.with(act) } else { self.stream.with(act) }
     }
 
-    /// Waits for the stream, without the interpreter's lock.
+    /// Waits on the host for the stream, with the interpreter's lock released.
     pub(crate) fn wait(self, py: Python<'_>) -> PyResult<()> {
         fork::check()?;
         let waited = py.detach(|| self.with(stream::synchronize));
