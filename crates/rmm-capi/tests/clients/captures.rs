@@ -15,10 +15,7 @@ fn records() -> u64 {
 
 #[test]
 fn a_stream_recorded_during_a_capture_needs_no_event() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let [own, captured] = [(); 2].map(|()| Stream::new());
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own, captured], block) = begin_with_block();
     ok(rmm_rs_capture_announce());
     let before = records();
     capture(&captured, || {
@@ -39,10 +36,7 @@ fn a_stream_recorded_during_a_capture_needs_no_event() {
 
 #[test]
 fn a_stream_recorded_before_a_capture_gets_its_event_after_it() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let [own, captured] = [(); 2].map(|()| Stream::new());
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own, captured], block) = begin_with_block();
     captured.wait_for(&own);
     captured.keep_busy(block);
     record(block, &captured);
@@ -65,10 +59,7 @@ fn a_stream_recorded_before_a_capture_gets_its_event_after_it() {
 
 #[test]
 fn a_stream_that_is_not_captured_gets_its_event_after_the_capture() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let [own, captured, eager] = [(); 3].map(|()| Stream::new());
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own, captured, eager], block) = begin_with_block();
     ok(rmm_rs_capture_announce());
     capture(&captured, || {
         eager.keep_busy(block);
@@ -88,10 +79,7 @@ fn a_stream_that_is_not_captured_gets_its_event_after_the_capture() {
 
 #[test]
 fn a_stream_recorded_in_a_capture_and_outside_gets_its_event() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let [own, captured] = [(); 2].map(|()| Stream::new());
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own, captured], block) = begin_with_block();
     ok(rmm_rs_capture_announce());
     capture(&captured, || record(block, &captured));
     captured.wait_for(&own);
@@ -107,10 +95,7 @@ fn a_stream_recorded_in_a_capture_and_outside_gets_its_event() {
 
 #[test]
 fn a_capture_that_is_not_announced_defers_frees_too() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let [own, captured] = [(); 2].map(|()| Stream::new());
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own, captured], block) = begin_with_block();
     captured.wait_for(&own);
     captured.keep_busy(block);
     record(block, &captured);

@@ -34,10 +34,7 @@ fn an_event_that_cannot_be_recorded_is_recorded_later() {
 
 #[test]
 fn a_pending_block_that_cannot_come_back_stays_pending() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let [own, other] = [(); 2].map(|()| Stream::new());
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own, other], block) = begin_with_block();
     other.wait_for(&own);
     other.fill(block, MIB);
     record(block, &other);
@@ -55,10 +52,7 @@ fn a_pending_block_that_cannot_come_back_stays_pending() {
 
 #[test]
 fn a_free_that_cannot_wait_for_the_device_is_tried_again() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let own = Stream::new();
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own], block) = begin_with_block();
     own.keep_busy(block);
     drop(own);
     MACHINE.fail(Fault::nth("cuCtxSynchronize", 1, CuResult::UNKNOWN));

@@ -59,6 +59,15 @@ impl Drop for Test {
     }
 }
 
+/// A test, a client over a pool, `N` streams, and a block of 1 MiB that was allocated on the first
+/// of them.
+pub(crate) fn begin_with_block<const N: usize>() -> (Test, Client, [Stream; N], *mut c_void) {
+    let (test, client) = (Test::begin(), Client::of_spec("pool(cuda)"));
+    let streams = [(); N].map(|()| Stream::new());
+    let block = client.allocate(&streams[0], MIB);
+    (test, client, streams, block)
+}
+
 pub(crate) fn device(ordinal: usize) -> DeviceGuard {
     Device::new(ordinal).and_then(Device::make_current).expect("the device is there")
 }

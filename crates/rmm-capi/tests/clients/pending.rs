@@ -89,10 +89,7 @@ fn a_request_waits_for_pending_blocks_before_it_fails() {
 
 #[test]
 fn the_blocks_own_stream_is_nothing_to_wait_for() {
-    let _test = Test::begin();
-    let client = Client::of_spec("pool(cuda)");
-    let own = Stream::new();
-    let block = client.allocate(&own, MIB);
+    let (_test, client, [own], block) = begin_with_block();
     own.keep_busy(block);
     record(block, &own);
     free(block);
