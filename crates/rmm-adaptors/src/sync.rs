@@ -6,14 +6,13 @@
 //!     first_thread    biased_table      values of the first thread / cells that change owners
 //!         \            /
 //!            biased                     the handshake: enter and revoke
-//!         /    |     \
-//!     fence  backoff  thread_token, thread_number
-//!         \    |     /
-//!          primitives                   those of std, or of loom
+//!         /          \
+//!     fence           thread_token, thread_number
+//!         \          /
+//!          primitives                   those of std and rmm-core, or of loom
 //! ```
 
 pub(crate) mod address_table;
-mod backoff;
 pub(crate) mod biased;
 pub(crate) mod biased_mutex;
 pub(crate) mod biased_table;

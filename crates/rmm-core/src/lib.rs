@@ -61,6 +61,8 @@ mod adaptor;
 pub mod adaptor_support;
 mod alignment;
 mod annotate;
+#[doc(hidden)]
+pub mod backoff;
 mod capabilities;
 mod capture;
 mod context;

@@ -12,7 +12,7 @@
 //!
 //! | place | where |
 //! |---|---|
-//! | a contended lock | [`fork::lock`](crate::fork::lock), `read`, `write`; the adaptors' `spin_until` |
+//! | a contended lock | [`fork::lock`](crate::fork::lock), `read`, `write`; [`backoff::spin_until`](crate::backoff::spin_until) |
 //! | a wait for a condition | [`fork::check_wait`](crate::fork::check_wait) |
 //! | a call of the driver | [`current_driver`](crate::current_driver), not `Driver::get` |
 //! | code of the program | [`siblings::in_program`](crate::siblings::in_program), callback resources |

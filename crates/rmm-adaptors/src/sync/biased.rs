@@ -28,10 +28,9 @@
 
 use std::fmt;
 
-use super::backoff::spin_until;
 use super::fence::Fences;
-use super::primitives::UnsafeCell;
 use super::primitives::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use super::primitives::{UnsafeCell, spin_until};
 use super::thread_number::ThreadNumber;
 use super::thread_token::{ThreadRecord, ThreadToken};
 

@@ -6,15 +6,11 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{Mutex, MutexGuard, atomic},
-    thread::yield_now,
 };
 #[cfg(not(rmm_loom))]
-pub(crate) use rmm_core::fork::lock;
+pub(crate) use rmm_core::{backoff::spin_until, fork::lock};
 #[cfg(not(rmm_loom))]
-pub(crate) use std::{
-    sync::{Mutex, MutexGuard, atomic},
-    thread::yield_now,
-};
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
 #[cfg(not(rmm_loom))]
 pub(crate) use cell::UnsafeCell;
@@ -23,6 +19,14 @@ pub(crate) use cell::UnsafeCell;
 #[cfg(rmm_loom)]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Returns once `is_so` holds: other threads of the model run meanwhile.
+#[cfg(rmm_loom)]
+pub(crate) fn spin_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        loom::thread::yield_now();
+    }
 }
 
 #[cfg(not(rmm_loom))]

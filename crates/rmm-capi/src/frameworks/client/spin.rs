@@ -6,12 +6,8 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{hint, thread};
 
-use rmm_core::fork;
-
-/// Polls after which a thread yields its processor: the holder may have been preempted.
-const SPINS: u32 = 100;
+use rmm_core::backoff::spin_until;
 
 /// A value that one thread at a time has. Lock order: leaf.
 #[derive(Debug, Default)]
@@ -42,19 +38,9 @@ impl<T> SpinLock<T> {
 
     #[cold]
     fn lock_contended(&self) {
-        let mut polls = 0;
         loop {
-            // Reads alone, until it may succeed: they leave the cache line with the holder.
-            while self.is_locked.load(Ordering::Relaxed) {
-                polls += 1;
-                if polls < SPINS {
-                    hint::spin_loop();
-                } else {
-                    // In a child of `fork` the holder may be a thread that it does not have.
-                    fork::check_wait();
-                    thread::yield_now();
-                }
-            }
+            // Only loads, which leave the cache line with the holder, until a swap may succeed.
+            spin_until(|| !self.is_locked.load(Ordering::Relaxed));
             if !self.is_locked.swap(true, Ordering::Acquire) {
                 return;
             }
@@ -92,6 +78,8 @@ impl<T> Drop for SpinGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
