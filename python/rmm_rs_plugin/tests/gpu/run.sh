@@ -9,19 +9,8 @@
 # prices.md and prices.json. The exit status is 1 if a step failed.
 set -u
 
-here=$(cd "$(dirname "$0")" && pwd)
-wheels=$(cd "$1" && pwd)
-mkdir -p "$2"
-out=$(cd "$2" && pwd)
-python=${PYTHON:-python3}
-site=$(mktemp -d)
-trap 'rm -rf "$site"' EXIT
-"$python" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl || exit 1
-PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
-RMM_DRIVER=cuda
-PYTHONUNBUFFERED=1
-export PYTHONPATH RMM_DRIVER PYTHONUNBUFFERED
-unset RMM_CUDA_LIBRARY
+. "$(dirname "$0")/../../../install_wheels.sh"
+export PYTHONUNBUFFERED=1
 
 failed=0
 # step NAME SECONDS COMMAND...
@@ -36,8 +25,6 @@ step() {
     tail -n "${lines:-6}" "$out/$name.log"
 }
 
-# Not where the package's sources are, which would be imported in place of what is installed.
-cd "$out" || exit 1
 pytest="$python -m pytest -q -rs -p no:cacheprovider -c $here/../../pyproject.toml"
 lines=30 step environment 40 "$python" "$here/environment.py"
 step tests 280 $pytest --junitxml tests.xml \
