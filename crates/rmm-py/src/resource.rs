@@ -189,7 +189,7 @@ impl DeviceMemoryResource {
 
     /// Grants a device read and write access to all device memory of the resource and of those
     /// below it, now and later: to virtual memory and driver pools, for which
-    /// ``cudaDeviceEnablePeerAccess`` does nothing. Raises an error if it is not a peer. Not in RMM.
+    /// ``cudaDeviceEnablePeerAccess`` does nothing. Raises an error if it is no peer. Not in RMM.
     fn grant_access(&self, py: Python<'_>, device: usize) -> PyResult<()> {
         let engine = self.engine()?;
         make(py, || rmm_resources::grant_access(engine, Device::new(device)?))

@@ -1,4 +1,4 @@
-//! What a pool tells its observers of the memory that it has from upstream.
+//! What a pool reports to its observers of the memory that it has from upstream.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -48,7 +48,7 @@ impl Observer {
         let (what, base, bytes) = match change {
             UpstreamChange::Allocated { base, bytes } => (RMM_RS_UPSTREAM_ALLOCATED, base, bytes),
             UpstreamChange::Released { base, bytes } => (RMM_RS_UPSTREAM_RELEASED, base, bytes),
-            // What a later engine tells has no number here.
+            // What a later engine reports has no number here.
             _ => return,
         };
         let base = crate::calls::allocate::to_c(base);

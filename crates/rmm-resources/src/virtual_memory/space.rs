@@ -280,12 +280,11 @@ impl Space {
         self.retry_stuck(driver);
         let suspended = self.state().suspended.remove(&start.0);
         let was_suspended = suspended.is_some();
-        let is_unmapped = match suspended {
-            Some(suspended) => self.discard(driver, start, suspended),
-            None => {
-                self.access.forget(start);
-                self.release(driver, Stuck::Mapping(start, bytes))
-            }
+        let is_unmapped = if let Some(suspended) = suspended {
+            self.discard(driver, start, suspended)
+        } else {
+            self.access.forget(start);
+            self.release(driver, Stuck::Mapping(start, bytes))
         };
         let mut state = self.state();
         state.blocks -= 1;
