@@ -67,6 +67,8 @@ class Suites:
             OMP_NUM_THREADS="4",
             TORCHINDUCTOR_COMPILE_THREADS="2",
             TORCHINDUCTOR_CACHE_DIR=str(lines.with_suffix(".cache")),
+            # Tests that compile an allocator delete it.
+            TORCH_EXTENSIONS_DIR=str(lines.with_suffix(".cache") / "extensions"),
             EXPECTED_BACKEND=machine.backend(allocator),
         )
         command = [sys.executable, "-m", "pytest", "-q", "-rN"]

@@ -23,7 +23,8 @@ def attempt(name: str, function: Callable[[], dict[str, Any] | None]) -> bool:
         figures = function()
     except Exception as error:
         traceback.print_exc()
-        lines = (str(error).strip() or type(error).__name__).splitlines()
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        lines = (str(error).strip() or f"{place.line} (line {place.lineno})").splitlines()
         row(name, False, f"{type(error).__name__}: {lines[0]}")
         return False
     row(name, **(figures or {}))
