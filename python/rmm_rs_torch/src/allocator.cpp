@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace rmm_rs_torch {
 
@@ -34,6 +35,21 @@ c10::DeviceIndex current_device()
   return device;
 }
 
+/// Memory of the driver.
+resource uncached(c10::DeviceIndex)
+{
+  rmm_rs_resource const* memory = nullptr;
+  check(engine->rmm_rs_cuda_resource_new(&memory));
+  return resource{memory};
+}
+
+/// Whether the environment switches caching off for good.
+bool is_never_cached()
+{
+  static bool const is_set = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr;
+  return is_set;
+}
+
 bool find_block(void const* pointer, rmm_rs_client_block& out)
 {
   out      = {};
@@ -50,7 +66,7 @@ allocator& install(resource_of_device make)
   return *the_one;
 }
 
-allocator::allocator(resource_of_device make) : clients_{std::move(make)} {}
+allocator::allocator(resource_of_device make) : clients_{std::move(make)}, uncached_{&uncached} {}
 
 c10::DataPtr allocator::allocate(std::size_t bytes)
 {
@@ -83,14 +99,13 @@ void* allocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream)
 void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::size_t bytes)
 {
   if (bytes == 0) { return nullptr; }
-  auto const* const client = clients_.of(device);
-  auto const pool          = routes_.find(device, stream);
+  bool const is_cached     = is_enabled_.load(std::memory_order_relaxed) && !is_never_cached();
+  auto const* const client = is_cached ? clients_.of(device) : uncached_.of(device);
+  auto const pool          = is_cached ? routes_.find(device, stream) : nullptr;
   resource memory;
   if (pool != nullptr) {
     memory = pool->memory(clients_);
     pool->note(stream);
-  } else if (!is_enabled_.load(std::memory_order_relaxed)) {
-    memory = uncached();
   }
   auto const serve = [&] {
     void* out         = nullptr;
@@ -98,7 +113,7 @@ void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::
     return status == RMM_RS_OK ? out : shortages_.serve({device, stream, bytes, pool}, status);
   };
   void* out = nullptr;
-  if (history_.wants_blocks()) {
+  if (is_cached && history_.wants_blocks()) {
     auto const id = pool != nullptr ? pool->id() : c10::MempoolId_t{0, 0};
     segments_.observe(device, id, pool_below(memory ? memory : clients_.memory_of(device)));
     growing_request const request{stream, history_.gather(caching::RecordContext::STATE)};
@@ -244,13 +259,6 @@ c10::cuda::CUDACachingAllocator::SnapshotInfo allocator::snapshot(c10::MempoolId
                                                                   bool include_traces)
 {
   return take_snapshot(clients_, pools_, history_, id, include_traces);
-}
-
-resource allocator::uncached()
-{
-  rmm_rs_resource const* memory = nullptr;
-  check(engine->rmm_rs_cuda_resource_new(&memory));
-  return resource{memory};
 }
 
 void allocator::report_to_profiler(void* pointer, std::int64_t bytes, c10::DeviceIndex device)

@@ -119,8 +119,6 @@ class allocator final : public cuda_allocator {
   void* allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::size_t bytes);
   /// Has all pools' segments in the history, since something wants entries.
   void observe_segments();
-  /// Memory of the driver, while PyTorch's caching is switched off.
-  resource uncached();
   void report_to_profiler(void* pointer, std::int64_t bytes, c10::DeviceIndex device);
   /// The pool of an id, which has memory then. Throws if there is none.
   resource memory_of_pool(c10::DeviceIndex device, c10::MempoolId_t id);
@@ -130,6 +128,8 @@ class allocator final : public cuda_allocator {
   [[nodiscard]] traced_block traced(rmm_rs_client_block const& block) const;
 
   clients clients_;
+  /// Serve requests while PyTorch's caching is switched off. No statistics count these.
+  clients uncached_;
   private_pools pools_;
   routes routes_;
   history history_;

@@ -1,6 +1,7 @@
 #include "snapshot.hpp"
 
 #include <c10/cuda/CUDAAllocatorConfig.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
@@ -158,9 +159,8 @@ c10::cuda::CUDACachingAllocator::SnapshotInfo take_snapshot(clients& all,
     records.complete_frees();
     info.external_annotations = records.annotations();
     // One list for each device, by its number.
-    for (auto const device : all.devices()) {
-      info.device_traces.resize(static_cast<std::size_t>(device) + 1);
-      info.device_traces.back() = records.entries(device);
+    for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device) {
+      info.device_traces.push_back(records.entries(device));
     }
   }
   for (auto const device : all.devices()) {

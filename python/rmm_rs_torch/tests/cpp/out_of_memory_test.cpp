@@ -108,6 +108,24 @@ TEST(pools_for_shortages_serve_what_the_others_cannot)
   ours().releasePool(0, id);
 }
 
+TEST(uncached_memory_is_not_counted)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    auto const cached = allocator->allocate(kib);
+    allocator->enable(false);
+    {
+      auto const block = allocator->allocate(32 * mib);
+      auto* const raw  = allocator->raw_alloc(mib);
+      auto const stats = allocator->getDeviceStats(0);
+      check_equal(stats.requested_bytes[0].allocated, std::int64_t{kib}, "requested");
+      check_equal(stats.allocation[0].current, 1, "blocks");
+      allocator->raw_delete(raw);
+    }
+    allocator->enable(true);
+    check_equal(allocator->getDeviceStats(0).allocation[0].freed, 0, "frees");
+  }
+}
+
 TEST(uncached_memory_is_the_drivers)
 {
   ours().enable(false);
