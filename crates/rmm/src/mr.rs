@@ -29,5 +29,5 @@ pub use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
     CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
     PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource, grant_access,
+    SystemMemoryResource, VirtualMemoryResource,
 };

@@ -462,7 +462,7 @@ impl Timeline {
     ) -> Result<(), Error> {
         let own = self.slots[q.index()].events.iter().find(|event| event.covers >= point);
         let covering = own.or_else(|| self.context.first_that_covers(q, point));
-        let Some(event) = covering.filter(|_| !self.isolates) else {
+        let Some(event) = covering else {
             return Err(Error::unsupported(
                 "pool",
                 "a free that no event covers cannot be waited for",
