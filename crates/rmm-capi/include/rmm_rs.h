@@ -1290,6 +1290,25 @@ rmm_rs_status rmm_rs_pool_wake(const struct rmm_rs_resource *resource, uint64_t 
 bool rmm_rs_pool_is_asleep(const struct rmm_rs_resource *resource);
 
 /**
+ * Whether the pool, or the first one below the resource, can sleep: it is over memory that is
+ * returned while its addresses stay, as of `rmm_rs_virtual_resource_new`. False if there is no
+ * pool.
+ */
+bool rmm_rs_pool_can_sleep(const struct rmm_rs_resource *resource);
+
+/**
+ * Copies `bytes` bytes that a pool which sleeps with `RMM_RS_SLEEP_TO_HOST` keeps, as they were at
+ * `pointer`, which may lie inside a block, to `out` in host memory.
+ *
+ * `RMM_RS_NOT_READY` if the pool does not sleep; `RMM_RS_INVALID_ARGUMENT` if these bytes were not
+ * kept.
+ */
+rmm_rs_status rmm_rs_pool_read_asleep(const struct rmm_rs_resource *resource,
+                                      const void *pointer,
+                                      size_t bytes,
+                                      void *out);
+
+/**
  * Makes a stack of resources from a specification, such as `statistics(pool(cuda, max=8GiB))`. If
  * `spec` is null, the environment variable `RMM_RESOURCE` has it.
  */

@@ -62,7 +62,9 @@
 //!   client is freed by the functions of [`frameworks`] alone. A stream that was
 //!   recorded for a block only while it was captured uses the block in that graph alone.
 //! - **Sleep.** While a pool sleeps its memory is not used, as
-//!   [`rmm_rs_pool_sleep`](calls::sleep::rmm_rs_pool_sleep) says.
+//!   [`rmm_rs_pool_sleep`](calls::sleep::rmm_rs_pool_sleep) says. The memory that
+//!   [`rmm_rs_pool_read_asleep`](calls::sleep::rmm_rs_pool_read_asleep) copies to is null, or has
+//!   as many bytes as it says, which no other thread uses during the call.
 //! - **Checkpoints.** A checkpoint is null or one that
 //!   [`rmm_rs_client_checkpoint`](frameworks::client::rmm_rs_client_checkpoint) stored, and was not
 //!   released. When it is restored, all work that uses the pool's memory is complete or comes

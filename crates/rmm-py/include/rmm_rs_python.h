@@ -130,7 +130,9 @@
     X(rmm_rs_resource_grant_access)                \
     X(rmm_rs_pool_reset_peak_reserved)             \
     X(rmm_rs_pool_observe_upstream)                \
-    X(rmm_rs_upstream_observer_release)
+    X(rmm_rs_upstream_observer_release)            \
+    X(rmm_rs_pool_can_sleep)                       \
+    X(rmm_rs_pool_read_asleep)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -432,3 +432,25 @@ proptest! {
         }
     }
 }
+
+/// An output of a graph that its program has freed is there from one launch to the next all the
+/// same.
+#[test]
+fn what_graphs_have_written_to_freed_blocks_is_kept_in_a_sleep() {
+    let (machine, _entered) = adversary();
+    let [_, pool] = pools();
+    let captured = stream();
+    let (graph, block) = graph_with_scratch(&pool, &captured, MIB);
+    graph.launch(&captured);
+    write(&machine, &captured, block, 77);
+    // SAFETY: no work uses the pool's memory while it sleeps.
+    unsafe { pool.sleep_with(SleepOptions::new(Contents::ToHost).wait_for_work(true)) }
+        .expect("it falls asleep");
+    pool.wake().expect("it wakes up");
+    assert_eq!(read(&machine, block), 77);
+    graph.launch(&captured);
+    machine.run_all();
+    drop(graph);
+    end_graphs(&machine, &pool);
+    machine.assert_no_violations();
+}

@@ -456,3 +456,40 @@ fn a_sleep_takes_three_calls_for_each_upstream_block() {
     pool.wake().expect("it wakes up");
     assert_eq!(more_than(&before, &calls(&up)), [blocks; 4]);
 }
+
+#[test]
+fn contents_are_read_while_the_pool_sleeps() {
+    let machine = description(Schedule::Lazy).enter();
+    let (pool, stream) = (pool(), stream());
+    assert!(pool.can_sleep());
+    let blocks = [1000, 3 * MIB].map(|size| allocate(&pool, &stream, size));
+    for (block, tag) in blocks.into_iter().zip([7_u64, 8]) {
+        write(&machine, &stream, block, tag);
+    }
+    let mut out = [0; 8];
+    assert!(pool.read_asleep(blocks[0], &mut out).expect_err("it is awake").is_not_ready());
+    sleep(&pool, Contents::ToHost).expect("it falls asleep");
+    for (block, tag) in blocks.into_iter().zip([7_u64, 8]) {
+        pool.read_asleep(block, &mut out).expect("it was kept");
+        assert_eq!(u64::from_le_bytes(out), tag);
+    }
+    let mut inside = [0; 4];
+    pool.read_asleep(DevicePtr(blocks[1].0 + 4), &mut inside).expect("it was kept");
+    assert_eq!(inside, [0; 4]);
+    let mut beyond = vec![0; 8 * MIB];
+    for wrong in [blocks[1], DevicePtr(1), DevicePtr(blocks[1].0 + (1 << 40))] {
+        let error = pool.read_asleep(wrong, &mut beyond).expect_err("it was not kept");
+        assert_eq!(error.kind(), rmm_core::ErrorKind::InvalidArgument);
+    }
+    pool.wake().expect("it wakes up");
+    sleep(&pool, Contents::Discard).expect("it falls asleep");
+    assert!(pool.read_asleep(blocks[0], &mut out).is_err(), "nothing was kept");
+    pool.wake().expect("it wakes up");
+    for (block, size) in blocks.into_iter().zip([1000, 3 * MIB]) {
+        free(&pool, &stream, block, size);
+    }
+    let over_cuda = PoolMemoryResource::builder(CudaMemoryResource::new()).build().expect("a pool");
+    assert!(!over_cuda.can_sleep());
+    drop((pool, stream, over_cuda));
+    machine.assert_no_violations();
+}

@@ -489,6 +489,15 @@ class RMM_RS_TYPE basic_resource {
 
   [[nodiscard]] bool pool_is_asleep() const noexcept { return rmm_rs_pool_is_asleep(handle_); }
 
+  /// Whether the pool is over memory that it can return while its addresses stay.
+  [[nodiscard]] bool pool_can_sleep() const noexcept { return rmm_rs_pool_can_sleep(handle_); }
+
+  /// Copies what a pool that sleeps keeps of a block, or of a part of one, to host memory.
+  void pool_read_asleep(void const* pointer, std::size_t bytes, void* out) const
+  {
+    detail::check(rmm_rs_pool_read_asleep(handle_, pointer, bytes, out));
+  }
+
   /// Sets memory aside: the resource that is returned serves requests from it, which cannot fail up
   /// to its bytes. What remains goes back with the last copy, or by reservation_release.
   [[nodiscard]] basic_resource pool_reserve(std::uint64_t bytes) const

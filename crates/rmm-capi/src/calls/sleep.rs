@@ -1,7 +1,9 @@
 //! Pools that return all physical memory to the device, and keep their addresses.
 
+use std::ffi::c_void;
+
 use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
-use rmm_core::{AnySynchronousResource, HostAccessible};
+use rmm_core::{AnySynchronousResource, DevicePtr, HostAccessible};
 
 use crate::handle::failure::Failure;
 use crate::handle::find::pool_in;
@@ -132,5 +134,43 @@ pub unsafe extern "C" fn rmm_rs_pool_is_asleep(resource: *const ResourceHandle) 
         // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = unsafe { borrow(resource) }.and_then(|resource| pool_in(resource));
         pool.is_ok_and(PoolMemoryResource::is_asleep)
+    })
+}
+
+/// Whether the pool, or the first one below the resource, can sleep: it is over memory that is
+/// returned while its addresses stay, as of `rmm_rs_virtual_resource_new`. False if there is no
+/// pool.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_pool_can_sleep(resource: *const ResourceHandle) -> bool {
+    guard::value(false, || {
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        let pool = unsafe { borrow(resource) }.and_then(|resource| pool_in(resource));
+        pool.is_ok_and(PoolMemoryResource::can_sleep)
+    })
+}
+
+/// Copies `bytes` bytes that a pool which sleeps with `RMM_RS_SLEEP_TO_HOST` keeps, as they were at
+/// `pointer`, which may lie inside a block, to `out` in host memory.
+///
+/// `RMM_RS_NOT_READY` if the pool does not sleep; `RMM_RS_INVALID_ARGUMENT` if these bytes were not
+/// kept.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_pool_read_asleep(
+    resource: *const ResourceHandle,
+    pointer: *const c_void,
+    bytes: usize,
+    out: *mut c_void,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        let pool = pool_in(unsafe { borrow(resource) }?)?;
+        if out.is_null() || isize::try_from(bytes).is_err() {
+            return Err(Failure::invalid("there is no memory of that many bytes to copy to"));
+        }
+        // SAFETY: by the clause on sleep, `out` has `bytes` bytes, which no other thread uses
+        // during the call; the call only writes to them.
+        let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), bytes) };
+        pool.read_asleep(DevicePtr(pointer.addr() as u64), out)?;
+        Ok(())
     })
 }

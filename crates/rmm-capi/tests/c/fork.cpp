@@ -196,6 +196,8 @@ static int call(int wanted) {
   REFUSED(rmm_rs_pool_sleep(pool, NULL, &number));
   REFUSED(rmm_rs_pool_wake(pool, &number));
   DONE(rmm_rs_pool_is_asleep(pool));
+  DONE(rmm_rs_pool_can_sleep(pool));
+  REFUSED(rmm_rs_pool_read_asleep(pool, torch_block, sizeof text, text));
   REFUSED(rmm_rs_resource_from_spec("cuda", &made));
   REFUSED(rmm_rs_statistics_get(statistics, &counts));
   REFUSED(rmm_rs_statistics_push(statistics, &counts));

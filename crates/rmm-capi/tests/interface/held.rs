@@ -133,12 +133,22 @@ fn a_pool_sleeps_and_wakes_up() {
     assert!(!c!(rmm_rs_pool_is_asleep(pool.0)));
     assert_eq!(sleep(&raw const with), (RMM_RS_OK, held));
     assert!(c!(rmm_rs_pool_is_asleep(pool.0)));
+    let mut kept = [0_u8; 64];
+    let mut read =
+        |from: *const c_void, out: *mut c_void| c!(rmm_rs_pool_read_asleep(pool.0, from, 64, out));
+    let out = kept.as_mut_ptr().cast();
+    assert_eq!(read(block, out), RMM_RS_OK, "{}", last_error());
+    assert_eq!(read(ptr::null(), out), RMM_RS_INVALID_ARGUMENT);
+    assert_eq!(read(block, ptr::null_mut()), RMM_RS_INVALID_ARGUMENT);
     assert_eq!(allocate(&pool, LEGACY, 1 << 20), Err(RMM_RS_ALLOCATION_FAILED));
     assert_eq!(number(rmm_rs_pool_wake, &pool), (RMM_RS_OK, held));
     assert_eq!(free(&pool, LEGACY, block, 8 << 20), RMM_RS_OK);
     let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
     assert_eq!(number(rmm_rs_pool_wake, &cuda), (RMM_RS_REFUSED, 0));
     let over_cuda = pool_over(rmm_rs_cuda_resource_new, options());
+    assert!(c!(rmm_rs_pool_can_sleep(pool.0)));
+    assert!(!c!(rmm_rs_pool_can_sleep(over_cuda.0)) && !c!(rmm_rs_pool_can_sleep(cuda.0)));
+    assert_eq!(c!(rmm_rs_pool_read_asleep(pool.0, block, 64, out)), RMM_RS_NOT_READY);
     let status = c!(rmm_rs_pool_sleep(over_cuda.0, ptr::null(), ptr::null_mut()));
     assert_eq!(status, RMM_RS_REFUSED, "{}", last_error());
 }

@@ -108,6 +108,7 @@ table! {
     calls::access: rmm_rs_resource_grant_access;
     calls::pool: rmm_rs_pool_reset_peak_reserved;
     calls::observers: rmm_rs_pool_observe_upstream rmm_rs_upstream_observer_release;
+    calls::sleep: rmm_rs_pool_can_sleep rmm_rs_pool_read_asleep;
 }
 
 /// The names of the table's functions, in their order.

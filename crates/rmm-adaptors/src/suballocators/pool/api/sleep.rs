@@ -2,7 +2,7 @@
 //!
 //! [`steps::sleep`](crate::suballocators::pool::steps::sleep) implements them.
 
-use rmm_core::{Error, PropertySet};
+use rmm_core::{DevicePtr, Error, PropertySet};
 
 use super::pool::PoolMemoryResource;
 use crate::suballocators::pool::values::sleep_options::{Contents, CopyProgress, SleepOptions};
@@ -10,6 +10,9 @@ use crate::suballocators::pool::values::sleep_options::{Contents, CopyProgress, 
 impl<S: PropertySet> PoolMemoryResource<S> {
     /// Returns all of the pool's physical memory to the device, but keeps its addresses until
     /// [`wake`](Self::wake) maps memory there again. Returns the bytes that were returned.
+    ///
+    /// Contents are those of live blocks; in a pool [for
+    /// graphs](crate::PoolMemoryResourceBuilder::for_graphs) also of blocks that were freed.
     ///
     /// Use it where programs take turns on a GPU, such as inference servers that swap models:
     /// blocks and containers stay allocated in between. The pool's upstream must be a
@@ -123,6 +126,23 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// The errors of [`wake`](Self::wake).
     pub fn wake_with(&self, mut report: impl FnMut(CopyProgress)) -> Result<u64, Error> {
         self.inner.core.wake(&self.inner.upstream, &mut report)
+    }
+
+    /// Whether the pool is over memory that it can return while its addresses stay, as
+    /// [`sleep`](Self::sleep) requires.
+    pub fn can_sleep(&self) -> bool {
+        self.inner.core.can_sleep(&self.inner.upstream)
+    }
+
+    /// Copies what a block held, out of a pool that sleeps with [`Contents::ToHost`]. `from` may lie
+    /// inside a block. Frees wait meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if the pool does not sleep;
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if these bytes were not
+    /// kept.
+    pub fn read_asleep(&self, from: DevicePtr, out: &mut [u8]) -> Result<(), Error> {
+        self.inner.core.read_asleep(from, out)
     }
 
     /// Whether the pool is asleep, or a thread is putting it to sleep or waking it.

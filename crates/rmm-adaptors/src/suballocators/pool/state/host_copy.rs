@@ -115,6 +115,37 @@ impl HostCopy {
         unsafe { self.copy_parts(Direction::ToDevice, &parts, report) }
     }
 
+    /// Copies bytes of the device's memory, as they were, out of the host blocks. False if they are
+    /// not all in the copy.
+    pub(crate) fn read(&self, address: u64, out: &mut [u8]) -> bool {
+        let after = self.parts.partition_point(|part| part.address <= address);
+        let Some(part) = after.checked_sub(1).map(|index| self.parts[index]) else { return false };
+        let (skipped, bytes) = (address - part.address, out.len() as u64);
+        if skipped > part.bytes || part.bytes - skipped < bytes || self.is_in_use {
+            return false;
+        }
+        let mut left = out;
+        for piece in cut(Part { address, bytes, offset: part.offset + skipped }) {
+            let bytes = usize::try_from(piece.bytes).expect("a chunk's bytes fit");
+            let (to, rest) = left.split_at_mut(bytes);
+            let host: *const u8 = self.host_address(piece.offset);
+            // SAFETY: (1) the piece lies in one chunk, by `cut`, which the host can read and which
+            // stays allocated as long as `self`; (2) no copy of the device is under way; (3) `to`
+            // is the caller's, and no part of a chunk, which is known to no one else.
+            unsafe { host.copy_to_nonoverlapping(to.as_mut_ptr(), bytes) };
+            left = rest;
+        }
+        true
+    }
+
+    /// The host address of an offset in the copy.
+    fn host_address(&self, offset: u64) -> *mut u8 {
+        let index = usize::try_from(offset / CHUNK).expect("there are few chunks");
+        let (chunk, _) = self.chunks[index];
+        let host = usize::try_from(chunk.0 + offset % CHUNK).expect("it is a host address");
+        std::ptr::with_exposed_provenance_mut(host)
+    }
+
     /// Copies, and waits for that.
     ///
     /// # Safety
@@ -187,11 +218,8 @@ impl HostCopy {
         direction: Direction,
         part: Part,
     ) -> Result<(), Error> {
-        let (index, inside) = (part.offset / CHUNK, part.offset % CHUNK);
-        let (chunk, _) = self.chunks[usize::try_from(index).expect("there are few chunks")];
-        let host = usize::try_from(chunk.0 + inside).expect("it is a host address");
         let bytes = usize::try_from(part.bytes).expect("a chunk's bytes fit");
-        let (host, device) = (std::ptr::with_exposed_provenance_mut(host), DevicePtr(part.address));
+        let (host, device) = (self.host_address(part.offset).cast(), DevicePtr(part.address));
         match direction {
             // SAFETY: the chunk is this copy's own and stays allocated until the stream was waited
             // for, or for ever; the caller's contract for the device's memory.

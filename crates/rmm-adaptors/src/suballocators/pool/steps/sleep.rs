@@ -33,6 +33,7 @@ use rmm_core::{
 };
 
 use super::pressure::{self, Pressure};
+use crate::suballocators::pool::heap::Block;
 use crate::suballocators::pool::state::asleep::{Asleep, Left, Phase, Pieces, bytes_of};
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::host_copy::HostCopy;
@@ -41,6 +42,7 @@ use crate::suballocators::pool::state::session::Session;
 use crate::suballocators::pool::state::sleeping_memory::{SleepingMemory, merged};
 use crate::suballocators::pool::state::upstream_observers::{allocated, released};
 use crate::suballocators::pool::values::sleep_options::{Contents, CopyProgress, SleepOptions};
+use crate::suballocators::pool::values::units::ListId;
 
 /// Keeps the pool in [`Phase::Changing`]; the drop makes it awake, unless [`keep`](Self::keep) has
 /// put it to sleep.
@@ -138,6 +140,26 @@ impl PoolCore {
             }
             answer => answer.map(|()| extendable),
         }
+    }
+
+    /// Whether the upstream can suspend and resume this pool's blocks.
+    pub(crate) fn can_sleep(&self, upstream: &AnyResource<()>) -> bool {
+        self.suspender(upstream).is_ok()
+    }
+
+    /// Copies kept contents of a pool that sleeps.
+    ///
+    /// # Errors
+    /// Not ready if the pool does not sleep; invalid argument if the bytes were not kept.
+    pub(crate) fn read_asleep(&self, from: DevicePtr, out: &mut [u8]) -> Result<(), Error> {
+        fork::check()?;
+        let state = self.lock();
+        let Phase::Asleep(asleep) = &state.phase else {
+            return Err(Error::not_ready(self.name, "it does not sleep: read the memory itself"));
+        };
+        let is_kept = asleep.contents.as_ref().is_some_and(|copy| copy.read(from.0, out));
+        let why = "these bytes were not kept when the pool fell asleep";
+        if is_kept { Ok(()) } else { Err(Error::invalid_argument(self.name, why)) }
     }
 
     /// Reports to the software device that the pool is about to copy, unmap and map its blocks
@@ -424,8 +446,15 @@ impl PoolState {
     ///
     /// Memory that is set aside for reservations and not allocated from them is not included: it
     /// has no contents.
+    ///
+    /// In a pool for graphs what was freed counts as live: an output of a graph is there from one
+    /// launch to the next, whether or not it is a block then.
     fn live_ranges(&self) -> Vec<(u64, u64)> {
-        let live = self.heap.blocks().filter(|block| block.free_in.is_none());
+        let is_for_graphs = self.timeline.isolates;
+        let is_live = |block: &Block| {
+            block.free_in.is_none_or(|list| is_for_graphs && list != ListId::ANY_STREAM)
+        };
+        let live = self.heap.blocks().filter(is_live);
         let live = live.map(|block| (self.base(block.segment).0 + block.offset, block.size));
         let used = live.filter(|(start, _)| !self.set_aside.contains(start));
         merged(used).into_iter().map(|(start, end)| (start, end - start)).collect()
