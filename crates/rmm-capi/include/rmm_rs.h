@@ -511,6 +511,10 @@ typedef struct rmm_rs_pool_statistics {
    * Waits of a calling thread for the device so far.
    */
   uint64_t host_waits;
+  /**
+   * The part of `reserved_bytes` that has no memory, while the pool sleeps.
+   */
+  uint64_t asleep_bytes;
 } rmm_rs_pool_statistics;
 
 /**

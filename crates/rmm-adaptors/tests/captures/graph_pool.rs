@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use rmm_adaptors::{Contents, PoolMemoryResource, SleepOptions};
 use rmm_core::{
-    CaptureScope, CudaStream, DevicePtr, ErrorKind, Resource, StreamRef, SynchronousResource,
+    AnyResource, CaptureScope, CudaStream, DevicePtr, ErrorKind, Resource, StreamRef,
+    SynchronousResource,
 };
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{LeakKind, Machine, MachineGuard, Schedule};
@@ -453,4 +454,28 @@ fn what_graphs_have_written_to_freed_blocks_is_kept_in_a_sleep() {
     drop(graph);
     end_graphs(&machine, &pool);
     machine.assert_no_violations();
+}
+
+/// A pool for graphs annotates nothing, so that the checker must not miss its blocks beside those
+/// of another pool over the same addresses.
+#[test]
+fn a_pool_for_graphs_shares_virtual_memory_with_another() {
+    let (machine, _entered) = adversary();
+    let upstream = VirtualMemoryResource::new().expect("virtual memory");
+    let upstream: AnyResource = AnyResource::new(upstream);
+    let other = PoolMemoryResource::builder(upstream.clone()).build().expect("a pool");
+    let pool = PoolMemoryResource::builder(upstream).for_graphs(true).build().expect("a pool");
+    let captured = stream();
+    let block = other.allocate(&captured, layout(MIB)).expect("memory");
+    let (graph, _) = graph_with_scratch(&pool, &captured, MIB);
+    graph.launch(&captured);
+    machine.run_all();
+    machine.assert_no_violations();
+    // Of the other pool uses outside of blocks are found still.
+    fill(&captured, DevicePtr(block.0 + MIB as u64), 256);
+    machine.run_all();
+    assert_eq!(machine.violations().len(), 1);
+    free(&other, &captured, block, MIB);
+    drop(graph);
+    end_graphs(&machine, &pool);
 }

@@ -145,6 +145,8 @@ pub struct PoolFigures {
     pub stream_waits: u64,
     /// Waits of a calling thread for the device so far.
     pub host_waits: u64,
+    /// The part of `reserved_bytes` that has no memory, while the pool sleeps.
+    pub asleep_bytes: u64,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
@@ -290,6 +292,7 @@ pub unsafe extern "C" fn rmm_rs_pool_statistics_get(
             event_queries: statistics.event_queries,
             stream_waits: statistics.stream_waits,
             host_waits: statistics.host_waits,
+            asleep_bytes: statistics.asleep_bytes,
         };
         // SAFETY: by the clause on structures, `out` is null or as large as it says, and writable.
         unsafe { sized::write("rmm_rs_pool_statistics", out, &figures) }

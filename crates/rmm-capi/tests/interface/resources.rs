@@ -234,6 +234,7 @@ fn no_figures() -> PoolFigures {
         event_queries: 0,
         stream_waits: 0,
         host_waits: 0,
+        asleep_bytes: 0,
     }
 }
 

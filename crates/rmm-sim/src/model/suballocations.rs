@@ -149,6 +149,11 @@ impl Suballocations {
         Ok(())
     }
 
+    /// Whether a part of the allocation at `root`, live or freed, overlaps a range.
+    pub(crate) fn has_part(&self, root: usize, range: &Range<usize>) -> bool {
+        self.0.get(&root).is_some_and(|parts| parts.overlapping(range).next().is_some())
+    }
+
     /// Removes the allocation at `root`, which is freed.
     ///
     /// # Errors

@@ -53,7 +53,9 @@ impl State {
     /// Checks an access to a range of the allocation at `root`, and records it.
     pub(crate) fn check_use(&mut self, root: usize, range: &Range<usize>, access: &Arc<Access>) {
         let is_the_allocators = self.checks.suspended.holds(range);
-        if !is_the_allocators && let Err(broken) = self.checks.suballocations.check_use(root, range)
+        if !is_the_allocators
+            && let Err(broken) = self.checks.suballocations.check_use(root, range)
+            && !self.is_of_silent_allocator(root, range)
         {
             self.report_rule(broken, range, access);
             return;
@@ -62,6 +64,17 @@ impl State {
             self.check_piece(&piece, access, is_the_allocators);
         }
         self.record_mapped_use(range, access);
+    }
+
+    /// Whether the range lies in mappings of which no part was ever annotated: an allocator that
+    /// annotates nothing, such as a pool for graphs, shares the reservation with one that does.
+    fn is_of_silent_allocator(&self, root: usize, range: &Range<usize>) -> bool {
+        let has_part = |(start, bytes): (usize, usize)| {
+            self.checks.suballocations.has_part(root, &(start..start + bytes))
+        };
+        let mappings = self.virtual_memory.over(range);
+        let mut mappings = mappings.map(|(start, mapped)| (start, mapped.bytes)).peekable();
+        mappings.peek().is_some() && !mappings.any(has_part)
     }
 
     /// Checks an access; `is_the_allocators` if it may read what no one has written.

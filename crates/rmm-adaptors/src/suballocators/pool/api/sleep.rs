@@ -134,8 +134,8 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         self.inner.core.can_sleep(&self.inner.upstream)
     }
 
-    /// Copies what a block held, out of a pool that sleeps with [`Contents::ToHost`]. `from` may lie
-    /// inside a block. Frees wait meanwhile.
+    /// Copies what a block held, out of a pool that sleeps with [`Contents::ToHost`]. `from` may
+    /// lie inside a block. Frees wait meanwhile.
     ///
     /// # Errors
     /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if the pool does not sleep;
