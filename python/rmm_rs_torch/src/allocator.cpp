@@ -66,6 +66,12 @@ allocator& install(resource_of_device make)
   return *the_one;
 }
 
+allocator& installed_allocator()
+{
+  TORCH_CHECK(installed != nullptr, "rmm-rs: call rmm_rs.torch.install() first");
+  return *installed;
+}
+
 allocator::allocator(resource_of_device make) : clients_{std::move(make)}, uncached_{&uncached} {}
 
 c10::DataPtr allocator::allocate(std::size_t bytes)

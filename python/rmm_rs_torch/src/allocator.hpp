@@ -5,6 +5,7 @@
 #include "out_of_memory.hpp"
 #include "routes.hpp"
 #include "segment_history.hpp"
+#include "sleeper.hpp"
 #include "statistics.hpp"
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -24,6 +25,9 @@ namespace rmm_rs_torch {
 class allocator final : public cuda_allocator {
  public:
   explicit allocator(resource_of_device make);
+
+  /// Puts its pools to sleep.
+  [[nodiscard]] sleeper& sleep() noexcept { return sleeper_; }
 
   // Memory.
   c10::DataPtr allocate(std::size_t bytes) override;
@@ -136,11 +140,15 @@ class allocator final : public cuda_allocator {
   segment_history segments_{history_};
   statistics statistics_{clients_, pools_};
   shortages shortages_{clients_, pools_, statistics_, history_};
+  sleeper sleeper_{clients_, pools_, routes_, shortages_};
   std::atomic<bool> is_initialized_{false};
   std::atomic<bool> is_enabled_{true};
 };
 
 /// Makes the allocator of the process, or returns the one that is there.
 allocator& install(resource_of_device make);
+
+/// The allocator of the process. Throws if none was made.
+allocator& installed_allocator();
 
 }  // namespace rmm_rs_torch

@@ -76,6 +76,11 @@ c10::cuda::CUDACachingAllocator::ShareableHandle allocator::shareIpcHandle(void*
     TORCH_CHECK(false, "rmm-rs: this memory cannot be shared with other processes: ",
                 cudaGetErrorString(code), ". Memory of cudaMalloc can: install(\"pool(cuda)\")");
   }
+  rmm_rs_client_block block{};
+  block.size = sizeof block;
+  check(engine->rmm_rs_client_find(pointer, &block));
+  auto const device = static_cast<c10::DeviceIndex>(block.device);
+  sleeper_.note_exported(device, pools_.id_of(device, block.pool));
   return {static_cast<char*>(pointer) - base,
           std::string{reinterpret_cast<char const*>(&handle), sizeof handle}};
 }

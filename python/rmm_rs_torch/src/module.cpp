@@ -5,6 +5,7 @@
 
 #include "allocator.hpp"
 #include "pools.hpp"
+#include "sleep_module.hpp"
 
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
@@ -114,7 +115,8 @@ PyMODINIT_FUNC INIT_OF(RMM_RS_TORCH_MODULE)(void)
   if (module == nullptr) { return nullptr; }
   auto const version = std::to_string(TORCH_VERSION_MAJOR) + "." +
                        std::to_string(TORCH_VERSION_MINOR);
-  if (PyModule_AddStringConstant(module, "TORCH_VERSION", version.c_str()) != 0) {
+  if (PyModule_AddStringConstant(module, "TORCH_VERSION", version.c_str()) != 0 ||
+      !rmm_rs_torch::add_sleep_functions(module)) {
     Py_DECREF(module);
     return nullptr;
   }

@@ -77,6 +77,13 @@ void trim_resource(resource const& memory)
   if (status != RMM_RS_REFUSED && status != RMM_RS_NOT_READY) { check(status); }
 }
 
+/// Whether the pool that refused a request sleeps.
+bool is_asleep(refused_request const& request)
+{
+  auto const memory = request.pool != nullptr ? request.pool->memory_if_made() : resource{};
+  return memory && engine->rmm_rs_pool_is_asleep(memory.get());
+}
+
 /// Waits for blocks with recorded streams. False if another library captures a stream: then no call
 /// may wait.
 bool settle(rmm_rs_client const* client)
@@ -106,7 +113,10 @@ bool run_free_memory_callbacks()
 
 void* shortages::serve(refused_request const& request, rmm_rs_status status)
 {
-  TORCH_CHECK(status == RMM_RS_OUT_OF_MEMORY, last_error_message());
+  TORCH_CHECK(status == RMM_RS_OUT_OF_MEMORY, last_error_message(),
+              is_asleep(request) ? ". A Sleeper has put the memory of this region or graph to "
+                                   "sleep: call its wake()"
+                                 : "");
   auto const* const client = clients_.of(request.device);
   void* out                = nullptr;
   auto const try_pool      = [&](resource const& pool) {

@@ -23,16 +23,26 @@ resource upstream_of(resource const& memory)
   return resource{upstream};
 }
 
-resource make_pool(resource const& upstream)
+resource make_pool(resource const& upstream, std::uint32_t flags)
 {
   rmm_rs_pool_options options{};
   options.size = sizeof options;
   // Streams of PyTorch are never destroyed.
   options.stream_policy       = RMM_RS_STREAM_POLICY_KEPT;
-  options.flags               = RMM_RS_POOL_GRAPHS;
+  options.flags               = flags;
   rmm_rs_resource const* pool = nullptr;
   check(engine->rmm_rs_pool_new(upstream.get(), &options, &pool));
   return resource{pool};
+}
+
+/// What the pool below a resource takes its memory from.
+resource upstream_of_pool(resource const& memory)
+{
+  auto const pool = pool_below(memory);
+  TORCH_CHECK(pool, "rmm-rs: private pools need a pool in the device's resource, and there is "
+                    "none: install(pool=...) with a PoolMemoryResource");
+  // A pool below an adaptor is found first, so this is the upstream of the pool itself.
+  return upstream_of(pool);
 }
 
 /// An allocator of PyTorch's as the functions of a resource.
@@ -129,12 +139,10 @@ rmm_rs_pool_statistics statistics_of(resource const& pool)
 
 resource make_private_pool(resource const& memory)
 {
-  auto const pool = pool_below(memory);
-  TORCH_CHECK(pool, "rmm-rs: private pools need a pool in the device's resource, and there is "
-                    "none: install(pool=...) with a PoolMemoryResource");
-  // A pool below an adaptor is found first, so this is the upstream of the pool itself.
-  return make_pool(upstream_of(pool));
+  return make_pool(upstream_of_pool(memory), RMM_RS_POOL_GRAPHS);
 }
+
+resource make_tag_pool(resource const& memory) { return make_pool(upstream_of_pool(memory), 0); }
 
 resource make_foreign_pool(c10::DeviceIndex device, std::shared_ptr<cuda_allocator> foreign)
 {
@@ -143,7 +151,7 @@ resource make_foreign_pool(c10::DeviceIndex device, std::shared_ptr<cuda_allocat
   auto const status = engine->rmm_rs_resource_from_callbacks(&table, &memory);
   if (status != RMM_RS_OK) { table.release(table.context); }
   check(status);
-  return make_pool(resource{memory});
+  return make_pool(resource{memory}, RMM_RS_POOL_GRAPHS);
 }
 
 std::vector<segment> segments_of(resource const& pool)

@@ -31,6 +31,10 @@ rmm_rs_pool_statistics statistics_of(resource const& pool);
 /// Throws if there is no pool. The device is current.
 resource make_private_pool(resource const& memory);
 
+/// The same for the memory of a tag, in which graphs allocate nothing: what is free returns to the
+/// driver.
+resource make_tag_pool(resource const& memory);
+
 /// The same over memory that `foreign` allocates on the device, which the pool keeps alive.
 resource make_foreign_pool(c10::DeviceIndex device, std::shared_ptr<cuda_allocator> foreign);
 

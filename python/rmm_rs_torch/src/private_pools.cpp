@@ -10,6 +10,7 @@ resource private_pool::memory(clients& all)
   if (!memory_) {
     c10::cuda::CUDAGuard const guard{device_};
     memory_ = is_foreign() ? make_foreign_pool(device_, foreign_)
+              : is_tag_    ? make_tag_pool(all.memory_of(device_))
                            : make_private_pool(all.memory_of(device_));
   }
   return memory_;
@@ -47,6 +48,12 @@ shared_pool private_pools::create_or_retain(c10::DeviceIndex device,
     ++pool->uses_;
   }
   return pool;
+}
+
+shared_pool private_pools::create_tag(c10::DeviceIndex device, c10::MempoolId_t id)
+{
+  std::lock_guard const lock{mutex_};
+  return pools_[key{device, id}] = std::make_shared<private_pool>(device, id, nullptr, true);
 }
 
 int private_pools::release(c10::DeviceIndex device, c10::MempoolId_t id)

@@ -22,8 +22,9 @@ class private_pool {
  public:
   private_pool(c10::DeviceIndex device,
                c10::MempoolId_t id,
-               std::shared_ptr<cuda_allocator> foreign)
-    : device_{device}, id_{id}, foreign_{std::move(foreign)}
+               std::shared_ptr<cuda_allocator> foreign,
+               bool is_tag = false)
+    : device_{device}, id_{id}, foreign_{std::move(foreign)}, is_tag_{is_tag}
   {
   }
 
@@ -31,6 +32,12 @@ class private_pool {
   [[nodiscard]] c10::MempoolId_t id() const noexcept { return id_; }
   /// Whether a foreign allocator backs it.
   [[nodiscard]] bool is_foreign() const noexcept { return foreign_ != nullptr; }
+
+  /// Whether it is the memory of a tag.
+  [[nodiscard]] bool is_tag() const noexcept { return is_tag_; }
+  /// Whether a stream was captured while the pool served it.
+  [[nodiscard]] bool is_of_graphs() const noexcept { return is_of_graphs_.load(); }
+  void note_graphs() noexcept { is_of_graphs_.store(true); }
 
   /// The pool of rmm-rs, which is made if there is none.
   resource memory(clients& all);
@@ -52,11 +59,13 @@ class private_pool {
   c10::DeviceIndex device_;
   c10::MempoolId_t id_;
   std::shared_ptr<cuda_allocator> foreign_;
+  bool is_tag_;
   mutable std::mutex mutex_;
   resource memory_;
   std::atomic<cudaStream_t> last_stream_{nullptr};
   std::atomic<bool> has_served_{false};
   std::atomic<bool> are_several_{false};
+  std::atomic<bool> is_of_graphs_{false};
   // The rest is guarded by the mutex of `private_pools`.
   int uses_{1};
   bool serves_shortages_{false};
@@ -75,6 +84,8 @@ class private_pools {
   shared_pool create_or_retain(c10::DeviceIndex device,
                                c10::MempoolId_t id,
                                std::shared_ptr<cuda_allocator> foreign = nullptr);
+  /// Makes a pool for the memory of a tag, with a use count of 1. The id is new.
+  shared_pool create_tag(c10::DeviceIndex device, c10::MempoolId_t id);
   /// Subtracts 1 from the use count, which it returns. A pool whose count is 0 stays until
   /// `remove_idle`.
   int release(c10::DeviceIndex device, c10::MempoolId_t id);

@@ -26,6 +26,7 @@ void routes::begin(c10::DeviceIndex device,
   auto const stream = c10::cuda::getCurrentCUDAStream(device).stream();
   // A filter by capture takes no stream yet. One by thread takes this one.
   bool const is_of_capture = !filter(stream);
+  if (is_of_capture && pool != nullptr) { pool->note_graphs(); }
   drop_left_over();
   erase([&](route const& r) { return r.device == device && r.id == id && r.is_stale(); }, true);
   auto added = std::make_shared<route const>(
@@ -71,6 +72,12 @@ bool routes::any(c10::DeviceIndex device) const
 {
   auto const all = copy();
   return std::any_of(all.begin(), all.end(), [&](auto const& r) { return r->device == device; });
+}
+
+bool routes::any_to(private_pool const& pool) const
+{
+  auto const all = copy();
+  return std::any_of(all.begin(), all.end(), [&](auto const& r) { return r->pool.get() == &pool; });
 }
 
 shared_pool routes::search(c10::DeviceIndex device, cudaStream_t stream) const

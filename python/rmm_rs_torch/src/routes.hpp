@@ -53,6 +53,8 @@ class routes {
   }
   /// Whether a route exists on the device.
   [[nodiscard]] bool any(c10::DeviceIndex device) const;
+  /// Whether a route goes to the pool.
+  [[nodiscard]] bool any_to(private_pool const& pool) const;
 
  private:
   using list = std::vector<std::shared_ptr<route const>>;

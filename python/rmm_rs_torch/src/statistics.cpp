@@ -52,7 +52,7 @@ statistics::pool_sums statistics::sums_of(c10::DeviceIndex device)
     sums = counts_[device].retired;
   }
   auto const add = [&sums](rmm_rs_pool_statistics const& pool) {
-    sums.reserved += static_cast<std::int64_t>(pool.reserved_bytes);
+    sums.reserved += static_cast<std::int64_t>(pool.reserved_bytes - pool.asleep_bytes);
     sums.peak_reserved += static_cast<std::int64_t>(pool.peak_reserved_bytes);
     sums.upstream_allocations += static_cast<std::int64_t>(pool.upstream_allocations);
     sums.upstream_frees += static_cast<std::int64_t>(pool.upstream_frees);
@@ -70,7 +70,7 @@ statistics::pool_sums statistics::sums_of(c10::DeviceIndex device)
     if (pool->device() != device) { continue; }
     auto const own = statistics_of(pool->memory_if_made());
     add(own);
-    sums.by_private_pool[pool->id()] = {static_cast<std::int64_t>(own.reserved_bytes),
+    sums.by_private_pool[pool->id()] = {static_cast<std::int64_t>(own.reserved_bytes - own.asleep_bytes),
                                         static_cast<std::int64_t>(own.peak_reserved_bytes)};
   }
   return sums;

@@ -29,10 +29,10 @@ void start()
   (void)done;
 }
 
-rmm_rs_torch::resource make_pool(c10::DeviceIndex)
+rmm_rs_torch::resource make(char const* specification)
 {
   rmm_rs_resource const* made = nullptr;
-  rmm_rs_torch::check(table.rmm_rs_resource_from_spec("pool(cuda, max=256MiB)", &made));
+  rmm_rs_torch::check(table.rmm_rs_resource_from_spec(specification, &made));
   return rmm_rs_torch::resource{made};
 }
 
@@ -48,10 +48,11 @@ cuda_allocator& native()
   return found;
 }
 
-cuda_allocator& ours()
+cuda_allocator& ours(char const* specification)
 {
-  static auto& made = []() -> cuda_allocator& {
-    auto& allocator = rmm_rs_torch::install(&make_pool);
+  static auto& made = [specification]() -> cuda_allocator& {
+    auto& allocator = rmm_rs_torch::install(
+      [specification](c10::DeviceIndex) { return make(specification); });
     allocator.init(c10::cuda::device_count());
     return allocator;
   }();

@@ -78,8 +78,9 @@ std::string text_of_error(F call)
 /// PyTorch's own allocator.
 cuda_allocator& native();
 
-/// Ours, over a pool over the driver's memory, with a maximum of 256 MiB.
-cuda_allocator& ours();
+/// Ours, over a pool over the driver's memory, with a maximum of 256 MiB, or over what a
+/// specification says, if that is the first call.
+cuda_allocator& ours(char const* specification = "pool(cuda, max=256MiB)");
 
 /// A tensor's memory, as PyTorch's libraries hold it.
 using memory = c10::DataPtr;
