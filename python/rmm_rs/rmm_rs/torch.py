@@ -7,6 +7,8 @@
 
 It needs the package rmm-rs-torch, which has a compiled module for each version of PyTorch that is
 served. `RMM_RS_TORCH=1` in the environment installs it in every process that imports PyTorch.
+
+`Sleeper` returns the memory of parts of a program to the device for a while.
 """
 
 from __future__ import annotations
@@ -92,6 +94,16 @@ def install(
     _warn_of_settings()
 
 
+def __getattr__(name: str) -> Any:
+    # `rmm_rs_torch.Sleeper`, without an import of that package by this module's.
+    if name == "Sleeper":
+        try:
+            return _package().Sleeper
+        except ImportError as error:
+            raise AttributeError(str(error)) from error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _warn_of_settings() -> None:
     """Names the settings of PyTorch's own allocator in the environment that have no effect now."""
     text = next((os.environ[name] for name in _SETTINGS if name in os.environ), "")
@@ -108,13 +120,17 @@ def _warn_of_settings() -> None:
 
 def _module_for(version: str) -> Any:
     """The compiled module for a version of PyTorch."""
+    return _package().load(version)
+
+
+def _package() -> Any:
+    """The package with the compiled modules."""
     try:
-        package = importlib.import_module("rmm_rs_torch")
+        return importlib.import_module("rmm_rs_torch")
     except ModuleNotFoundError as error:
         raise ImportError(
             "the class for PyTorch is in a package of its own: pip install rmm-rs-torch"
         ) from error
-    return package.load(version)
 
 
 def _install_pluggable(torch: Any, pool: DeviceMemoryResource | str | None, why: str) -> None:

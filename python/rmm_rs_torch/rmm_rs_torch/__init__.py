@@ -10,8 +10,22 @@ import warnings
 
 from rmm_rs_torch._built_for import TORCH_VERSIONS
 from rmm_rs_torch._check import UnservedVersion, load
+from rmm_rs_torch._memory_saver import register as register_memory_saver
+from rmm_rs_torch._sleeper import DEFAULT_POOL, GRAPHS, Sleeper, Usage
+from rmm_rs_torch._vllm import register as register_vllm
 
-__all__ = ["TORCH_VERSIONS", "UnservedVersion", "install_if_wanted", "load"]
+__all__ = [
+    "DEFAULT_POOL",
+    "GRAPHS",
+    "TORCH_VERSIONS",
+    "Sleeper",
+    "UnservedVersion",
+    "Usage",
+    "install_if_wanted",
+    "load",
+    "register_memory_saver",
+    "register_vllm",
+]
 
 
 def install_if_wanted() -> None:

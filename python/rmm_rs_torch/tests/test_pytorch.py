@@ -6,46 +6,14 @@ neither a GPU nor NVIDIA's runtime, in whose place the stand-in is loaded first.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import programs
 import pytest
+from conftest import PYTHON
 
-PYTHON = os.environ.get("RMM_RS_TORCH_PYTHON")
 FOLDER = programs.HERE / "pytorch"
-
-
-@pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    if not PYTHON:
-        pytest.skip("RMM_RS_TORCH_PYTHON names no interpreter with PyTorch")
-    try:
-        built = programs.build()
-    except programs.CannotRun as why:
-        pytest.skip(str(why))
-    folder = tmp_path_factory.mktemp("pytorch")
-    package = folder / "site" / "rmm_rs_torch"
-    package.mkdir(parents=True)
-    sources = programs.HERE.parent / "rmm_rs_torch"
-    for path in [*sources.glob("*.py"), built / "_built_for.py", *built.glob("_torch_2_*.so")]:
-        (package / path.name).symlink_to(path)
-    runtime = programs.FOLDER / "runtime"
-    rest = folder / "libcudart_rest.so"
-    command = ["c++", "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-o", str(rest)]
-    command += [f"-I{programs.headers() / 'nvidia' / 'cu13' / 'include'}"]
-    # The version that PyTorch's libraries ask for.
-    (folder / "versions").write_text("libcudart.so.13 { global: *; };")
-    command += [f"-Wl,--version-script={folder / 'versions'}"]
-    command += [str(FOLDER / "cudart_rest.cpp"), str(runtime / "libcudart.so.13")]
-    subprocess.run(command, check=True)
-    return {
-        **programs.environment(folder),
-        "PYTHONPATH": str(package.parent),
-        # The first of two definitions counts.
-        "LD_PRELOAD": f"{rest} {runtime / 'libcudart.so.13'}",
-    }
 
 
 @pytest.mark.parametrize("program", ["memory", "trees"])

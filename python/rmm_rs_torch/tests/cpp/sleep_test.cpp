@@ -264,9 +264,12 @@ TEST(a_tag_that_sleeps_allocates_nothing_and_frees)
   auto const stream = c10::cuda::getStreamFromPool();
   ours().recordStream(recorded, stream);
   recorded.clear();
-  sleep(tag, true);
+  auto unused = allocate_in(tag, 64 * mib);
+  unused.clear();
+  // What is free goes back for good.
+  CHECK(sleep(tag, true) < 16 * mib);
   auto const text = error_of([&] { (void)allocate_in(tag, kib); });
-  CHECK(has(text, "asleep") && has(text, "wake"));
+  CHECK(has(text, "asleep") && has(text, "Sleeper"));
   block.clear();
   CHECK(all().usage_of(device, tag).live == 3 * mib);
   // Other memory is not concerned.
@@ -345,8 +348,12 @@ TEST(too_little_memory_leaves_a_tag_asleep)
     CHECK(all().is_asleep(device, tag));
   }
   C10_CUDA_CHECK(cudaFree(taken));
-  // What the device's own pool does not use is given up for it.
+  // What unused pools hold is given up for it, also one of graphs.
+  c10::MempoolId_t const unused{0, 44};
+  ours().beginAllocateToPool(device, unused, [](cudaStream_t) { return true; });
   auto idle = ours().allocate(left - 32 * mib);
+  ours().endAllocateToPool(device, unused);
+  ours().releasePool(device, unused);
   idle.clear();
   CHECK(all().wake(device, tag) >= 64 * mib);
   CHECK(read(block, 1000) == pattern(1000, 4));

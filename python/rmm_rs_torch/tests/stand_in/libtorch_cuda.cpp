@@ -1,6 +1,9 @@
 // What the modules call of libtorch_cuda.so, and what the stand-in for the package `torch` does.
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/headeronly/version.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -39,12 +42,61 @@ EXPORTED void stand_in_init()
   c10::cuda::CUDACachingAllocator::get()->init(2);
 }
 
+/// Null if it throws.
 EXPORTED void* stand_in_allocate(std::size_t bytes)
 {
-  return c10::GetAllocator(c10::DeviceType::CUDA)->raw_allocate(bytes);
+  try {
+    return c10::GetAllocator(c10::DeviceType::CUDA)->raw_allocate(bytes);
+  } catch (c10::Error const&) {
+    return nullptr;
+  }
 }
 
 EXPORTED void stand_in_free(void* pointer)
 {
   c10::GetAllocator(c10::DeviceType::CUDA)->raw_deallocate(pointer);
+}
+
+EXPORTED void stand_in_empty_cache() { c10::cuda::CUDACachingAllocator::get()->emptyCache(); }
+
+EXPORTED bool stand_in_copy(void* to, void const* from, std::size_t bytes)
+{
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault) == cudaSuccess;
+}
+
+EXPORTED std::size_t stand_in_free_memory()
+{
+  std::size_t free  = 0;
+  std::size_t total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+}
+
+/// A capture to a private pool, as PyTorch 2.13 and newer make it.
+EXPORTED void stand_in_begin_capture(std::uint64_t first, std::uint64_t second)
+{
+  auto& allocator   = *c10::cuda::CUDACachingAllocator::get();
+  auto const stream = c10::cuda::getStreamFromPool();
+  c10::cuda::setCurrentCUDAStream(stream);
+  allocator.beginAllocateToPool(0, {first, second}, [](cudaStream_t asked) {
+    auto status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(asked, &status) == cudaSuccess &&
+           status == cudaStreamCaptureStatusActive;
+  });
+  C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeRelaxed));
+#if TORCH_VERSION_MINOR >= 13
+  allocator.markCaptureBegin(0);
+#endif
+}
+
+EXPORTED void stand_in_end_capture(std::uint64_t first, std::uint64_t second)
+{
+  auto& allocator   = *c10::cuda::CUDACachingAllocator::get();
+  cudaGraph_t graph = nullptr;
+  C10_CUDA_CHECK(cudaStreamEndCapture(c10::cuda::getCurrentCUDAStream(0).stream(), &graph));
+#if TORCH_VERSION_MINOR >= 13
+  allocator.markCaptureEnd(0);
+#endif
+  allocator.endAllocateToPool(0, {first, second});
+  C10_CUDA_CHECK(cudaGraphDestroy(graph));
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream(0));
 }

@@ -13,9 +13,16 @@ from torch import cuda as cuda
 __version__ = os.environ["STAND_IN_VERSION"]
 
 
+class OutOfMemoryError(RuntimeError):
+    """As PyTorch's."""
+
+
 def allocate(size: int) -> int:
     """Memory of the current allocator."""
-    return int(cuda.library.stand_in_allocate(ctypes.c_size_t(size)))
+    pointer = cuda.library.stand_in_allocate(ctypes.c_size_t(size))
+    if pointer is None:
+        raise RuntimeError("nothing was allocated")
+    return int(pointer)
 
 
 def free(pointer: int) -> None:
