@@ -35,6 +35,25 @@ impl Parts {
         nodes.filter(move |(_, node)| node.end > start).map(|(&at, node)| (at, node))
     }
 
+    /// Removes a range from freed parts: their rests stay freed.
+    fn cut_freed(&mut self, range: &Range<usize>) {
+        let freed = self.overlapping(range).filter(|(_, node)| !node.is_live);
+        let freed: Vec<usize> = freed.map(|(start, _)| start).collect();
+        for start in freed {
+            let Some(node) = self.0.remove(&start) else { continue };
+            for rest in [start..range.start, range.end..node.end] {
+                if !rest.is_empty() {
+                    let (owner, last) = (node.owner, Arc::clone(&node.last));
+                    let parts = Self::default();
+                    self.0.insert(
+                        rest.start,
+                        Node { end: rest.end, owner, is_live: false, last, parts },
+                    );
+                }
+            }
+        }
+    }
+
     /// The start of the live part of another owner that contains all of a range.
     fn of_another(&self, range: &Range<usize>, owner: u64) -> Option<usize> {
         let (&start, node) = self.0.range(..=range.start).next_back()?;
@@ -179,6 +198,7 @@ impl Suballocations {
         let live = parts.overlapping(range).find(|(_, node)| node.is_live);
         let live = live.map(|(_, node)| Arc::clone(&node.last));
         parts.0.retain(|&start, node| start < range.start || node.end > range.end);
+        parts.cut_freed(range);
         match live {
             Some(last) => Err((ViolationKind::FreedWithSuballocations, Some(last))),
             None => Ok(()),
@@ -189,5 +209,39 @@ impl Suballocations {
     pub(crate) fn root_of(&self, address: usize) -> Option<usize> {
         let (&root, parts) = self.0.range(..=address).next_back()?;
         parts.overlapping(&(address..address + 1)).next().map(|_| root)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::operation::Operation;
+
+    fn access(operation: Operation) -> Arc<Access> {
+        Arc::new(Access {
+            operation,
+            what: "a pool",
+            stream: None,
+            stream_name: None,
+            position: 1,
+            also: Vec::new(),
+            memory_name: None,
+            backtrace: None,
+            python: None,
+        })
+    }
+
+    #[test]
+    fn a_freed_part_ends_where_its_memory_is_unmapped() {
+        let mut all = Suballocations::default();
+        let (block, unmapped) = (0..100, 20..60);
+        all.allocate(0, 1, &block, access(Operation::Allocate)).expect("nothing is there");
+        all.free(0, 1, &block, access(Operation::Free)).expect("it is live");
+        all.end_within(0, &unmapped).expect("nothing in it is live");
+        assert!(!all.has_part(0, &unmapped));
+        for rest in [0..20, 60..100] {
+            let (broken, _) = all.check_use(0, &rest).expect_err("it is freed");
+            assert_eq!(broken, ViolationKind::UseAfterFree);
+        }
     }
 }
