@@ -53,6 +53,12 @@ def folder_of(version: str) -> Path:
     return next(headers().glob(f"{version}.*/torch"))
 
 
+def printed_program(page: str, part: str) -> str:
+    """The code block of a page of the repository that has a part in it."""
+    blocks = (ROOT / page).read_text().split("```py\n")[1:]
+    return next(code for code in (block.split("```")[0] for block in blocks) if part in code)
+
+
 def _run(*command: str | Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -9,7 +9,7 @@ set -u
 
 . "$(dirname "$0")/../../../install_wheels.sh"
 "$python" -m pytest -q -rs -p no:cacheprovider -c "$here/../../pyproject.toml" -W default --junitxml gpu.xml \
-    "$here/test_gpu.py" >gpu.log 2>&1
+    "$here/test_gpu.py" "$here/test_sleep.py" >gpu.log 2>&1
 status=$?
 tail -n 60 gpu.log
 exit $status
