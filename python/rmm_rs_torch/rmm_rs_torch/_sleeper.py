@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -141,11 +141,12 @@ class Sleeper:
                     total += module.sleep(*pool, wanted[pool], self._host_memory)
                     done.append(pool)
                     self._kept[pool] = wanted[pool]
-            except BaseException:
-                for pool in done:
-                    if wanted[pool]:
-                        module.wake(*pool)
-                        del self._kept[pool]
+            except BaseException as error:
+                # What was discarded sleeps on: it has nothing to come back to.
+                kept = [pool for pool in done if wanted[pool]]
+                _undo(error, kept, lambda pool: module.wake(*pool))
+                for pool in kept:
+                    self._kept.pop(pool, None)
                 raise
             return total
 
@@ -193,9 +194,9 @@ class Sleeper:
                 for pool in asleep:
                     total += module.wake(*pool)
                     done.append(pool)
-            except BaseException:
-                for pool in done:
-                    module.sleep(*pool, self._kept.get(pool, True), self._host_memory)
+            except BaseException as error:
+                policy, host = self._kept, self._host_memory
+                _undo(error, done, lambda pool: module.sleep(*pool, policy.get(pool, True), host))
                 raise
             for pool in pools:
                 self._kept.pop(pool, None)
@@ -323,6 +324,15 @@ def _route(module: Any, device: int, pool: tuple[int, int]) -> Iterator[None]:
         yield
     finally:
         module.end_region(device, region)
+
+
+def _undo(error: BaseException, pools: list[_Pool], step: Callable[[_Pool], object]) -> None:
+    """Undoes what was done before an error, to which it adds what could not be undone."""
+    for pool in pools:
+        try:
+            step(pool)
+        except RuntimeError as other:
+            error.add_note(f"and a pool of the same call, {pool}, could not be put back: {other}")
 
 
 def _is_kept(tag: str, backup: bool | None, to_host: bool | Mapping[str, bool]) -> bool:

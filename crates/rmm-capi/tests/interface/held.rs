@@ -134,7 +134,7 @@ fn a_pool_sleeps_and_wakes_up() {
     assert_eq!(sleep(&raw const with), (RMM_RS_OK, held));
     assert!(c!(rmm_rs_pool_is_asleep(pool.0)));
     let mut kept = [0_u8; 64];
-    let mut read =
+    let read =
         |from: *const c_void, out: *mut c_void| c!(rmm_rs_pool_read_asleep(pool.0, from, 64, out));
     let out = kept.as_mut_ptr().cast();
     assert_eq!(read(block, out), RMM_RS_OK, "{}", last_error());

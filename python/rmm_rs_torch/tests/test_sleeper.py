@@ -189,6 +189,15 @@ for _ in range(2):
     text = raised(sleeper.wake, torch.OutOfMemoryError)
     assert text.startswith("CUDA out of memory"), text
     assert sleeper.is_asleep("weights") and sleeper.is_asleep("kv_cache")
+# With an open region the first of them cannot be put back: the error is still that of the wake.
+with sleeper.region("weights"):
+    try:
+        sleeper.wake()
+    except torch.OutOfMemoryError as error:
+        assert "could not be put back" in error.__notes__[0]
+    else:
+        raise AssertionError("there was memory")
+assert not sleeper.is_asleep("weights") and sleeper.is_asleep("kv_cache")
 torch.free(other)
 sleeper.wake()
 assert torch.cuda.read(weights, 5) == b"bytes"
