@@ -10,14 +10,16 @@ use crate::{CudaAsyncMemoryResource, CudaAsyncViewMemoryResource, VirtualMemoryR
 /// nothing for virtual memory and driver pools.
 ///
 /// ```
-/// use rmm_adaptors::PoolMemoryResource;
-/// use rmm_core::{Device, Introspect};
-/// use rmm_resources::{VirtualMemoryResource, grant_access};
+/// use rmm_core::{AnyResource, Device};
+/// use rmm_resources::{CudaAsyncMemoryResource, grant_access};
+/// use rmm_sys::CuMemAccessFlags;
 ///
 /// # fn main() -> Result<(), rmm_core::Error> {
 /// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
-/// let pool = PoolMemoryResource::builder(VirtualMemoryResource::new()?).build()?;
-/// grant_access(&pool, Device::new(1)?)?;
+/// let (resource, other) = (CudaAsyncMemoryResource::new()?, Device::new(1)?);
+/// let erased: AnyResource = AnyResource::new(resource.clone());
+/// grant_access(&erased, other)?;
+/// assert_eq!(resource.pool().access(other)?, CuMemAccessFlags::READ_WRITE);
 /// # Ok(())
 /// # }
 /// ```

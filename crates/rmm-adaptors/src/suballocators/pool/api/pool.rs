@@ -321,7 +321,7 @@ impl<S: PropertySet> PoolMemoryResource<S> {
     /// or wakes. [`Allocated`](UpstreamChange::Allocated) comes before a block in that memory is
     /// returned, [`Released`](UpstreamChange::Released) before the memory goes. An allocation in
     /// the function may be served by this pool, and must not need its growth. What the pool has at
-    /// the time of this call is in its [map](Self::map).
+    /// the time of this call is in its [blocks](Self::blocks).
     ///
     /// ```
     /// use std::alloc::Layout;
