@@ -1,6 +1,7 @@
 //! Frees of blocks with recorded streams while streams are captured.
 
-use rmm_rs::frameworks::client::rmm_rs_client_settle;
+use rmm_core::sys::{CuCaptureMode, CuEvent, CuGraph, CuResult, Driver};
+use rmm_rs::frameworks::client::{rmm_rs_client_record_stream, rmm_rs_client_settle};
 use rmm_rs::handle::status::{RMM_RS_INVALID_ARGUMENT, RMM_RS_NOT_READY};
 use rmm_rs::streams::capture::{rmm_rs_capture_announce, rmm_rs_capture_withdraw};
 
@@ -126,4 +127,34 @@ fn announcements_are_counted() {
     ok(rmm_rs_capture_withdraw());
     assert!(!rmm_core::CaptureScope::is_announced());
     assert_eq!(rmm_rs_capture_withdraw(), RMM_RS_INVALID_ARGUMENT);
+}
+
+#[test]
+fn streams_that_were_never_used_are_captured() {
+    let (_test, client, [own], block) = begin_with_block();
+    let [captured, joined] = [(); 2].map(|()| {
+        // As another library makes them: unknown here.
+        let theirs = rmm_core::CudaStream::non_blocking().expect("a stream");
+        theirs.into_raw().expect("it is the only handle")
+    });
+    let driver = Driver::get().expect("the software driver");
+    ok(rmm_rs_capture_announce());
+    let begun = c!(driver.cuStreamBeginCapture_v2(captured, CuCaptureMode::GLOBAL));
+    assert_eq!(begun, CuResult::SUCCESS);
+    ok(c!(rmm_rs_client_record_stream(block, captured.as_raw())));
+    let mut event = CuEvent::NULL;
+    assert_eq!(c!(driver.cuEventCreate(&raw mut event, 2)), CuResult::SUCCESS);
+    assert_eq!(c!(driver.cuEventRecord(event, captured)), CuResult::SUCCESS);
+    assert_eq!(c!(driver.cuStreamWaitEvent(joined, event, 0)), CuResult::SUCCESS);
+    ok(c!(rmm_rs_client_record_stream(block, joined.as_raw())));
+    assert_eq!(c!(driver.cuEventRecord(event, joined)), CuResult::SUCCESS);
+    assert_eq!(c!(driver.cuStreamWaitEvent(captured, event, 0)), CuResult::SUCCESS);
+    free(block);
+    let mut graph = CuGraph::NULL;
+    let ended = c!(driver.cuStreamEndCapture(captured, &raw mut graph));
+    assert_eq!(ended, CuResult::SUCCESS, "no call has ended the capture");
+    assert_eq!(c!(driver.cuGraphDestroy(graph)), CuResult::SUCCESS);
+    ok(rmm_rs_capture_withdraw());
+    client.settle();
+    free(client.allocate(&own, MIB));
 }

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
-use rmm_sys::{CuCaptureStatus, CuResult, CuStream, STREAM_NON_BLOCKING};
+use rmm_sys::{CuResult, CuStream, STREAM_NON_BLOCKING};
 
 use self::identity::Identity;
 use super::StreamId;
@@ -340,11 +340,8 @@ impl CudaStream {
     /// The handle names a stream that exists now and until this call returns.
     #[doc(alias = "cudaStreamIsCapturing")]
     pub unsafe fn may_be_capturing_raw(handle: CuStream) -> bool {
-        let Ok(driver) = loaded_driver() else { return true };
-        let mut status = CuCaptureStatus::NONE;
-        // SAFETY: the stream exists, by the caller's contract, and `status` may be written to.
-        let code = unsafe { driver.cuStreamIsCapturing(handle, &raw mut status) };
-        code != CuResult::SUCCESS || status != CuCaptureStatus::NONE
+        // SAFETY: the caller's contract.
+        unsafe { identity::is_captured(handle) }.unwrap_or(true)
     }
 
     /// Whether all work on the stream with this handle has completed. Never blocks.

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use rmm_core::{
     CaptureScope, CudaEvent, CudaStream, Error, RelaxedCapture, RetiringStream, StreamFlags,
-    StreamRef, StreamWatcher, current_driver,
+    StreamLifetime, StreamRef, StreamWatcher, current_driver,
 };
 use rmm_sim::Fault;
-use rmm_sys::{CuCaptureMode, CuResult};
+use rmm_sys::{CuCaptureMode, CuGraph, CuResult, CuStream};
 
 use crate::world::calls_of;
 
@@ -43,6 +43,53 @@ fn a_stream_reports_whether_it_is_captured() {
     let legacy = StreamRef::legacy().is_capturing().unwrap_err();
     assert_eq!(legacy.code(), Some(CuResult::STREAM_CAPTURE_IMPLICIT));
     machine.assert_no_violations();
+}
+
+/// Calls `run` with a stream of another library's that nobody here has seen, while it is captured.
+fn while_captured(run: impl FnOnce(CuStream)) {
+    let theirs = CudaStream::new().unwrap().into_raw().expect("it is the only handle");
+    let driver = current_driver().expect("the software driver");
+    // SAFETY: nothing destroys the stream.
+    let code = unsafe { driver.cuStreamBeginCapture_v2(theirs, CuCaptureMode::GLOBAL) };
+    assert_eq!(code, CuResult::SUCCESS);
+    run(theirs);
+    let mut graph = CuGraph::NULL;
+    // SAFETY: the stream exists, and `graph` may be written to.
+    let ended = unsafe { driver.cuStreamEndCapture(theirs, &raw mut graph) };
+    assert_eq!(ended, CuResult::SUCCESS, "the capture went on");
+}
+
+#[test]
+fn a_stream_that_is_captured_can_be_adopted() {
+    let _machine = rmm_sim::enter();
+    for is_announced in [false, true] {
+        let scope = is_announced.then(CaptureScope::announce);
+        // SAFETY: nothing destroys the stream.
+        let adopt = |theirs| unsafe { CudaStream::adopt(theirs, StreamLifetime::UntilDropped) };
+        let mut kept = None;
+        while_captured(|theirs| {
+            let adopted = adopt(theirs).expect("it exists");
+            assert_eq!(adopt(theirs).expect("as above").id(), adopted.id());
+            kept = Some((theirs, adopted));
+        });
+        let (theirs, adopted) = kept.expect("it was adopted");
+        assert_eq!(adopt(theirs).expect("it exists").id(), adopted.id(), "after the capture");
+        drop(scope);
+    }
+}
+
+#[test]
+fn a_stream_of_unknown_lifetime_is_identified_in_an_announced_capture() {
+    let _machine = rmm_sim::enter();
+    let scope = CaptureScope::announce();
+    while_captured(|theirs| {
+        // SAFETY: nothing destroys the stream.
+        let adopted = unsafe { CudaStream::adopt(theirs, StreamLifetime::Unknown) };
+        let adopted = adopted.expect("it exists");
+        let first = adopted.as_stream_ref().identify().expect("it exists");
+        assert_eq!(adopted.as_stream_ref().identify().expect("as above"), first);
+    });
+    drop(scope);
 }
 
 #[test]

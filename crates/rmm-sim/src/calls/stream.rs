@@ -90,6 +90,11 @@ driver_calls! {
 
     fn cuStreamGetId(stream: CuStream, id: *mut c_ulonglong) by [stream] |session| {
         let stream = session.stream(stream)?;
+        if session.captures.has(stream) {
+            // Refused in a global capture (seen on an H200). That it is not in a relaxed mode, and
+            // that it ends the capture, is assumed.
+            session.admit_unsafe_call()?;
+        }
         id.put(stream)
     }
 

@@ -306,6 +306,16 @@ fn what_asks_or_waits_for_the_captured_stream_ends_the_capture() {
     });
 }
 
+#[test]
+fn the_id_of_the_captured_stream_is_refused_in_a_global_capture() {
+    in_every_place_unwatched(|| {
+        let captured = Stream::non_blocking()?;
+        let ask = || captured.id().err().unwrap_or(CuResult::SUCCESS);
+        let (code, ..) = during(&captured, GLOBAL, ask)?;
+        answers("cuStreamGetId", &code, &CuResult::STREAM_CAPTURE_UNSUPPORTED)
+    });
+}
+
 /// Tries to capture the legacy stream, and does not leave it so.
 fn begin_legacy() -> CuResult {
     let code = begin(&Stream::LEGACY, RELAXED);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rmm_sys::CuStream;
 
-use super::identity::{Identity, driver_id_of};
+use super::identity::{Identity, driver_id_of, is_captured};
 use super::{CudaStream, Inner, StreamKind};
 use crate::driver::driver_in_context;
 use crate::stream::table;
@@ -106,15 +106,26 @@ impl CudaStream {
     /// # Safety
     /// The contract of [`adopt`](Self::adopt), for a stream of this context.
     unsafe fn adopt_until_dropped(handle: CuStream, context: Context) -> Result<Self, Error> {
+        // The driver refuses the id of a stream that is captured.
         // SAFETY: the stream exists, by the caller's contract.
-        let driver_id = unsafe { driver_id_of(handle) }?;
+        let driver_id = if unsafe { is_captured(handle) }? {
+            None
+        } else {
+            // SAFETY: as above.
+            Some(unsafe { driver_id_of(handle) }?)
+        };
         let kind = StreamKind::Adopted(StreamLifetime::UntilDropped);
         let new = Inner::new(handle, StreamId::next(), kind, Some(context), false);
-        // It is new, so its id was not set before.
-        let _ignored = new.driver_id.set(driver_id);
-        // One that this library owns has not been asked for its id: it is there for as long as its
-        // `Inner` is.
-        let is_same = |known: &Self| *known.inner.driver_id.get_or_init(|| driver_id) == driver_id;
+        if let Some(id) = driver_id {
+            // It is new, so its id was not set before.
+            let _ignored = new.driver_id.set(id);
+        }
+        // One that this library owns, or that was captured, has not been asked for its id: it is
+        // there for as long as its `Inner` is. So is one that is captured now.
+        let is_same = |known: &Self| match driver_id {
+            Some(id) => *known.inner.driver_id.get_or_init(|| id) == id,
+            None => known.inner.identity.is_none(),
+        };
         Ok(table::enter_or_get(Self { inner: Arc::new(new) }, is_same))
     }
 

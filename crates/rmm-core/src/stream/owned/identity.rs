@@ -19,10 +19,10 @@ use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
-use rmm_sys::{CuStream, epoch};
+use rmm_sys::{CuCaptureStatus, CuStream, epoch};
 
 use crate::driver::{check, loaded_driver};
-use crate::{Context, Error, StreamId};
+use crate::{CaptureScope, Context, Error, RelaxedCapture, StreamId};
 
 /// The stream that a handle named when it was last identified.
 pub(super) struct Identity {
@@ -123,13 +123,32 @@ impl Identity {
 
 /// The driver's id of a stream, which no other stream of the process ever has.
 ///
+/// # Errors
+/// If the driver refuses.
+///
 /// # Safety
 /// The stream exists.
 pub(super) unsafe fn driver_id_of(handle: CuStream) -> Result<u64, Error> {
+    // Of a captured stream the driver refuses the id in the thread's other modes.
+    let _relaxed = CaptureScope::is_announced().then(RelaxedCapture::enter);
     let mut id = 0;
     // SAFETY: the stream exists, by the caller's contract, and `id` may be written to.
     check("cuStreamGetId", unsafe { loaded_driver()?.cuStreamGetId(handle, &raw mut id) })?;
     Ok(id)
+}
+
+/// Whether a stream is captured. Never ends a capture.
+///
+/// # Errors
+/// If the driver refuses.
+///
+/// # Safety
+/// The stream exists.
+pub(super) unsafe fn is_captured(handle: CuStream) -> Result<bool, Error> {
+    let mut status = CuCaptureStatus::NONE;
+    // SAFETY: the stream exists, by the caller's contract, and `status` may be written to.
+    let code = unsafe { loaded_driver()?.cuStreamIsCapturing(handle, &raw mut status) };
+    check("cuStreamIsCapturing", code).map(|()| status != CuCaptureStatus::NONE)
 }
 
 #[cfg(all(test, rmm_loom))]
