@@ -479,9 +479,9 @@ mod tests {
                 streams.pop_front();
             }
         }
-        // Tests beside this one have a few of their own.
+        // Tests beside this one have some of their own, but not a million.
         let len = table().streams.len();
-        assert!((streams.len()..streams.len() + 100).contains(&len), "{len}");
+        assert!((streams.len()..streams.len() + 10_000).contains(&len), "{len}");
         Ok(())
     }
 
