@@ -45,7 +45,7 @@ fn a_stream_reports_whether_it_is_captured() {
     machine.assert_no_violations();
 }
 
-/// Calls `run` with a stream of another library's that nobody here has seen, while it is captured.
+/// Calls `run` with a stream of another library's, unknown here, while it is captured.
 fn while_captured(run: impl FnOnce(CuStream)) {
     let theirs = CudaStream::new().unwrap().into_raw().expect("it is the only handle");
     let driver = current_driver().expect("the software driver");
