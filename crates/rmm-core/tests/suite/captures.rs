@@ -47,7 +47,8 @@ fn a_stream_reports_whether_it_is_captured() {
 
 /// Calls `run` with a stream of another library's, unknown here, while it is captured.
 fn while_captured(run: impl FnOnce(CuStream)) {
-    let theirs = CudaStream::new().unwrap().into_raw().expect("it is the only handle");
+    let theirs = CudaStream::new().expect("a stream");
+    let theirs = theirs.into_raw().expect("it is the only handle");
     let driver = current_driver().expect("the software driver");
     // SAFETY: nothing destroys the stream.
     let code = unsafe { driver.cuStreamBeginCapture_v2(theirs, CuCaptureMode::GLOBAL) };
