@@ -13,36 +13,47 @@ use rmm_sys::CuResult;
 use crate::support::{MIB, layout};
 
 /// The memory that a pool has, as it told.
-#[derive(Clone, Default)]
-struct Told(Arc<Mutex<BTreeMap<u64, u64>>>);
+#[derive(Clone)]
+struct Told {
+    machine: Machine,
+    ranges: Arc<Mutex<BTreeMap<u64, u64>>>,
+}
 
 impl Told {
+    fn on(machine: &Machine) -> Self {
+        Self { machine: machine.clone(), ranges: Arc::default() }
+    }
+
     fn observe(&self, pool: &PoolMemoryResource) -> UpstreamObserver {
         let told = self.clone();
         pool.observe_upstream(move |change| told.note(*change))
     }
 
     fn note(&self, change: UpstreamChange) {
-        let mut ranges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_use = self.machine.memory_in_use(0) as u64;
+        let told = ranges.values().sum::<u64>();
         match change {
             UpstreamChange::Allocated { base, bytes } => {
                 let before = ranges.range(..base.0 + bytes).next_back();
                 assert!(before.is_none_or(|(start, size)| start + size <= base.0), "twice");
+                assert!(in_use >= told + bytes, "it is not there yet");
                 ranges.insert(base.0, bytes);
             }
             UpstreamChange::Released { base, bytes } => {
                 assert_eq!(ranges.remove(&base.0), Some(bytes), "it was not there");
+                assert!(in_use >= told, "it is gone already");
             }
             other => panic!("{other:?}"),
         }
     }
 
     fn bytes(&self) -> u64 {
-        self.0.lock().expect("nothing was wrong").values().sum()
+        self.ranges.lock().expect("nothing was wrong").values().sum()
     }
 
     fn has(&self, block: DevicePtr, bytes: usize) -> bool {
-        let ranges = self.0.lock().expect("nothing was wrong");
+        let ranges = self.ranges.lock().expect("nothing was wrong");
         let (mut at, end) = (block.0, block.0 + bytes as u64);
         while at < end {
             let Some((start, size)) = ranges.range(..=at).next_back() else { return false };
@@ -74,7 +85,7 @@ fn free(pool: &PoolMemoryResource, block: DevicePtr, bytes: usize) {
 fn every_range_is_told_before_it_is_used_and_before_it_goes() {
     for make in [over_virtual_memory, over_cuda_malloc] {
         let machine = Machine::builder().memory(256 << 20).enter();
-        let (pool, told) = (make(), Told::default());
+        let (pool, told) = (make(), Told::on(&machine));
         let guard = told.observe(&pool);
         let mut random = 7_u64;
         let mut below = |bound: usize| {
@@ -114,7 +125,7 @@ fn every_range_is_told_before_it_is_used_and_before_it_goes() {
 #[test]
 fn a_pool_that_sleeps_has_nothing_until_it_wakes() {
     let machine = Machine::builder().memory(64 << 20).enter();
-    let (pool, told) = (over_virtual_memory(), Told::default());
+    let (pool, told) = (over_virtual_memory(), Told::on(&machine));
     let _guard = told.observe(&pool);
     let block = pool.allocate_sync(layout(8 * MIB)).expect("memory");
     let held = told.bytes();
@@ -153,7 +164,7 @@ fn a_pool_that_sleeps_has_nothing_until_it_wakes() {
 fn an_observer_that_panics_or_is_gone_changes_nothing() {
     let machine = Machine::builder().memory(64 << 20).enter();
     let pool = over_virtual_memory();
-    let (calls, told) = (Arc::new(AtomicUsize::new(0)), Told::default());
+    let (calls, told) = (Arc::new(AtomicUsize::new(0)), Told::on(&machine));
     let count = Arc::clone(&calls);
     let panics = pool.observe_upstream(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
