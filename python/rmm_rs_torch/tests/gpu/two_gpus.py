@@ -88,6 +88,8 @@ def steps() -> list[Step]:
     for name in THREE:
         sums = [f"replayed sums, rank {rank}" for rank in range(2)]
         found.append(Step("graph", "graph_collective.py", name, 90, ranks=2, expected=sums))
+    turns = [f"sleeps in turn, rank {rank}" for rank in range(2)]
+    found.append(Step("sleep", "sleeping_rank.py", "pool", 90, ranks=2, expected=turns))
     for kind in ("ddp", "fsdp"):
         models = [f"{model}, rank {r}" for model in MODELS for r in range(2)]
         for name in ALL:
