@@ -19,16 +19,15 @@ import rmm_rs
 from rmm_rs import _rmm, mr
 from rmm_rs.pylibrmm.stream import Stream
 
-CRATES = Path(__file__).resolve().parents[3] / "crates"
-HEADER = CRATES / "rmm-py" / "include" / "rmm_rs_python.h"
+#: The headers of the package, for extension modules.
+INCLUDE = Path(rmm_rs.__file__).parent / "include"
+HEADER = INCLUDE / "rmm_rs_python.h"
 
 
 def test_the_header_has_the_tables_functions() -> None:
     declared = re.findall(r"X\((rmm_rs_\w+)\)", HEADER.read_text())
     assert declared == _rmm._c_api_names()
-    functions = re.findall(
-        r"\b(rmm_rs_\w+)\(", (CRATES / "rmm-capi" / "include" / "rmm_rs.h").read_text()
-    )
+    functions = re.findall(r"\b(rmm_rs_\w+)\(", (INCLUDE / "rmm_rs.h").read_text())
     # What PyTorch's functions leave by, which is C++.
     assert set(declared) == set(functions) - {"rmm_rs_throw_bad_alloc"}
 
@@ -101,7 +100,7 @@ def test_an_extension_module_links_to_nothing(
         pytest.skip("needs a compiler and Python's headers")
     source = tmp_path / f"other.{language}"
     source.write_text(PROGRAM)
-    includes = [python, str(HEADER.parent), str(CRATES / "rmm-capi" / "include")]
+    includes = [python, str(INCLUDE)]
     command = [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(tmp_path / "other.so")]
     subprocess.run([*command, *(f"-I{path}" for path in includes), str(source)], check=True)
     monkeypatch.syspath_prepend(tmp_path)

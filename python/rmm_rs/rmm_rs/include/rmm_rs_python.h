@@ -1,0 +1,1 @@
+../../../../crates/rmm-py/include/rmm_rs_python.h
