@@ -201,3 +201,32 @@ fn an_observer_may_use_the_pool() {
     pool.trim(0);
     drop(guard);
 }
+
+/// Panics when it is dropped.
+struct PanicsAtItsEnd;
+
+impl Drop for PanicsAtItsEnd {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "the observer's own");
+    }
+}
+
+#[test]
+fn an_observer_whose_end_in_its_own_call_panics_changes_nothing() {
+    for make in [over_virtual_memory, over_cuda_malloc] {
+        let machine = Machine::builder().memory(64 << 20).enter();
+        let pool = make();
+        let guard: Arc<Mutex<Option<UpstreamObserver>>> = Arc::default();
+        let (own, last) = (Arc::clone(&guard), PanicsAtItsEnd);
+        let observer = pool.observe_upstream(move |_| {
+            let _captured = &last;
+            drop(own.lock().expect("no one panics with it").take());
+        });
+        *guard.lock().expect("no one panics with it") = Some(observer);
+        let block = pool.allocate_sync(layout(MIB)).expect("memory");
+        assert_eq!(machine.memory_in_use(0) as u64, pool.reserved_bytes(), "all is the pool's");
+        free(&pool, block, MIB);
+        drop(pool);
+        assert_eq!(machine.leaks(), []);
+    }
+}

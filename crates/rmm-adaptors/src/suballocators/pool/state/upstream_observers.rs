@@ -75,6 +75,10 @@ impl UpstreamObservers {
                     let _ignored = catch_unwind(AssertUnwindSafe(|| observer(&change)));
                 }
             }
+            // The last of one whose registration has ended meanwhile: its captured values go here.
+            for observer in observers {
+                let _ignored = catch_unwind(AssertUnwindSafe(|| drop(observer)));
+            }
         });
     }
 }
