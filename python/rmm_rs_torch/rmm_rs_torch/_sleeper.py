@@ -15,11 +15,14 @@ __all__ = ["DEFAULT_POOL", "GRAPHS", "Sleeper", "Usage"]
 
 #: The tags of all private pools of CUDA graphs: vLLM's and SGLang's.
 GRAPHS = ("cudagraph", "cuda_graph")
-#: The tag of what is allocated outside of regions and graphs. It sleeps only if it is named.
+#: The tag of what is allocated outside of regions and graphs, on the current device. It sleeps only
+#: if it is named; a `wake` of it or of all tags wakes that of each device.
 DEFAULT_POOL = "default pool"
 
 #: A pool by its device and its id.
 _Pool = tuple[int, tuple[int, int]]
+#: The id of a device's default pool.
+_DEFAULT = (0, 0)
 
 
 class Usage(NamedTuple):
@@ -94,7 +97,7 @@ class Sleeper:
     def outside(self) -> Iterator[None]:
         """A context manager: what this thread allocates on the current device belongs to no tag,
         also inside of a region."""
-        with _route(self._module(), _torch().cuda.current_device(), (0, 0)):
+        with _route(self._module(), _torch().cuda.current_device(), _DEFAULT):
             yield
 
     def sleep(
@@ -161,8 +164,8 @@ class Sleeper:
         RuntimeError
             As `sleep`.
         """
-        names = self._chosen(tags)
         with self._lock:
+            names = self._chosen(tags)
             for tag in names:
                 backups = [backup for backup, _ in self._pools_of(tag)]
                 if tag in GRAPHS or any(backups):
@@ -187,6 +190,9 @@ class Sleeper:
         with self._lock:
             chosen = (*self._all(), DEFAULT_POOL) if tags is None else self._chosen(tags)
             pools = dict.fromkeys(pool for tag in chosen for _, pool in self._pools_of(tag))
+            if DEFAULT_POOL in chosen:
+                # Also of devices that are not current.
+                pools.update(dict.fromkeys(pool for pool in self._kept if pool[1] == _DEFAULT))
             asleep = [pool for pool in pools if module.is_asleep(*pool)]
             done: list[_Pool] = []
             total = 0
@@ -276,18 +282,19 @@ class Sleeper:
     def _known(self, tag: str) -> str:
         if tag in self._tags or tag in GRAPHS or tag == DEFAULT_POOL:
             return tag
-        known = ", ".join(map(repr, self._tags)) or "none"
+        known = ", ".join(map(repr, list(self._tags))) or "none"
         raise ValueError(f"there was no region of {tag!r}; tags with regions: {known}")
 
     def _pools_of(self, tag: str) -> list[tuple[bool | None, _Pool]]:
         """The pools of a tag, each with the `backup` of its regions."""
         if tag == DEFAULT_POOL:
-            return [(None, (_torch().cuda.current_device(), (0, 0)))]
+            return [(None, (_torch().cuda.current_device(), _DEFAULT))]
         names = GRAPHS if tag in GRAPHS else (tag,)
         pools = [
             (backup, (device, pool))
             for name in names
-            for (device, backup), pool in self._tags.get(name, {}).items()
+            # A copy: another thread may begin the first region of a device meanwhile.
+            for (device, backup), pool in list(self._tags.get(name, {}).items())
         ]
         if tag in GRAPHS:
             pools += [(None, (device, pool)) for device, pool in self._module().graph_pools()]
