@@ -116,7 +116,8 @@ void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::
   auto const serve = [&] {
     void* out         = nullptr;
     auto const status = engine->rmm_rs_client_allocate(client, memory.get(), stream, bytes, &out);
-    return status == RMM_RS_OK ? out : shortages_.serve({device, stream, bytes, pool}, status);
+    if (status == RMM_RS_OK) { return out; }
+    return shortages_.serve({device, stream, bytes, pool, client}, status);
   };
   void* out = nullptr;
   if (is_cached && history_.wants_blocks()) {

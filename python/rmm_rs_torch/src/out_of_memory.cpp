@@ -117,7 +117,8 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
               is_asleep(request) ? ". A Sleeper has put the memory of this region or graph to "
                                    "sleep: call its wake()"
                                  : "");
-  auto const* const client = clients_.of(request.device);
+  auto const* const client = request.client;
+  bool const is_cached     = client == clients_.find(request.device);
   void* out                = nullptr;
   auto const try_pool      = [&](resource const& pool) {
     status = engine->rmm_rs_client_allocate(client, pool.get(), request.stream, request.bytes,
@@ -130,6 +131,7 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
   if (!is_captured(request.stream)) {
     if (run_free_memory_callbacks() && try_again()) { return out; }
     for (auto const& pool : pools_.for_shortages(request.device)) {
+      if (!is_cached) { break; }
       auto const memory = pool == request.pool ? resource{} : pool->memory_if_made();
       if (!memory) { continue; }
       pool->note(request.stream);

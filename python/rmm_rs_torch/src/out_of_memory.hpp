@@ -21,6 +21,8 @@ struct refused_request {
   std::size_t bytes;
   /// The pool that refused it, or null for the device's own memory.
   shared_pool pool;
+  /// The client that made it: the device's, or that of uncached memory.
+  rmm_rs_client const* client;
 };
 
 /// Frees memory for refused requests, and reports those that stay so.

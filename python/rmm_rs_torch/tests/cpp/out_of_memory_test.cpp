@@ -153,3 +153,24 @@ TEST(unknown_memory_is_an_error_in_raw_delete_alone)
   ours().recordStream(foreign, c10::cuda::getStreamFromPool());
   text_of_error<c10::Error>([&] { ours().getBaseAllocation(&local, nullptr); });
 }
+
+TEST(an_uncached_request_that_a_callback_helps_stays_uncached)
+{
+  auto const free_bytes = [] {
+    std::size_t free  = 0;
+    std::size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return free;
+  };
+  ours().emptyCache();
+  auto const most = free_bytes() / mib * mib;
+  freed_on_demand = ours().allocate(200 * mib);
+  auto const before = ours().getDeviceStats(0).requested_bytes[0];
+  ours().enable(false);
+  { auto const block = ours().allocate(most - 100 * mib); }
+  ours().enable(true);
+  CHECK(freed_on_demand.get() == nullptr);
+  auto const after = ours().getDeviceStats(0).requested_bytes[0];
+  check_equal(after.allocated, before.allocated, "requested");
+  CHECK(free_bytes() >= most);
+}
