@@ -828,7 +828,7 @@ extern "C" {
 /**
  * Grants a device read and write access to all device memory of the resource and of those below
  * it, now and later: to virtual memory and to the driver's pools. Nothing happens to memory of
- * `cudaMalloc`, for which `cudaDeviceEnablePeerAccess` is enough. `RMM_RS_UNSUPPORTED` if the
+ * `cudaMalloc`, for which `cudaDeviceEnablePeerAccess` is enough. `RMM_RS_REFUSED` if the
  * device is not a peer.
  */
 rmm_rs_status rmm_rs_resource_grant_access(const struct rmm_rs_resource *resource, int device);

@@ -1,8 +1,11 @@
 //! Access of other devices to the memory of a whole stack.
 
 use rmm_core::{Device, Error, Introspect as _, SynchronousResource};
+use rmm_sys::CuResult;
 
-use crate::{CudaAsyncMemoryResource, CudaAsyncViewMemoryResource, VirtualMemoryResource};
+use crate::{
+    CudaAsyncMemoryResource, CudaAsyncViewMemoryResource, DriverPool, VirtualMemoryResource,
+};
 
 /// Grants a device read and write access to all device memory of a resource and of those below it,
 /// now and later: to virtual memory and to driver pools. Nothing happens to other memory: that of
@@ -39,13 +42,24 @@ pub fn grant_access(
         if let Some(mapped) = any.downcast_ref::<VirtualMemoryResource>() {
             mapped.grant_access(device)?;
         } else if let Some(pool) = any.downcast_ref::<CudaAsyncMemoryResource>() {
-            pool.pool().grant_access(&[device])?;
+            grant_to_pool(pool.pool(), device)?;
         } else if let Some(view) = any.downcast_ref::<CudaAsyncViewMemoryResource>() {
-            view.pool().grant_access(&[device])?;
+            grant_to_pool(view.pool(), device)?;
         }
         for other in resource.other_upstreams() {
             grant_access(other, device)?;
         }
     }
     Ok(())
+}
+
+fn grant_to_pool(pool: &DriverPool, device: Device) -> Result<(), Error> {
+    pool.grant_access(&[device]).map_err(|error| match error.code() {
+        // So the driver says that they are not peers: the device itself exists.
+        Some(CuResult::INVALID_DEVICE | CuResult::PEER_ACCESS_UNSUPPORTED) => {
+            let message = format!("device {} cannot access the pool's memory", device.ordinal());
+            Error::unsupported("grant_access", message).with_source(error)
+        }
+        _ => error,
+    })
 }

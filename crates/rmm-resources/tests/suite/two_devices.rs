@@ -109,6 +109,23 @@ fn a_grant_reaches_every_resource_of_a_stack() {
 }
 
 #[test]
+fn a_device_that_is_no_peer_of_a_driver_pool_is_not_supported() {
+    let machine = two_devices().enter();
+    let other = Device::new(1).expect("a device");
+    let pool = CudaAsyncMemoryResource::new().expect("a pool");
+    for (code, kind) in [
+        (CuResult::INVALID_DEVICE, ErrorKind::Unsupported),
+        (CuResult::PEER_ACCESS_UNSUPPORTED, ErrorKind::Unsupported),
+        (CuResult::UNKNOWN, ErrorKind::Driver),
+    ] {
+        machine.fail(Fault::nth("cuMemPoolSetAccess", 1, code));
+        let refused = grant_access(&pool, other).expect_err("the driver refuses");
+        assert_eq!(refused.kind(), kind, "{refused}");
+    }
+    grant_access(&pool, other).expect("they are peers");
+}
+
+#[test]
 fn a_grant_that_the_driver_refuses_changes_nothing() {
     let machine = two_devices().enter();
     let (other, second) = (Device::new(1).expect("a device"), stream_of_second());
