@@ -13,7 +13,7 @@ use rmm_core::known_contexts::wait_for_known_contexts;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
     Device, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Query,
-    Resource, StreamRef, Structure, SynchronousResource, process_is_exiting,
+    Resource, StreamRef, Structure, SynchronousResource, fork, process_is_exiting,
 };
 use rmm_sys::CuResult;
 
@@ -122,6 +122,7 @@ impl VirtualMemoryResource {
     /// before.
     #[doc(alias = "cuMemSetAccess")]
     pub fn grant_access(&self, device: Device) -> Result<(), Error> {
+        fork::check()?;
         if self.space.access.includes(device) {
             return Ok(());
         }
