@@ -223,14 +223,7 @@ void* allocator::getBaseAllocation(void* pointer, std::size_t* bytes)
 {
   rmm_rs_client_block block{};
   TORCH_CHECK(find_block(pointer, block), "rmm-rs: ", pointer, " is no memory of a tensor");
-  auto const device = static_cast<c10::DeviceIndex>(block.device);
-  resource memory;
-  if (block.pool != nullptr) {
-    engine->rmm_rs_resource_retain(block.pool);
-    memory = resource{block.pool};
-  } else {
-    memory = clients_.memory_of(device);
-  }
+  auto const memory  = clients_.memory_of(block);
   auto const address = reinterpret_cast<std::uintptr_t>(pointer);
   for (auto const& range : segments_of(pool_below(memory))) {
     if (range.begin <= address && address < range.begin + range.bytes) {

@@ -51,4 +51,11 @@ resource clients::memory_of(c10::DeviceIndex device)
   return resource{memory};
 }
 
+resource clients::memory_of(rmm_rs_client_block const& block)
+{
+  if (block.pool == nullptr) { return memory_of(static_cast<c10::DeviceIndex>(block.device)); }
+  engine->rmm_rs_resource_retain(block.pool);
+  return resource{block.pool};
+}
+
 }  // namespace rmm_rs_torch

@@ -31,6 +31,8 @@ class clients {
   [[nodiscard]] std::vector<c10::DeviceIndex> devices() const;
   /// The resource that serves a device now: a new reference.
   resource memory_of(c10::DeviceIndex device);
+  /// The resource that a block is from: a private pool, or the one that serves its device now.
+  resource memory_of(rmm_rs_client_block const& block);
 
  private:
   static constexpr std::size_t maximum = C10_COMPILE_TIME_MAX_GPUS;

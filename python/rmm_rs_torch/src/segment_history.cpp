@@ -1,7 +1,6 @@
 #include "segment_history.hpp"
 
 #include <memory>
-#include <string_view>
 #include <utility>
 
 namespace rmm_rs_torch {
@@ -17,7 +16,7 @@ struct observed_pool {
   history& records;
   c10::DeviceIndex device;
   c10::MempoolId_t id;
-  /// Whether the pool maps virtual memory, as PyTorch's expandable segments do.
+  /// Whether the pool maps virtual memory, which can sleep, as PyTorch's expandable segments do.
   bool is_virtual;
 };
 
@@ -37,19 +36,6 @@ void tell(void* context, std::uint32_t change, void* base, std::uint64_t bytes)
     // The pool goes on all the same.
     TORCH_WARN("rmm-rs: a segment was not recorded: ", error.what());
   }
-}
-
-/// Whether a pool is over virtual memory.
-bool is_virtual(resource memory)
-{
-  auto name = std::string_view{};
-  while (memory) {
-    name                            = engine->rmm_rs_resource_name(memory.get());
-    rmm_rs_resource const* upstream = nullptr;
-    if (engine->rmm_rs_resource_upstream(memory.get(), &upstream) != RMM_RS_OK) { break; }
-    memory = resource{upstream};
-  }
-  return name == "virtual";
 }
 
 }  // namespace
@@ -73,7 +59,7 @@ void segment_history::observe(c10::DeviceIndex device, c10::MempoolId_t id, reso
     known = identity;
   }
   auto context = std::make_unique<observed_pool>(
-    observed_pool{records_, device, id, is_virtual(pool)});
+    observed_pool{records_, device, id, engine->rmm_rs_pool_can_sleep(pool.get())});
   auto const release = [](void* given) { delete static_cast<observed_pool*>(given); };
   check(engine->rmm_rs_pool_observe_upstream(pool.get(), &tell, context.get(), release, nullptr));
   // The engine releases it at the pool's end.

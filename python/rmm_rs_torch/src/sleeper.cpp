@@ -176,14 +176,7 @@ bool sleeper::read(void const* block, void const* from, std::size_t bytes, void*
   rmm_rs_client_block known{};
   known.size = sizeof known;
   check(engine->rmm_rs_client_find(block, &known));
-  auto const device = static_cast<c10::DeviceIndex>(known.device);
-  resource memory;
-  if (known.pool != nullptr) {
-    engine->rmm_rs_resource_retain(known.pool);
-    memory = resource{known.pool};
-  } else {
-    memory = pool_below(clients_.memory_of(device));
-  }
+  auto const memory = pool_below(clients_.memory_of(known));
   auto const status = engine->rmm_rs_pool_read_asleep(memory.get(), from, bytes, out);
   // It is awake, or was not kept.
   if (status == RMM_RS_NOT_READY || status == RMM_RS_INVALID_ARGUMENT) { return false; }

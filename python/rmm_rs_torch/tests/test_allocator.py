@@ -16,14 +16,6 @@ NAMES = sorted(
 )
 
 
-@pytest.fixture(scope="session")
-def folder() -> Path:
-    try:
-        return programs.build()
-    except programs.CannotRun as why:
-        pytest.skip(str(why))
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", programs.versions() or ["2.14"])
 def test_program(folder: Path, tmp_path: Path, version: str, name: str) -> None:

@@ -15,14 +15,6 @@ SOURCES = programs.HERE.parent / "src"
 VERSIONS = programs.versions() or ["2.14"]
 
 
-@pytest.fixture(scope="session")
-def folder() -> Path:
-    try:
-        return programs.build()
-    except programs.CannotRun as why:
-        pytest.skip(str(why))
-
-
 def symbols(library: Path, which: str) -> set[str]:
     """The dynamic symbols of a library that are defined, or undefined, without versions."""
     done = subprocess.run(

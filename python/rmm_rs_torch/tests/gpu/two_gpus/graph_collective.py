@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -51,15 +50,5 @@ def replayed_sums() -> dict[str, Any]:
     return {"rank": rank, "reserved": reserved, "reserved after": torch.cuda.memory_reserved()}
 
 
-def main() -> int:
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    report.allocator()
-    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-    passed = report.attempt(f"replayed sums, rank {os.environ['RANK']}", replayed_sums)
-    if passed:
-        dist.destroy_process_group()
-    return 0 if passed else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report.of_rank("replayed sums", replayed_sums))

@@ -31,6 +31,20 @@ def attempt(name: str, function: Callable[[], dict[str, Any] | None]) -> bool:
     return True
 
 
+def of_rank(name: str, function: Callable[[], dict[str, Any] | None]) -> int:
+    """Runs a check as a rank that torchrun has started. Returns the exit status."""
+    import torch
+    import torch.distributed as dist
+
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    allocator()
+    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    passed = attempt(f"{name}, rank {os.environ['RANK']}", function)
+    if passed:
+        dist.destroy_process_group()
+    return 0 if passed else 1
+
+
 def allocator() -> str:
     """The allocator that the runner wants. Fails if PyTorch has another backend."""
     import torch

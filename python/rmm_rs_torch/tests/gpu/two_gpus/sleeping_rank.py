@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -58,15 +57,5 @@ def one_rank_sleeps() -> dict[str, Any]:
     return {"rank": rank, "came back": asleep}
 
 
-def main() -> int:
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    report.allocator()
-    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-    passed = report.attempt(f"sleeps in turn, rank {os.environ['RANK']}", one_rank_sleeps)
-    if passed:
-        dist.destroy_process_group()
-    return 0 if passed else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report.of_rank("sleeps in turn", one_rank_sleeps))
