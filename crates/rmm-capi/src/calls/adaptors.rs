@@ -12,6 +12,7 @@ use rmm_adaptors::{
 use rmm_core::AnyResource;
 
 use crate::calls::pool::note_wrong_free;
+use crate::handle::callback::Callback;
 use crate::handle::failure::Failure;
 use crate::handle::find::with_adaptor;
 use crate::handle::guard;
@@ -168,35 +169,13 @@ fn write_finding(finding: &TrackingFinding<'_>) {
 pub type rmm_rs_failure_callback =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, bytes: usize) -> bool>;
 
-/// A callback with its context, which is released with it.
-struct OnFailure {
-    callback: unsafe extern "C-unwind" fn(*mut c_void, usize) -> bool,
-    context: *mut c_void,
-    release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
-}
-
-// SAFETY: by the clause on callbacks, both may be called with this context on any thread.
-unsafe impl Send for OnFailure {}
-// SAFETY: by the clause on callbacks, the callback may be called on several threads at once.
-unsafe impl Sync for OnFailure {}
+type OnFailure = Callback<unsafe extern "C-unwind" fn(*mut c_void, usize) -> bool>;
 
 impl OnFailure {
     fn retries(&self, layout: Layout) -> bool {
         // SAFETY: by the clause on callbacks, it may be called with this context until its release.
-        let call = || unsafe { (self.callback)(self.context, layout.size()) };
+        let call = || unsafe { (self.function)(self.context, layout.size()) };
         crate::handle::guard::call_back(call).0
-    }
-}
-
-impl Drop for OnFailure {
-    fn drop(&mut self) {
-        if let Some(release) = self.release
-            && !rmm_core::process_is_exiting()
-        {
-            // SAFETY: by the clause on callbacks, it may be called once with this context, which no
-            // call of the callback uses any more. A drop must not unwind.
-            crate::handle::guard::value((), || unsafe { release(self.context) });
-        }
     }
 }
 
@@ -214,7 +193,8 @@ pub unsafe extern "C" fn rmm_rs_failure_callback_new(
 ) -> Status {
     let build = |upstream| {
         let callback = callback.ok_or_else(|| Failure::invalid("the callback is null"))?;
-        let on_failure = OnFailure { callback, context, release };
+        // SAFETY: the clause on callbacks.
+        let on_failure = unsafe { Callback::new(callback, context, release) };
         let builder = FailureCallbackResourceAdaptor::builder(upstream).max_retries(u32::MAX);
         let built = builder.build(move |failed| on_failure.retries(failed.layout));
         Ok(AnyResource::new(built))

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use rmm_adaptors::{UpstreamChange, UpstreamObserver};
 
+use crate::handle::callback::Callback;
 use crate::handle::failure::Failure;
 use crate::handle::find::pool_in;
 use crate::handle::guard;
@@ -31,17 +32,7 @@ pub struct Observing {
     _guard: UpstreamObserver,
 }
 
-/// An observer with its context, which is released with it.
-struct Observer {
-    function: unsafe extern "C-unwind" fn(*mut c_void, u32, *mut c_void, u64),
-    context: *mut c_void,
-    release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
-}
-
-// SAFETY: by the clause on callbacks, both may be called with this context on any thread.
-unsafe impl Send for Observer {}
-// SAFETY: by the clause on callbacks, the function may be called on several threads at once.
-unsafe impl Sync for Observer {}
+type Observer = Callback<unsafe extern "C-unwind" fn(*mut c_void, u32, *mut c_void, u64)>;
 
 impl Observer {
     fn call(&self, change: UpstreamChange) {
@@ -54,18 +45,6 @@ impl Observer {
         let base = crate::calls::allocate::to_c(base);
         // SAFETY: by the clause on callbacks, it may be called with this context until its release.
         guard::call_back(|| unsafe { (self.function)(self.context, what, base, bytes) });
-    }
-}
-
-impl Drop for Observer {
-    fn drop(&mut self) {
-        if let Some(release) = self.release
-            && !rmm_core::process_is_exiting()
-        {
-            // SAFETY: by the clause on callbacks, it may be called once with this context, which no
-            // call of the function uses any more. A drop must not unwind.
-            guard::value((), || unsafe { release(self.context) });
-        }
     }
 }
 
@@ -88,7 +67,8 @@ pub unsafe extern "C" fn rmm_rs_pool_observe_upstream(
         let function = function.ok_or_else(|| Failure::invalid("the function is null"))?;
         // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = pool_in(unsafe { borrow(resource) }?)?;
-        let observer = Observer { function, context, release };
+        // SAFETY: the clause on callbacks.
+        let observer = unsafe { Callback::new(function, context, release) };
         let guard = pool.observe_upstream(move |change| observer.call(*change));
         if out.is_null() {
             guard.detach();

@@ -5,6 +5,7 @@ use std::mem::size_of;
 
 use rmm_adaptors::PressureCallback;
 
+use crate::handle::callback::Callback;
 use crate::handle::failure::Failure;
 use crate::handle::find::pool_in;
 use crate::handle::guard;
@@ -39,37 +40,15 @@ pub struct Registered {
     _guard: PressureCallback,
 }
 
-/// A callback with its context, which is released with it.
-struct OnPressure {
-    callback: unsafe extern "C-unwind" fn(*mut c_void, *const PressureInfo) -> bool,
-    context: *mut c_void,
-    release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
-}
-
-// SAFETY: by the clause on callbacks, both may be called with this context on any thread.
-unsafe impl Send for OnPressure {}
-// SAFETY: by the clause on callbacks, the callback may be called on several threads at once.
-unsafe impl Sync for OnPressure {}
+type OnPressure = Callback<unsafe extern "C-unwind" fn(*mut c_void, *const PressureInfo) -> bool>;
 
 impl OnPressure {
     fn has_freed(&self, pressure: &rmm_adaptors::Pressure<'_>) -> bool {
         let rmm_adaptors::Pressure { requested, missing, .. } = *pressure;
         let pressure = PressureInfo { size: size_of::<PressureInfo>(), requested, missing };
         // SAFETY: by the clause on callbacks, it may be called with this context until its release.
-        let call = || unsafe { (self.callback)(self.context, &raw const pressure) };
+        let call = || unsafe { (self.function)(self.context, &raw const pressure) };
         guard::call_back(call).0
-    }
-}
-
-impl Drop for OnPressure {
-    fn drop(&mut self) {
-        if let Some(release) = self.release
-            && !rmm_core::process_is_exiting()
-        {
-            // SAFETY: by the clause on callbacks, it may be called once with this context, which no
-            // call of the callback uses any more. A drop must not unwind.
-            guard::value((), || unsafe { release(self.context) });
-        }
     }
 }
 
@@ -95,7 +74,8 @@ pub unsafe extern "C" fn rmm_rs_pool_on_pressure(
         let callback = callback.ok_or_else(|| Failure::invalid("the callback is null"))?;
         // SAFETY: by the clause on handles, `resource` is null or live during the call.
         let pool = pool_in(unsafe { borrow(resource) }?)?;
-        let on_pressure = OnPressure { callback, context, release };
+        // SAFETY: the clause on callbacks.
+        let on_pressure = unsafe { Callback::new(callback, context, release) };
         let guard = pool.on_pressure(move |pressure| on_pressure.has_freed(pressure));
         let registered = Box::into_raw(Box::new(Registered { _guard: guard }));
         // SAFETY: by the clause on pointers, `out` is valid for a write; it is not null.
