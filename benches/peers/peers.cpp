@@ -63,6 +63,8 @@ constexpr workload workloads[]{
   {"replay", peers::replay, long_lists},
   // A library for Rust, whose slices our own runner times.
   {"cudarc", peers::pair, nothing},
+  // Our own runner times the driver's copy beside the container's.
+  {"copies", peers::pair, nothing},
   // None of the others sleeps; RMM's pinned resource is one call of the driver.
   {"sleep", peers::pair, nothing},
   {"pinned", peers::pair, nothing},

@@ -5,6 +5,7 @@
 mod adaptors;
 mod bench;
 mod bursts;
+mod copies;
 #[cfg(feature = "cudarc")]
 mod cudarc;
 mod defaults;
@@ -77,6 +78,10 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         for_one: Some("pool"),
         ..all("sleep", "a pool that sleeps and wakes up", sleep::sleep)
+    },
+    Workload {
+        for_one: Some("pool"),
+        ..all("copies", "copies of a buffer within and between devices", copies::copies)
     },
     Workload {
         for_one: Some("pool-cuda"),

@@ -172,6 +172,15 @@ fn every_allocator_serves_every_kind_of_stream() -> Outcome {
 }
 
 #[test]
+fn copies_are_timed_beside_the_drivers_call() -> Outcome {
+    let rows = rows(&["--quick", "--allocator", "pool", "--workload", "copies"])?;
+    let expected = ["container", "cuMemcpyAsync"].map(|way| format!("copies 0 to 0 {way} GB/s"));
+    assert_eq!(names(&rows, "pool"), expected, "the software device is one device here");
+    assert!(rows.iter().all(|row| row.value > 0.0), "{rows:?}");
+    Ok(())
+}
+
+#[test]
 fn rows_go_to_a_file_if_asked_to() -> Outcome {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("rows.csv");
