@@ -129,6 +129,7 @@ assert blocks["kv_cache"].sum().item() == 0
 assert all(torch.equal(blocks[t].cpu(), copies[t]) for t in ("weights", "runtime"))
 # Freed while it sleeps.
 sleeper.sleep()
+del part
 blocks.clear()
 sleeper.wake()
 assert sleeper.usage().live == 0
