@@ -4,15 +4,11 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use rmm_cli::args::{Cli, Command};
+use rmm_cli::args::Cli;
 use rmm_cli::commands::{self, BAD_INPUT, Ended};
 
 fn main() -> ExitCode {
-    let Ended { text, messages, status } = match Cli::parse().command {
-        Command::Replay(args) => commands::replay(&args),
-        Command::Doctor(args) => commands::doctor(&args),
-        Command::Check(args) => commands::check(&args),
-    };
+    let Ended { text, messages, status } = commands::run(&Cli::parse().command);
     for message in messages {
         // Where even this cannot be written, the exit status still says it.
         writeln!(io::stderr(), "rmm: {message}").ok();
