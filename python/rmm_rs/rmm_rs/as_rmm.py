@@ -11,19 +11,39 @@ or ``python -m rmm_rs program.py``, or ``pytest -p rmm_rs.as_rmm``. Nothing is i
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from rmm_rs.integrations import distributed
 
 #: Packages that were compiled against RMM: they need its C++ classes.
 _COMPILED_AGAINST_RMM = frozenset(
-    {"cudf", "cugraph", "cuml", "pylibcudf", "pylibcugraph", "pylibraft", "ucxx"}
+    {"cudf", "cugraph", "cuml", "pylibcudf", "pylibcugraph", "pylibraft"}
 )
+#: The first version of ucxx without them.
+_UCXX_WITHOUT_RMM = (0, 52)
+
+
+def _needs_rmm(package: str) -> bool:
+    if package != "ucxx":
+        return package in _COMPILED_AGAINST_RMM
+    for distribution in ("ucxx-cu13", "ucxx-cu12", "ucxx"):
+        with contextlib.suppress(PackageNotFoundError, ValueError):
+            major, minor = version(distribution).split(".")[:2]
+            return (int(major), int(minor)) < _UCXX_WITHOUT_RMM
+    return False
+
+
+def _load_libraries_of_ucxx() -> None:
+    """Does what ucxx leaves out where the package `librmm` is not installed."""
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("libucx").load_library()
 
 
 def _own_name(name: str) -> str:
@@ -61,12 +81,14 @@ class _Finder(MetaPathFinder):
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         package = fullname.partition(".")[0]
-        if package in _COMPILED_AGAINST_RMM:
+        if _needs_rmm(package):
             raise ImportError(
                 f"{package} was compiled against RMM and can not use rmm_rs in its place. Use the "
                 "real RMM, and rmm_rs's pool by the package rmm-rs-plugin-cu13",
                 name=fullname,
             )
+        if fullname == "ucxx":
+            _load_libraries_of_ucxx()
         if package != "rmm":
             return None
         own = _own_name(fullname)

@@ -1,6 +1,7 @@
 """A program of Dask-CUDA on this package:
 
-`dask_program.py [cupy]`. Prints `done` if all of it held.
+`dask_program.py [cupy] [ucx]`: with arrays of CuPy, and over UCX in place of TCP. Prints `done` if
+all of it held.
 
 Two workers, each with a pool whose bytes are tracked: one for each GPU by `LocalCUDACluster`, or on
 the same GPU, where there is but one, by the command line.
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 POOL, MAXIMUM = 64 << 20, 1 << 30
+PROTOCOL = "ucx" if "ucx" in sys.argv else "tcp"
 
 
 def what_a_worker_has() -> dict[str, Any]:
@@ -86,7 +88,7 @@ def two_workers() -> Iterator[Any]:
         CUDA_VISIBLE_DEVICES=list(range(devices)),
         n_workers=devices,
         threads_per_worker=1,
-        protocol="tcp",
+        protocol=PROTOCOL,
         dashboard_address=":0",
         rmm_pool_size=POOL,
         rmm_maximum_pool_size=MAXIMUM,
@@ -181,7 +183,7 @@ def main() -> None:
     with two_workers() as client:
         check_workers(client)
         check_buffers(client)
-        if sys.argv[1:] == ["cupy"]:
+        if "cupy" in sys.argv:
             client.run(use_cupy)
             check_arrays(client, importlib.import_module("cupy"))
         else:

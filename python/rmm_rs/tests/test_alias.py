@@ -106,9 +106,7 @@ assert "rmm" not in sys.modules
     succeeds(run(code, env={"PYTHONPATH": str(tmp_path)}))
 
 
-@pytest.mark.parametrize("package", ["cudf", "pylibcudf", "cuml", "cugraph", "pylibraft", "ucxx"])
-def test_what_was_compiled_against_rmm_is_refused(run: Run, package: str) -> None:
-    succeeds(run(f"""
+IMPORTS_NOT = """
 import rmm_rs.as_rmm
 try:
     import {package}
@@ -116,7 +114,24 @@ except ImportError as error:
     assert "rmm-rs-plugin" in str(error), error
 else:
     raise SystemExit("it was imported")
-"""))
+"""
+
+
+@pytest.mark.parametrize("package", ["cudf", "pylibcudf", "cuml", "cugraph", "pylibraft"])
+def test_what_was_compiled_against_rmm_is_refused(run: Run, package: str) -> None:
+    succeeds(run(IMPORTS_NOT.format(package=package)))
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [("0.51.00", True), ("0.52.00", False)])
+def test_a_ucxx_of_before_it_left_rmm_is_refused(
+    run: Run, tmp_path: Path, version: str, is_refused: bool
+) -> None:
+    information = tmp_path / "ucxx_cu13-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Name: ucxx-cu13\nVersion: {version}\n")
+    (tmp_path / "ucxx.py").touch()
+    code = IMPORTS_NOT.format(package="ucxx") if is_refused else "import rmm_rs.as_rmm, ucxx"
+    succeeds(run(code, env={"PYTHONPATH": str(tmp_path)}))
 
 
 def test_modules_that_are_not_here_are_named_as_rmms(run: Run) -> None:

@@ -300,8 +300,12 @@ assert tracking.get_allocated_bytes() <= 4096
     )
 
 
-def test_a_cluster_of_dask_cuda_works(run: Run, driver: Env, needs: Needs) -> None:
+@pytest.mark.parametrize("protocol", ["tcp", "ucx"])
+def test_a_cluster_of_dask_cuda_works(run: Run, driver: Env, needs: Needs, protocol: str) -> None:
     needs("dask_cuda", "numba_cuda", "cuda.core")
-    result = run("", arguments=(str(HERE / "dask_program.py"),), env=driver, timeout=180)
+    if protocol == "ucx":
+        needs("distributed_ucxx", "libucx")
+    arguments = (str(HERE / "dask_program.py"), protocol)
+    result = run("", arguments=arguments, env=driver, timeout=180)
     succeeds(result)
     assert result.stdout.splitlines()[-1] == "done", result.stdout

@@ -91,6 +91,10 @@ def nvmlDeviceGetMemoryInfo(handle: int) -> SimpleNamespace:  # noqa: N802
     return SimpleNamespace(total=16 << 30, used=0, free=16 << 30)
 
 
+def nvmlDeviceGetBAR1MemoryInfo(handle: int) -> SimpleNamespace:  # noqa: N802
+    raise NVMLError_NotSupported
+
+
 def nvmlDeviceGetUtilizationRates(handle: int) -> SimpleNamespace:  # noqa: N802
     return SimpleNamespace(gpu=0, memory=0)
 
