@@ -8,9 +8,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use comfy_table::{Table, TableStyle, presets};
-use rmm_cli::table::of_figures;
 
 use super::number::short;
+use super::table::of_figures;
 use crate::round_trip::{Allocation, Figure};
 
 /// The rows of `round-trip` in the folder of a run.

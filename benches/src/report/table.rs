@@ -2,11 +2,21 @@
 
 #![forbid(unsafe_code)]
 
-use comfy_table::{Table, TableStyle, presets};
-use rmm_cli::table::of_figures;
+use comfy_table::{CellAlignment, ContentArrangement, Row, Table, TableStyle, presets};
 
 use super::figures::{Figures, higher_is_better};
 use super::number::short;
+
+/// An empty table as wide as its content, with figures in all but the first columns.
+pub(super) fn of_figures(style: TableStyle, header: impl Into<Row>, first_figure: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(style).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(first_figure) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
 
 /// Every figure of every allocator, as text.
 pub fn terminal(figures: &Figures) -> String {

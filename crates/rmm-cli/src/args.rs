@@ -1,18 +1,26 @@
 //! The command line. Each subcommand has a file of its own, with its help and its exit statuses.
 
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand};
 
 mod check;
+mod color;
+mod completions;
 mod device_choice;
 mod doctor;
+mod man;
 mod memory_size;
+mod outputs;
 mod replay;
 mod resource;
 
 pub use check::CheckArgs;
+pub use color::color_choice;
+pub use completions::CompletionsArgs;
 pub use device_choice::DeviceChoice;
 pub use doctor::DoctorArgs;
+pub use man::ManArgs;
 pub use memory_size::MemorySize;
+pub use outputs::{OutputArgs, is_standard};
 pub use replay::ReplayArgs;
 pub use resource::ResourceList;
 pub use rmm_report::replay::ThreadMode;
@@ -20,15 +28,27 @@ pub use rmm_report::resource::ReplayResource;
 
 /// GPU memory: inspect the machine, and replay allocation logs against memory resources.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
-#[command(name = "rmm", version, about, max_term_width = 80, after_help = EXIT_STATUSES)]
+#[command(name = "rmm", version, about, max_term_width = 80, after_help = AFTER)]
 pub struct Cli {
+    /// When to colour: where it goes to a terminal that has colours and `NO_COLOR` is not set
+    /// (auto), always, or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        display_order = 990,
+        hide_possible_values = true
+    )]
+    pub color: ColorChoice,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-const EXIT_STATUSES: &str = "\
-Exit statuses are in the help of each command, such as `rmm replay --help`.";
+const AFTER: &str = "\
+Each command's help has its options, examples and exit statuses: rmm replay --help";
 
 /// The subcommands.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -38,11 +58,17 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Run a program on the software device, and report uses of memory that are not ordered, leaks
     /// and misuse
-    #[command(long_about = check::ABOUT, after_long_help = check::HELP)]
+    #[command(override_usage = check::USAGE, long_about = check::ABOUT, after_long_help = check::HELP)]
     Check(CheckArgs),
     /// Replay allocation logs against one or more memory resources
     #[command(long_about = replay::ABOUT, after_long_help = replay::HELP)]
     Replay(ReplayArgs),
+    /// Print completions for a shell
+    #[command(after_help = completions::HELP)]
+    Completions(CompletionsArgs),
+    /// Write the man pages
+    #[command(after_help = man::HELP)]
+    Man(ManArgs),
 }
 
 #[cfg(test)]

@@ -42,12 +42,17 @@ pub struct ProgramOutcome {
 /// Why a program could not be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The stand-alone library was not found.
+    /// The library that `--library` names is not there.
+    #[error("--library: there is no file {}", .0.display())]
+    NoNamedLibrary(PathBuf),
+    /// The stand-alone library was not found; an install has it in this folder.
     #[error(
-        "{NO_LIBRARY}: build it with `cargo build --release -p rmm-sim-driver` in the repository of rmm, and name it by \
-         --library"
+        "there is no librmm_sim_driver.so beside this program or in {path}, and `cargo install` brings none. In a \
+         checkout of rmm:\n  cargo build --release -p rmm-sim-driver\n  install -D -t {path} \
+         target/release/librmm_sim_driver.so\nOr name the library by --library.",
+        path = .0.display()
     )]
-    NoLibrary,
+    NoLibrary(PathBuf),
     /// The library of `--runtime` is not there.
     #[error(
         "--runtime: there is no file {}: build it with `cargo xtask rmm-tests --runtime DIR` in the repository of rmm",
@@ -68,8 +73,6 @@ pub enum CheckError {
     Unreadable(#[from] Unreadable),
 }
 
-const NO_LIBRARY: &str = "there is no librmm_sim_driver.so beside this program";
-
 /// Runs the program of the arguments to its end, and waits for all children of this process: those
 /// of the program become its children. Threads that call this run one program at a time.
 ///
@@ -80,7 +83,10 @@ pub fn run(args: &CheckArgs) -> Result<ProgramOutcome, CheckError> {
     for kernel in &args.kernels {
         check_prototype(kernel).map_err(CheckError::Kernel)?;
     }
-    let library = library::find(args.library.as_deref()).ok_or(CheckError::NoLibrary)?;
+    let library = library::find(args.library.as_deref()).ok_or_else(|| match &args.library {
+        Some(named) => CheckError::NoNamedLibrary(named.clone()),
+        None => CheckError::NoLibrary(library::place_of_installs()),
+    })?;
     let folder = tempfile::tempdir()?;
     for name in NAMES {
         symlink(&library, folder.path().join(name))?;

@@ -1,13 +1,18 @@
 //! The subcommands: their output and exit status.
 
 mod check;
+mod completions;
 mod doctor;
+mod man;
 mod replay;
 
 use crate::args::Command;
 pub use crate::exit::{BAD_INPUT, FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS};
+use crate::style::{BAD, NOTICE, paint};
 pub use check::check;
+pub use completions::completions;
 pub use doctor::doctor;
+pub use man::man;
 pub use replay::replay;
 
 /// How a command ended.
@@ -22,17 +27,44 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// It ended well, with this output.
+    pub(crate) fn succeeded(text: String) -> Self {
+        Self { text, messages: Vec::new(), status: SUCCESS }
+    }
+
     /// It ended with this message, and printed nothing.
     pub(crate) fn failed(status: u8, message: String) -> Self {
         Self { text: String::new(), messages: vec![message], status }
     }
+
+    /// With what [`deliver::write`](crate::deliver::write) returned: what is printed, and what could
+    /// not be written.
+    pub(crate) fn delivered(mut self, written: Result<String, (String, String)>) -> Self {
+        match written {
+            Ok(text) => self.text = text,
+            Err((text, error)) => {
+                self.text = text;
+                self.messages.push(error);
+                self.status = FAILURE;
+            }
+        }
+        self
+    }
+}
+
+/// A message as it is printed: the name of the program, and what there is to say.
+pub fn message(text: &str, status: u8) -> String {
+    let style = if status == SUCCESS { NOTICE } else { BAD };
+    format!("{} {text}", paint(style, "rmm:"))
 }
 
 /// Does what the command line asks for.
 pub fn run(command: &Command) -> Ended {
     match command {
         Command::Check(args) => check(args),
+        Command::Completions(args) => completions(args),
         Command::Doctor(args) => doctor(args),
+        Command::Man(args) => man(args),
         Command::Replay(args) => replay(args),
     }
 }

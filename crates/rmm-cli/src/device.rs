@@ -202,6 +202,10 @@ impl ReplayDevice for AnyDevice {
     fn driver_calls(&self) -> Option<u64> {
         Some(self.calls())
     }
+
+    fn is_software(&self) -> bool {
+        matches!(self, Self::Software(_))
+    }
 }
 
 /// Installs the system's driver with counted calls.

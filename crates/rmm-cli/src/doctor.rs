@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::Table;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use rmm_core::{Device, Error};
 use rmm_sys::{CuMemHandleType, Driver};
 use serde::Serialize;
 
 use rmm_report::format;
+
+use crate::style::{HEADER, NOTICE, paint};
+use crate::text::{hang, wrap};
 
 /// The report.
 #[derive(Clone, Debug, Serialize)]
@@ -128,7 +129,7 @@ impl Doctor {
         }
     }
 
-    /// The report as text.
+    /// The report as text, in lines of at most 80 columns.
     pub fn to_text(&self) -> String {
         let mut text = format!("rmm {}\n", self.rmm_version);
         match &self.driver {
@@ -137,59 +138,30 @@ impl Doctor {
                 // Writing to a string cannot fail.
                 let _ = writeln!(text, "driver: CUDA {}", driver.cuda_version);
                 if !driver.missing_functions.is_empty() {
-                    let _ = writeln!(
-                        text,
-                        "functions of newer drivers: {}",
-                        driver.missing_functions.join(", ")
-                    );
+                    let missing = driver.missing_functions.join(", ");
+                    text.push_str(&wrap(&format!("functions of newer drivers: {missing}"), 2));
                 }
             }
         }
-        if !self.devices.is_empty() {
-            text.push_str(&self.device_table());
+        for device in &self.devices {
+            text.push_str(&device.to_text());
+        }
+        if !self.problems.is_empty() {
             text.push('\n');
         }
         for problem in &self.problems {
-            let _ = writeln!(text, "! {problem}");
+            let problem = wrap(&format!("! {problem}"), 2);
+            text.push_str(&paint(NOTICE, problem.trim_end()));
+            text.push('\n');
         }
         if self.devices.is_empty() {
-            text.push_str(
-                "No GPU can be used here. Programs get an error when they first ask for device memory; \
-                 `rmm replay` and the tests use the software device.\n",
-            );
+            text.push_str(&wrap(
+                "No GPU can be used here. Programs get an error when they first ask for device memory; `rmm replay`, \
+                 `rmm tune` and the tests use the software device.",
+                0,
+            ));
         }
         text
-    }
-
-    fn device_table(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(UTF8_HORIZONTAL_ONLY);
-        let mut header = vec![String::new()];
-        header.extend(self.devices.iter().map(|device| format!("device {}", device.ordinal)));
-        table.set_header(header);
-        let mut row = |name: &str, cell: &dyn Fn(&DeviceFacts) -> String| {
-            let mut cells = vec![name.to_owned()];
-            cells.extend(self.devices.iter().map(cell));
-            table.add_row(cells);
-        };
-        let yes = |value: bool| if value { "yes" } else { "no" }.to_owned();
-        row("name", &|d| d.name.clone());
-        row("compute capability", &|d| d.compute_capability.clone());
-        row("memory", &|d| {
-            format!("{} of {} free", format::bytes(d.free_bytes), format::bytes(d.total_bytes))
-        });
-        row("memory pools", &|d| yes(d.capabilities.memory_pools));
-        row("pools can be exported as", &|d| match d.capabilities.pool_handle_types.as_slice() {
-            [] => "nothing".into(),
-            kinds => kinds.join(", "),
-        });
-        row("virtual memory", &|d| yes(d.capabilities.virtual_memory));
-        row("managed memory", &|d| yes(d.capabilities.managed_memory));
-        row("concurrent managed access", &|d| yes(d.capabilities.concurrent_managed_access));
-        row("pageable host memory (HMM, ATS)", &|d| yes(d.capabilities.pageable_memory_access));
-        row("host memory pools", &|d| yes(d.capabilities.host_memory_pools));
-        row("events shared with processes", &|d| yes(d.capabilities.ipc_events));
-        table.to_string()
     }
 }
 
@@ -227,6 +199,39 @@ impl DeviceFacts {
                 ipc_events: can.ipc_events,
             },
         })
+    }
+
+    /// A heading, and a line for each fact.
+    fn to_text(&self) -> String {
+        let can = &self.capabilities;
+        let yes = |value: bool| if value { "yes" } else { "no" }.to_owned();
+        let kinds = match can.pool_handle_types.as_slice() {
+            [] => "nothing".to_owned(),
+            kinds => kinds.join(", "),
+        };
+        let memory = format!(
+            "{} of {} free",
+            format::bytes(self.free_bytes),
+            format::bytes(self.total_bytes)
+        );
+        let facts = [
+            ("compute capability", self.compute_capability.clone()),
+            ("memory", memory),
+            ("memory pools", yes(can.memory_pools)),
+            ("pools can be exported as", kinds),
+            ("virtual memory", yes(can.virtual_memory)),
+            ("managed memory", yes(can.managed_memory)),
+            ("concurrent managed access", yes(can.concurrent_managed_access)),
+            ("pageable host memory (HMM, ATS)", yes(can.pageable_memory_access)),
+            ("host memory pools", yes(can.host_memory_pools)),
+            ("events shared with processes", yes(can.ipc_events)),
+        ];
+        let heading = format!("device {}: {}", self.ordinal, self.name);
+        let mut text = format!("\n{}\n", paint(HEADER, &heading));
+        for (name, value) in facts {
+            text.push_str(&hang(&format!("  {name:33}"), &value, 35));
+        }
+        text
     }
 
     /// Missing capabilities, and their consequences.

@@ -17,10 +17,15 @@ pub mod args;
 #[cfg(target_os = "linux")]
 pub mod check_program;
 pub mod commands;
+mod deliver;
 pub mod device;
 pub mod doctor;
 mod exit;
 mod findings;
+mod input;
 pub mod output;
+mod progress;
 pub mod replay;
+mod style;
 pub mod table;
+mod text;

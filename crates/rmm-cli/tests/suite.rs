@@ -9,6 +9,8 @@ mod check_ends;
 mod check_program;
 #[path = "suite/common.rs"]
 mod common;
+#[path = "suite/installed.rs"]
+mod installed;
 #[path = "suite/linking.rs"]
 mod linking;
 #[path = "suite/logging.rs"]

@@ -5,19 +5,17 @@ use std::collections::BTreeSet;
 use crate::format::{count, float, mib, thousands};
 use crate::results::{Report, ResourceResult, TraceResult};
 
-/// The columns, here and in the HTML report.
-pub const COLUMNS: [&str; 11] = [
+/// The columns, here and in the HTML report. What all resources have in common is in
+/// [`describe`]'s line.
+pub const COLUMNS: [&str; 8] = [
     "resource",
-    "events",
-    "cold ns/op",
-    "warm ns/op",
-    "peak live MiB",
-    "peak reserved MiB",
+    "reserved MiB",
     "reserved/live",
+    "cold ns/call",
+    "warm ns/call",
     "waits",
     "driver calls",
     "failures",
-    "leaks",
 ];
 
 /// What is in the trace, without its name.
@@ -31,34 +29,32 @@ pub fn describe(trace: &TraceResult) -> String {
     )
 }
 
-/// Which figures of a report are those of a model: of pools of the driver, on the software device.
+/// Why some resources of a report have no figure for reserved bytes, if there are such.
 pub fn modelled(report: &Report) -> Option<String> {
     let resources = report.traces.iter().flat_map(|trace| &trace.resources);
     let models: BTreeSet<&str> = resources
-        .filter(|resource| report.software_device && resource.has_driver_pool)
+        .filter(|resource| resource.peak_reserved_bytes.is_none())
         .map(|resource| resource.resource.as_str())
         .collect();
     let names = models.into_iter().collect::<Vec<_>>().join(", ");
     (!names.is_empty()).then(|| {
         format!(
-            "{names}: the software device models pools of the driver: their bytes and failures are not those of a GPU."
+            "{names}: no reserved bytes, since the software device only models pools of the driver; failures are not those of a GPU either."
         )
     })
 }
 
 /// The values of one row, in the order of [`COLUMNS`].
 pub fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         resource.resource.clone(),
-        thousands(resource.events),
+        or_dash(resource.peak_reserved_bytes.map(mib)),
+        or_dash(resource.reserved_over_live.map(|ratio| float(ratio, 3))),
         float(resource.cold_ns_per_op, 1),
-        resource.warm_ns_per_op.map_or_else(|| "-".to_owned(), |ns| float(ns, 1)),
-        mib(resource.peak_live_bytes),
-        mib(resource.peak_reserved_bytes),
-        float(resource.reserved_over_live, 3),
-        resource.stream_waits.map_or_else(|| "-".to_owned(), thousands),
-        resource.driver_calls.map_or_else(|| "-".to_owned(), thousands),
+        or_dash(resource.warm_ns_per_op.map(|nanos| float(nanos, 1))),
+        or_dash(resource.stream_waits.map(thousands)),
+        or_dash(resource.driver_calls.map(thousands)),
         thousands(resource.failures),
-        thousands(resource.leaked_blocks),
     ]
 }

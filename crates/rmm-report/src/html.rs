@@ -162,15 +162,18 @@ fn resource_section(page: &mut Page, resource: &ResourceResult) {
 }
 
 fn sentence(resource: &ResourceResult) -> String {
+    let reserved = match resource.peak_reserved_bytes {
+        Some(reserved) => format!(" and {} reserved", bytes(reserved)),
+        None => String::new(),
+    };
     let mut text = format!(
-        "{} replayed, {}. At most {} were live and {} reserved.",
+        "{} replayed, {}. At most {} were live{reserved}.",
         count(resource.events, "event"),
         match resource.failures {
             0 => "none failed".to_owned(),
             failures => format!("{} failed", thousands(failures)),
         },
         bytes(resource.peak_live_bytes),
-        bytes(resource.peak_reserved_bytes),
     );
     if let Some(counted) = resource.pool_peak_live_bytes {
         let _ = write!(text, " The pool counted at most {} live or cached.", bytes(counted));

@@ -67,6 +67,8 @@ pub fn replay(
     }
     Device::synchronize_current()?;
 
+    let is_model = device.is_software() && subject.is_of_driver_pools();
+    let peak_reserved = (!is_model).then_some(observed.peak_reserved);
     let failures = warm.iter().map(|outcome| outcome.failures).fold(cold.failures, u64::max);
     let mut warm_nanos: Vec<f64> = warm.iter().map(|outcome| outcome.nanos_per_event).collect();
     warm_nanos.sort_by(f64::total_cmp);
@@ -79,9 +81,9 @@ pub fn replay(
         warm_ns_per_op: median(&warm_nanos),
         repeats: options.repeat,
         peak_live_bytes: observed.peak_live,
-        peak_reserved_bytes: observed.peak_reserved,
-        initial_reserved_bytes: observed.initial_reserved,
-        reserved_over_live: ratio(observed.peak_reserved, observed.peak_live),
+        peak_reserved_bytes: peak_reserved,
+        initial_reserved_bytes: if is_model { 0 } else { observed.initial_reserved },
+        reserved_over_live: peak_reserved.map(|reserved| ratio(reserved, observed.peak_live)),
         pool_peak_live_bytes: observed.pool_peak_live,
         has_driver_pool: subject.has_driver_pool(),
         stream_waits,
@@ -90,7 +92,7 @@ pub fn replay(
         first_failure: first_failure.or(observed.first_failure),
         leaked_blocks,
         leaked_bytes,
-        timeline: observed.timeline,
+        timeline: if is_model { Vec::new() } else { observed.timeline },
         heap_map: observed.heap_map,
     })
 }

@@ -56,15 +56,15 @@ pub struct ResourceResult {
     /// The most bytes live at once in the replay, each size rounded up to 256.
     pub peak_live_bytes: u64,
     /// The most bytes the resource held from the driver: as its pool counts them, if one pool holds
-    /// all, and else the largest sum after an event.
-    pub peak_reserved_bytes: u64,
+    /// all, and else the largest sum after an event. `None` on the software device if pools of the
+    /// driver hold some: it only models them.
+    pub peak_reserved_bytes: Option<u64>,
     /// `peak_reserved_bytes / peak_live_bytes`; 1 is the best possible.
-    pub reserved_over_live: f64,
+    pub reserved_over_live: Option<f64>,
     /// The most bytes live or cached at once as the pool counts them, which rounds some sizes up
     /// further, if one pool holds all memory of the resource.
     pub pool_peak_live_bytes: Option<u64>,
-    /// Whether memory comes from the driver's pools. The software device has a model of them: its
-    /// reserved bytes are not those of a GPU.
+    /// Whether memory comes from the driver's pools.
     pub has_driver_pool: bool,
     /// How often the resource made one stream wait for another, in one replay; `None` if memory
     /// comes from the driver's pools, which do not count it.

@@ -84,6 +84,11 @@ impl<'a> Suballocators<'a> {
         Some(self.lowest()?.iter().map(|lowest| lowest.memory.usage().reserved).sum())
     }
 
+    /// Whether suballocators of ours hold all memory of the stack.
+    pub(crate) fn are_ours(&self) -> bool {
+        self.lowest().is_some_and(|lowest| lowest.iter().all(|one| one.stream_waits().is_some()))
+    }
+
     /// The counters of the pool that holds all memory of the stack, if one does.
     pub(crate) fn pool_statistics(&self) -> Option<PoolStatistics> {
         match self.lowest()?.as_slice() {

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use rmm_spec::RESOURCE_VARIABLE;
 
-use super::{DeviceChoice, MemorySize, ReplayResource, ResourceList, ThreadMode};
+use super::{DeviceChoice, MemorySize, OutputArgs, ReplayResource, ResourceList, ThreadMode};
 
 pub(super) const ABOUT: &str = "\
 Replay allocation logs against one or more memory resources
@@ -18,11 +18,12 @@ and in use, and the failures.";
 pub(super) const HELP: &str = "\
 Examples:
   rmm replay train.csv.gz
-  rmm replay train.csv.gz etl.csv.zst --resource pool,cuda-async --html report.html
-  rmm replay train.csv --device sim --repeat 1 --json result.json
+  zcat train.csv.gz | rmm replay - --json
+  rmm replay train.csv.gz etl.csv --resource pool,cuda-async --html out.html
+  rmm replay train.csv --device sim --repeat 1 --json=result.json
   rmm replay train.csv --resource pool,cuda-async --check
   rmm replay train.csv --check --memory 24GiB
-  rmm replay train.csv --resource 'limiting(pool(cuda, initial=1GiB), limit=8GiB),arena(cuda)'
+  rmm replay train.csv --resource 'limiting(pool(cuda), limit=8GiB),arena(cuda)'
 
 Exit statuses:
   0  every event succeeded
@@ -33,7 +34,7 @@ Exit statuses:
 /// Options of `rmm replay`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct ReplayArgs {
-    /// Logs to replay, each on its own
+    /// Logs to replay, each on its own; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
@@ -69,7 +70,7 @@ pub struct ReplayArgs {
     /// Check stream order instead of measuring: use every block on the software device, and report
     /// uses of the same memory that are not ordered. A block is used on the stream that allocates
     /// it, and on the stream that frees it, which waits for the other first
-    #[arg(long, conflicts_with_all = ["json", "html"])]
+    #[arg(long)]
     pub check: bool,
 
     /// With --check: the memory of the software device, such as 24GiB (GiB is 2^30 bytes, GB 10^9)
@@ -78,14 +79,9 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "SIZE", requires = "check")]
     pub memory: Option<MemorySize>,
 
-    /// Also write the results to this file as JSON
-    #[arg(long, value_name = "OUT")]
-    pub json: Option<PathBuf>,
-
-    /// Also write a report with charts and heap maps to this file, one HTML page that needs nothing
-    /// else
-    #[arg(long, alias = "report", value_name = "OUT.html")]
-    pub html: Option<PathBuf>,
+    /// Where the results go.
+    #[command(flatten)]
+    pub outputs: OutputArgs,
 }
 
 impl ReplayArgs {

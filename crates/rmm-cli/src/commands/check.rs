@@ -5,8 +5,10 @@ use crate::args::CheckArgs;
 #[cfg(target_os = "linux")]
 use {
     super::{FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS},
-    crate::{check_program, output},
+    crate::check_program::{self, ProgramOutcome},
+    crate::{deliver, style},
     rmm_report::html,
+    serde::Serialize,
 };
 
 /// `rmm check`.
@@ -18,8 +20,8 @@ pub fn check(_args: &CheckArgs) -> Ended {
 /// `rmm check`.
 #[cfg(target_os = "linux")]
 pub fn check(args: &CheckArgs) -> Ended {
-    if let Some(Err(error)) = args.report.as_deref().map(output::check) {
-        return Ended::failed(BAD_INPUT, error.to_string());
+    if let Err(error) = deliver::check(&args.outputs) {
+        return Ended::failed(BAD_INPUT, error);
     }
     let outcome = match check_program::run(args) {
         Ok(outcome) => outcome,
@@ -46,16 +48,49 @@ pub fn check(args: &CheckArgs) -> Ended {
         (true, true) => ("nothing was found", own),
     };
     messages.extend(message);
-    let mut ended = Ended { text, messages, status };
-    if let Some(path) = &args.report {
-        let program: Vec<_> = args.program.iter().map(|part| part.to_string_lossy()).collect();
-        let page = html::render_check(&program.join(" "), verdict, &ended.text);
-        if let Err(error) = output::write_atomically(path, page.as_bytes()) {
-            ended.messages.push(error.to_string());
-            ended.status = FAILURE;
+    let page = style::plain(&text);
+    let written = deliver::write(
+        &args.outputs,
+        text,
+        || deliver::to_json(&Findings::new(args, &outcome, verdict)),
+        || html::render_check(&program_of(args).join(" "), verdict, &page),
+    );
+    Ended { text: String::new(), messages, status }.delivered(written)
+}
+
+#[cfg(target_os = "linux")]
+fn program_of(args: &CheckArgs) -> Vec<String> {
+    args.program.iter().map(|part| part.to_string_lossy().into_owned()).collect()
+}
+
+/// The findings as data.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Serialize)]
+struct Findings {
+    program: Vec<String>,
+    verdict: &'static str,
+    program_status: Option<i32>,
+    driver_calls: u64,
+    violations: Vec<String>,
+    leaks: Vec<String>,
+    not_checked: Vec<String>,
+}
+
+#[cfg(target_os = "linux")]
+impl Findings {
+    fn new(args: &CheckArgs, outcome: &ProgramOutcome, verdict: &'static str) -> Self {
+        let found = || outcome.found.iter();
+        let leaks = found().filter(|_| !args.no_leaks);
+        Self {
+            program: program_of(args),
+            verdict,
+            program_status: outcome.status.code(),
+            driver_calls: outcome.calls(),
+            violations: found().flat_map(|found| found.violations.clone()).collect(),
+            leaks: leaks.flat_map(|found| found.leaks.clone()).collect(),
+            not_checked: outcome.unchecked(),
         }
     }
-    ended
 }
 
 /// The status of `rmm check` for that of a program: the same, but for those that have a meaning

@@ -1,7 +1,8 @@
 //! `rmm doctor`.
 
-use super::{BAD_INPUT, Ended, FAILURE, SUCCESS};
-use crate::args::DoctorArgs;
+use super::{BAD_INPUT, Ended, SUCCESS};
+use crate::args::{DoctorArgs, OutputArgs};
+use crate::deliver;
 use crate::device::DRIVER_VARIABLE;
 use crate::doctor::Doctor;
 
@@ -14,12 +15,12 @@ pub fn doctor(args: &DoctorArgs) -> Ended {
             Err(error) => return Ended::failed(BAD_INPUT, error.to_string()),
         }
     }
+    let outputs = OutputArgs { json: args.json.clone(), html: None };
+    if let Err(error) = deliver::check(&outputs) {
+        return Ended::failed(BAD_INPUT, error);
+    }
     let doctor = Doctor::examine();
-    if !args.json {
-        return Ended { text: doctor.to_text(), messages, status: SUCCESS };
-    }
-    match serde_json::to_string_pretty(&doctor) {
-        Ok(json) => Ended { text: json + "\n", messages, status: SUCCESS },
-        Err(error) => Ended::failed(FAILURE, error.to_string()),
-    }
+    let json = || deliver::to_json(&doctor);
+    let written = deliver::write(&outputs, doctor.to_text(), json, String::new);
+    Ended { text: String::new(), messages, status: SUCCESS }.delivered(written)
 }

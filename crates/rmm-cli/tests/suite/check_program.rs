@@ -30,7 +30,7 @@ pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<String> {
 }
 
 /// The stand-alone library, which cargo built because this package's tests depend on it.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_rmm")).parent().expect("it is in a folder");
     let candidates = ["deps/librmm_sim_driver.so", "librmm_sim_driver.so"];
     let found = candidates.into_iter().map(|name| folder.join(name)).find(|path| path.exists());
@@ -192,7 +192,7 @@ fn a_kernel_of_a_program_in_python_is_checked() {
     let folder = Folder::new();
     let page = folder.path("report.html");
     let kernel = "fill(float y[n], float value, size_t n)";
-    let options = ["--kernel", kernel, "--report", &page];
+    let options = ["--kernel", kernel, "--html", &page];
     let output = checked(&options, &["python3", &script]);
     let found = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{found}");
@@ -262,7 +262,7 @@ fn bad_usage_is_refused_before_the_program_runs() {
     for (options, part) in [
         (["--kernel", "fill(float y[m], size_t n)"], "`m` is not an integer parameter"),
         (["--kernel", "fill"], "is not `name(parameters)`"),
-        (["--library", "/nowhere.so"], "librmm_sim_driver.so"),
+        (["--library", "/nowhere.so"], "there is no file /nowhere.so"),
     ] {
         let output = checked(&options, &["true"]);
         assert_eq!(output.status.code(), Some(2), "{options:?}");

@@ -15,7 +15,13 @@ pub trait ReplayDevice: Sync {
 
     /// Driver calls of this process so far, if they are counted.
     fn driver_calls(&self) -> Option<u64>;
+
+    /// Whether it is the software device, which only models pools of the driver.
+    fn is_software(&self) -> bool;
 }
+
+/// The name that the software device of this repository has.
+const SOFTWARE_DEVICE: &str = "Software device";
 
 /// A device of the driver that is installed, which counts no calls.
 impl ReplayDevice for Device {
@@ -25,6 +31,10 @@ impl ReplayDevice for Device {
 
     fn driver_calls(&self) -> Option<u64> {
         None
+    }
+
+    fn is_software(&self) -> bool {
+        self.name().is_ok_and(|name| name.starts_with(SOFTWARE_DEVICE))
     }
 }
 

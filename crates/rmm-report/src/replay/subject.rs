@@ -94,6 +94,12 @@ impl ReplaySubject {
         Suballocators::of(&self.resource).map()
     }
 
+    /// Whether pools of the driver decide how much memory the stack holds: no pool of ours is over
+    /// them.
+    pub(super) fn is_of_driver_pools(&self) -> bool {
+        self.has_driver_pool() && !Suballocators::of(&self.resource).are_ours()
+    }
+
     /// Whether memory of the stack comes from pools of the driver.
     pub(super) fn has_driver_pool(&self) -> bool {
         let resource = &self.resource;
