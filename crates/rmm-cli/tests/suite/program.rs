@@ -7,11 +7,11 @@ use super::common::{Folder, program, rmm, text};
 #[test]
 fn a_bad_log_is_exit_status_2_and_one_line() {
     let folder = Folder::new();
-    let path = folder.log("bad.csv", "1,0,free,0x10,64,0\n");
+    let path = folder.log("bad.csv", "1,0,free,0x10,64,0\n1,0,free,0x10,64,0\n");
     let output = rmm(&["replay", &path]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stdout), "");
-    assert_eq!(text(&output.stderr), format!("rmm: {path}:2: frees 0x10, which is not live\n"));
+    assert_eq!(text(&output.stderr), format!("rmm: {path}:3: frees 0x10, which is not live\n"));
 }
 
 #[test]

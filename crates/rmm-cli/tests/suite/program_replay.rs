@@ -249,11 +249,11 @@ fn colours_are_printed_if_they_are_wanted() {
 fn bad_input_is_exit_status_2_and_writes_nothing() {
     let folder = Folder::new();
     let good = folder.log("good.csv", TINY);
-    let bad = folder.log("bad.csv", "1,0,free,0x10,64,0\n");
+    let bad = folder.log("bad.csv", "1,0,free,0x10,64,0\n1,0,free,0x10,64,0\n");
     let (json, page) = (folder.path("out.json"), folder.path("out.html"));
     let missing = folder.path("missing.csv");
     for (args, complaint) in [
-        (&[good.as_str(), bad.as_str()][..], "bad.csv:2: "),
+        (&[good.as_str(), bad.as_str()][..], "bad.csv:3: "),
         (&[missing.as_str(), good.as_str()], "missing.csv"),
         (&[folder.path("").as_str(), good.as_str()], "rmm: "),
     ] {

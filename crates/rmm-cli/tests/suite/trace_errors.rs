@@ -14,14 +14,8 @@ fn every_bad_row_is_named() {
     let huge = format!("1,0,allocate,0x20,{},0", i64::MAX);
     let over = "x".repeat(70);
     for (row, message) in [
-        (
-            "1,0,free,0x10,64",
-            "expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found 5",
-        ),
-        (
-            "1,0,free,0x10,64,0,",
-            "expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found 7",
-        ),
+        ("1,0,free,0x10,64", "expected 6 fields, as in the header, found 5"),
+        ("1,0,free,0x10,64,0,", "expected 6 fields, as in the header, found 7"),
         ("x,0,free,0x10,64,0", "thread \"x\" is not a decimal number of at most 64 bits"),
         ("+1,0,free,0x10,64,0", "thread \"+1\" is not a decimal number of at most 64 bits"),
         (",0,free,0x10,64,0", "thread \"\" is not a decimal number of at most 64 bits"),
@@ -53,8 +47,9 @@ fn every_bad_row_is_named() {
         ("1,0,free,0x10,64,", "stream \"\" is not a hexadecimal number of at most 64 bits"),
         ("1,0,allocate,(nil),64,0", "an allocation of 64 bytes cannot have a null pointer"),
         ("1,0,allocate,0x10,32,0", "allocates 0x10, which is live since line 2"),
-        ("1,0,free,0x20,64,0", "frees 0x20, which is not live"),
-        ("1,0,free,(nil),0,0", "frees 0x0, which is not live"),
+        ("1,0,free,(nil),64,0", "frees 0x0, which is not live"),
+        ("1,\"0,free,0x10,64,0", "the quote in column 3 is not closed"),
+        ("1,\"0\"0,free,0x10,64,0", "expected a comma in column 6, behind the closing quote"),
         ("1,0,free,0x10,32,0", "frees 0x10 with 32 bytes, but line 2 allocated it with 64"),
         ("1,0,free,0x10,0,0", "frees 0x10 with 0 bytes, but line 2 allocated it with 64"),
         (
@@ -67,7 +62,7 @@ fn every_bad_row_is_named() {
         ),
         (
             &format!("1,{},free,0x10,64,0", "9".repeat(MAX_LINE)),
-            "the line is longer than 1024 bytes",
+            "the line is longer than 16384 bytes",
         ),
     ] {
         let error = rows(&format!("{first}{row}\n{first}")).expect_err(row);
@@ -75,6 +70,32 @@ fn every_bad_row_is_named() {
     }
     let error =
         rows(&format!("{huge}\n{}\n", huge.replace("0x20", "0x30"))).expect_err("2^64 bytes");
+    assert_eq!(error.to_string(), "log.csv:3: the bytes live at once do not fit in 64 bits");
+}
+
+#[test]
+fn what_is_freed_twice_is_named() {
+    for (rows, message) in [
+        (
+            "1,0,allocate,0x10,64,0\n1,0,free,0x10,64,0\n1,0,free,0x10,64,0\n",
+            "log.csv:4: frees 0x10, which is not live",
+        ),
+        // The first is of a block from before the log, the second cannot be.
+        ("1,0,free,0x10,64,0\n1,0,free,0x10,32,0\n", "log.csv:3: frees 0x10, which is not live"),
+        (
+            "1,0,allocate,0x10,0,0\n1,0,free,0x10,64,0\n",
+            "log.csv:3: frees 0x10 with 64 bytes, but line 2 allocated it with 0",
+        ),
+        (
+            "1,0,allocate,0x10,64,0\n1,0,free,0x10,64,0\n1,0,free,0x10,0,0\n",
+            "log.csv:4: frees 0x10, which is not live",
+        ),
+    ] {
+        assert_eq!(super::common::rows(rows).expect_err(rows).to_string(), message);
+    }
+    let half = i64::MAX;
+    let rows = format!("1,0,free,0x10,{half},0\n1,0,free,0x20,{half},0\n1,0,free,0x30,1,0\n");
+    let error = super::common::rows(&rows).expect_err("2^64 bytes before the log");
     assert_eq!(error.to_string(), "log.csv:3: the bytes live at once do not fit in 64 bits");
 }
 
@@ -96,10 +117,7 @@ fn a_header_must_be_there_and_right() {
     for (text, found) in [
         ("1,0,allocate,0x10,64,0\n", "1,0,allocate,0x10,64,0"),
         ("Thread,Time,Action,Pointer,Size\n", "Thread,Time,Action,Pointer,Size"),
-        (
-            "Thread,Time,Action,Pointer,Size,Stream,More\n",
-            "Thread,Time,Action,Pointer,Size,Stream,More",
-        ),
+        ("Thread,Time,Action,pointer,Size,Stream\n", "Thread,Time,Action,pointer,Size,Stream"),
         ("hello\r\n", "hello"),
     ] {
         let expected = format!(
@@ -145,9 +163,9 @@ fn compressed_data_that_end_early_or_are_damaged() {
 fn a_line_without_end_is_refused_before_it_fills_the_memory() {
     let endless = io::Cursor::new(HEADER).chain(io::repeat(b'x'));
     let error = trace::read_from("endless", endless).expect_err("no line end");
-    assert_eq!(error.to_string(), "endless:2: the line is longer than 1024 bytes");
+    assert_eq!(error.to_string(), "endless:2: the line is longer than 16384 bytes");
     let error = read(&zstd(&vec![b','; 1 << 28])).expect_err("a quarter of a gibibyte of one line");
-    assert_eq!(error.to_string(), "log.csv:1: the line is longer than 1024 bytes");
+    assert_eq!(error.to_string(), "log.csv:1: the line is longer than 16384 bytes");
 }
 
 #[test]

@@ -31,6 +31,23 @@ fn valid_log() -> impl Strategy<Value = String> {
     )
 }
 
+/// The header of a log with all columns, and texts for the last three.
+const ALL_COLUMNS: &str = "Thread,Time,Action,Pointer,Size,Stream,Tag,Site,Device\n";
+const TEXTS: [&str; 4] =
+    [",,", "weights,\"a.py:1 f(x,y)\",0", "\"a\"\"b\",</script>\u{1},7", "\"\",,1"];
+
+/// The log with all columns.
+fn with_columns(log: &str) -> String {
+    let rows = log.lines().skip(1).zip(TEXTS.iter().cycle());
+    rows.fold(ALL_COLUMNS.to_owned(), |log, (row, texts)| format!("{log}{row},{texts}\n"))
+}
+
+/// The log without the first rows, which began them.
+fn without_rows(log: &str, first: usize) -> String {
+    let kept = log.split_inclusive('\n').enumerate();
+    kept.filter(|&(line, _)| line == 0 || line > first).map(|(_, row)| row).collect()
+}
+
 /// A way to spoil a log, before or after compression.
 #[derive(Clone, Debug)]
 enum Mutation {
@@ -75,10 +92,19 @@ fn compress(bytes: &[u8], compression: u8) -> Vec<u8> {
 /// is said to be.
 fn check(trace: &Trace) {
     let mut slots = vec![None; trace.blocks as usize];
-    let (mut most, mut live, mut peak) = (0, 0, (0, 0));
+    for before in &trace.before {
+        assert_eq!(slots[before.block as usize].replace(before.size), None);
+        assert!((before.stream as usize) < trace.streams.len());
+    }
+    let mut live = trace.before.iter().map(|before| before.size.next_multiple_of(256)).sum();
+    let (mut most, mut peak) = (trace.before.len(), (live, 0));
     for (i, event) in trace.events.iter().enumerate() {
         assert!((event.thread as usize) < trace.threads.len());
         assert!((event.stream as usize) < trace.streams.len());
+        assert!((trace.tag(i) as usize) < trace.tags.len());
+        assert!((trace.site(i) as usize) < trace.sites.len());
+        assert!((trace.device(i) as usize) < trace.devices.len());
+        assert!(i == 0 || trace.time(i) >= trace.time(i - 1));
         match event.action {
             Action::Allocate { block, size } => {
                 assert_eq!(slots[block as usize].replace(size), None);
@@ -121,6 +147,23 @@ proptest! {
     }
 
     #[test]
+    fn logs_that_begin_in_the_middle_are_read(log in valid_log(), first in any::<Index>()) {
+        let whole = read(log.as_bytes()).expect("valid");
+        let first = first.index(whole.events.len());
+        let log = without_rows(&log, first);
+        let rest = read(log.as_bytes()).expect("valid");
+        check(&rest);
+        prop_assert_eq!(rest.events.len(), whole.events.len() - first);
+        // Blocks without bytes share a pointer: which of them a free means cannot be told.
+        prop_assert!(rest.peak_live_aligned <= whole.peak_live_aligned);
+        let frees = |from: usize| {
+            whole.events[from..].iter().filter(|e| matches!(e.action, Action::Free { .. })).count()
+        };
+        prop_assert!(rest.before.len() <= frees(first));
+        prop_assert_eq!(read(with_columns(&log).as_bytes()).expect("valid").events, rest.events);
+    }
+
+    #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000), start in 0..5_usize) {
         let starts: [&[u8]; 5] =
             [b"", HEADER.as_bytes(), b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"];
@@ -128,10 +171,12 @@ proptest! {
     }
 
     #[test]
-    fn spoiled_logs(log in valid_log(), compression in 0..3_u8,
+    fn spoiled_logs(log in valid_log(), compression in 0..3_u8, columns in any::<bool>(),
+                    first in 0..9_usize,
                     before in prop::collection::vec(mutation(), 0..3),
                     after in prop::collection::vec(mutation(), 0..3)) {
-        let mut bytes = log.into_bytes();
+        let log = without_rows(&log, first);
+        let mut bytes = if columns { with_columns(&log) } else { log }.into_bytes();
         for mutation in &before {
             spoil(&mut bytes, mutation);
         }

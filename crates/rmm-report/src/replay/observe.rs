@@ -49,11 +49,12 @@ fn observe_events(
     progress: &dyn Fn(u64),
 ) -> Result<Observed, Error> {
     let mut observed = Observed::default();
-    let mut live = 0;
     let others = subject.used_by_others()?;
     observed.initial_reserved = subject.reserved(others, 0)?;
     let sample_every = if subject.peak_reserved()?.is_some() { SAMPLED } else { 1 };
     let mut owners: HashMap<u64, u32> = HashMap::new();
+    let mut live = begin(trace, player, subject, &mut observed, &mut owners);
+    observed.peak_live = live;
     for (index, event) in trace.events.iter().enumerate() {
         let freed = match event.action {
             Action::Free { block, .. } => player.address(block),
@@ -97,6 +98,27 @@ fn observe_events(
     observed.peak_reserved = subject.peak_reserved()?.unwrap_or(observed.peak_reserved);
     observed.pool_peak_live = subject.counted().map(|pool| pool.peak_live_bytes);
     Ok(observed)
+}
+
+/// Allocates what was live before the first event; returns its bytes.
+fn begin(
+    trace: &Trace,
+    player: &Player<'_>,
+    subject: &ReplaySubject,
+    observed: &mut Observed,
+    owners: &mut HashMap<u64, u32>,
+) -> u64 {
+    let failures = player.begin(&subject.resource);
+    observed.failures = failures.count;
+    observed.first_failure = failures.first_failure();
+    let mut live = 0;
+    for before in &trace.before {
+        if let Some(address) = player.address(before.block) {
+            live += before.size.next_multiple_of(ALIGNMENT);
+            owners.insert(address.0, before.stream);
+        }
+    }
+    live
 }
 
 /// The resource's blocks, with the streams by their numbers in the trace.

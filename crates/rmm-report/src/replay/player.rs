@@ -10,7 +10,7 @@ use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
 
 use super::device::{ReplayDevice, Work};
 use super::options::ReplayOptions;
-use crate::trace::{ALIGNMENT, Action, Event, Trace};
+use crate::trace::{ALIGNMENT, Action, Before, Event, Trace};
 
 /// Events between two reports of progress, which are not part of the time.
 const CHUNK: usize = 1 << 14;
@@ -43,13 +43,14 @@ struct Slot {
 pub(super) struct Outcome {
     pub(super) nanos_per_event: f64,
     pub(super) failures: u64,
-    /// The first failure with its line.
+    /// The first failure with its line, if it has one.
     pub(super) first_failure: Option<String>,
 }
 
+/// What failed; line 0 stands for the blocks that were live before the first event.
 #[derive(Debug, Default)]
-struct Failures {
-    count: u64,
+pub(super) struct Failures {
+    pub(super) count: u64,
     first: Option<(u64, String)>,
 }
 
@@ -75,8 +76,16 @@ impl Failures {
         Outcome {
             nanos_per_event: elapsed.as_nanos() as f64 / events.max(1) as f64,
             failures: self.count,
-            first_failure: self.first.map(|(line, text)| format!("line {line}: {text}")),
+            first_failure: self.first_failure(),
         }
+    }
+
+    /// The first failure for a person.
+    pub(super) fn first_failure(self) -> Option<String> {
+        self.first.map(|(line, text)| match line {
+            0 => format!("before the first event: {text}"),
+            _ => format!("line {line}: {text}"),
+        })
     }
 }
 
@@ -128,6 +137,20 @@ impl<'a> Player<'a> {
     pub(super) fn address(&self, block: u32) -> Option<DevicePtr> {
         let address = self.slots[block as usize].address.load(Ordering::Relaxed);
         (address != EMPTY).then_some(DevicePtr(address))
+    }
+
+    /// Allocates the blocks that were live before the first event; their failures have line 0. The
+    /// frees of blocks that are not there do nothing.
+    pub(super) fn begin(&self, resource: &impl Resource) -> Failures {
+        let mut failures = Failures::default();
+        for &Before { block, size, stream, .. } in &self.trace.before {
+            let allocate = Action::Allocate { block, size };
+            let event = Event { line: 0, thread: 0, stream, action: allocate };
+            if let Err(error) = self.step(resource, &event) {
+                failures.add(0, &error);
+            }
+        }
+        failures
     }
 
     /// Makes one call. The order of calls on one slot is the caller's to keep.
@@ -199,9 +222,9 @@ impl<'a> Player<'a> {
         (blocks, bytes)
     }
 
-    /// Makes all calls on this thread.
+    /// Makes all calls on this thread. The time is that of the events.
     pub(super) fn run(&self, resource: &impl Resource, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
-        let mut failures = Failures::default();
+        let mut failures = self.begin(resource);
         let mut elapsed = Duration::ZERO;
         for chunk in self.trace.events.chunks(CHUNK) {
             let start = Instant::now();
@@ -229,7 +252,7 @@ impl<'a> Player<'a> {
             next: AtomicUsize::new(0),
             threads: Mutex::default(),
         };
-        let failures = Mutex::new(Failures::default());
+        let failures = Mutex::new(self.begin(resource));
         let ready = std::sync::Barrier::new(self.trace.threads.len() + 1);
         let refused: Mutex<Option<Error>> = Mutex::new(None);
         let elapsed = thread::scope(|scope| {
@@ -338,5 +361,32 @@ mod tests {
         let player = Player::new(&trace, ReplayOptions::default()).expect("streams");
         player.run(&resource, &|_| ());
         assert_eq!(resource.bytes_counter().value, 0);
+    }
+
+    #[test]
+    fn blocks_from_before_the_log_are_allocated_first() {
+        let _machine = rmm_sim::enter();
+        let log = "Thread,Time,Action,Pointer,Size,Stream\n1,0,allocate,0x30,1000,0\n\
+                   1,0,free,0x20,600,7\n1,0,free,0x30,1000,0\n1,0,free,0x10,5000,0\n";
+        let trace = read_from("log.csv", log.as_bytes()).expect("a log");
+        let resource = StatisticsResourceAdaptor::new(CudaMemoryResource::new());
+        let player = Player::new(&trace, ReplayOptions::default()).expect("streams");
+        let outcome = player.run(&resource, &|_| ());
+        let bytes = resource.bytes_counter();
+        assert_eq!((outcome.failures, bytes.value, bytes.peak), (0, 0, 6600));
+        assert_eq!(player.free_leftovers(&resource), (0, 0));
+    }
+
+    #[test]
+    fn a_block_from_before_the_log_that_does_not_fit_is_a_failure() {
+        let machine = rmm_sim::Machine::builder().memory(1 << 20).build();
+        let _entered = machine.enter();
+        let log = "Thread,Time,Action,Pointer,Size,Stream\n1,0,free,0x20,2000000,7\n";
+        let trace = read_from("log.csv", log.as_bytes()).expect("a log");
+        let player = Player::new(&trace, ReplayOptions::default()).expect("streams");
+        let outcome = player.run(&CudaMemoryResource::new(), &|_| ());
+        assert_eq!(outcome.failures, 1);
+        let first = outcome.first_failure.expect("one failed");
+        assert!(first.starts_with("before the first event: "), "{first}");
     }
 }

@@ -1,17 +1,15 @@
-//! Builds a trace from rows: matches frees to allocations, counts live bytes and checks
+//! Builds a trace from calls: matches frees to allocations, counts live bytes and checks
 //! consistency.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::{self, Read};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use csv::{ByteRecord, ReaderBuilder, Terminator};
-
-use super::error::{Compression, Reason};
-use super::event::{ALIGNMENT, Action, Event, MAX_EVENTS, Trace};
-use super::row::{self, Row, RowAction};
-use super::source::{self, BoundedLines, LineTooLong};
+use super::columns::{Cell, Columns};
+use super::error::Reason;
+use super::event::{ALIGNMENT, Action, Before, Event, MAX_EVENTS, NO_DEVICE, Trace};
+use super::names::{Names, Numbers};
+use super::row::RowAction;
 
 /// A [`Reason`] and its line; the path is added by the caller.
 pub(super) struct Failure {
@@ -19,81 +17,53 @@ pub(super) struct Failure {
     pub(super) reason: Reason,
 }
 
-/// Reads a whole log.
-pub(super) fn read(input: impl Read) -> Result<Builder, Failure> {
-    let (compression, text) =
-        source::open(input).map_err(|error| whole_file(Reason::Read(error)))?;
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .quoting(false)
-        .terminator(Terminator::Any(b'\n'))
-        .from_reader(BoundedLines::new(text));
-    let mut record = ByteRecord::new();
-    let mut builder = Builder::default();
-    let mut header_seen = false;
-    while reader
-        .read_byte_record(&mut record)
-        .map_err(|error| read_failure(error, compression, builder.events.len()))?
-    {
-        // Every line is ended by a line feed (see `BoundedLines`), so the reader is at the start of
-        // the next one.
-        let line = reader.position().line() - 1;
-        if row::is_blank(&record) {
-            continue;
-        }
-        let done = if header_seen {
-            Row::parse(&record).and_then(|row| builder.add(line, row))
-        } else {
-            header_seen = true;
-            row::check_header(&record)
-        };
-        if let Err(reason) = done {
-            // What is missing is the rest of the last line. If no line precedes it, the error is
-            // about this line.
-            let is_cut = reader.get_ref().unended_line() == Some(line) && reason.is_of_one_line();
-            if !is_cut || builder.events.is_empty() {
-                return Err(Failure { line: Some(line), reason });
-            }
-            builder.ends_early = true;
+/// One call that was recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) line: u64,
+    pub(super) thread: u64,
+    /// Nanoseconds since the first call, if known.
+    pub(super) time: Option<u64>,
+    pub(super) action: RowAction,
+    pub(super) pointer: u64,
+    pub(super) size: u64,
+    pub(super) stream: u64,
+    pub(super) tag: &'a str,
+    pub(super) site: &'a str,
+    pub(super) device: Option<u32>,
+}
+
+impl Call<'_> {
+    /// A call of which only the action is known.
+    pub(super) fn new(action: RowAction) -> Self {
+        Call {
+            line: 0,
+            thread: 0,
+            time: None,
+            action,
+            pointer: 0,
+            size: 0,
+            stream: 0,
+            tag: "",
+            site: "",
+            device: None,
         }
     }
-    match (header_seen, builder.events.is_empty()) {
-        (false, _) => Err(whole_file(Reason::Empty)),
-        (true, true) => Err(whole_file(Reason::NoEvents)),
-        (true, false) => Ok(builder),
-    }
 }
 
-fn whole_file(reason: Reason) -> Failure {
-    Failure { line: None, reason }
-}
-
-/// Distinguishes errors of the operating system, of the decompressor, and lines that are too long.
-fn read_failure(error: csv::Error, compression: Compression, events: usize) -> Failure {
-    let error = match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        // Records are read as bytes, of any length: the reader itself has nothing to complain
-        // about.
-        other => io::Error::other(format!("{other:?}")),
-    };
-    if let Some(LineTooLong { line }) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        return Failure { line: Some(*line), reason: Reason::LineTooLong };
-    }
-    whole_file(match (compression, error.kind()) {
-        (Compression::Plain, _) => Reason::Read(error),
-        _ if error.raw_os_error().is_some() => Reason::Read(error),
-        (_, io::ErrorKind::UnexpectedEof) => Reason::Truncated { compression, events },
-        _ => Reason::Damaged { compression, detail: error.to_string() },
-    })
-}
-
-/// What is known after some of the rows.
+/// What is known after some of the calls.
 #[derive(Default)]
 pub(super) struct Builder {
     events: Vec<Event>,
-    threads: Interned,
-    streams: Interned,
+    columns: Columns,
+    threads: Numbers,
+    streams: Numbers,
+    tags: Names,
+    sites: Names,
+    devices: Numbers,
+    before: Vec<Before>,
+    /// The addresses at which blocks with bytes were freed.
+    freed: HashSet<u64>,
     /// The live blocks that have bytes, by address.
     live: HashMap<u64, Live>,
     /// The live blocks without bytes: any number of them may have the same address, null or not.
@@ -106,6 +76,7 @@ pub(super) struct Builder {
     peak_live: u64,
     peak_live_aligned: u64,
     peak_event: usize,
+    ended: bool,
     ends_early: bool,
 }
 
@@ -119,18 +90,83 @@ struct Live {
 }
 
 impl Builder {
-    fn add(&mut self, line: u64, row: Row) -> Result<(), Reason> {
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Notes that the end mark is there.
+    pub(super) fn ended(&mut self) {
+        self.ended = true;
+    }
+
+    /// Notes that the end is missing.
+    pub(super) fn ends_early(&mut self) {
+        self.ends_early = true;
+    }
+
+    /// Adds the next call.
+    pub(super) fn add(&mut self, call: &Call<'_>) -> Result<(), Reason> {
         if self.events.len() == MAX_EVENTS {
             return Err(Reason::TooManyEvents);
         }
-        let action = match row.action {
-            RowAction::Allocate => self.allocate(line, row.pointer, row.size)?,
-            RowAction::Free => self.free(row.pointer, row.size)?,
-            RowAction::AllocateFailure => Action::AllocateFailure { size: row.size },
+        let &Call { line, pointer, size, .. } = call;
+        let stream = self.streams.index(call.stream);
+        let device = self.device(call.device);
+        let action = match call.action {
+            RowAction::Allocate => self.allocate(line, pointer, size)?,
+            RowAction::Free => self.free(pointer, size, stream, device)?,
+            RowAction::AllocateFailure => Action::AllocateFailure { size },
         };
-        let thread = self.threads.index(row.thread);
-        let stream = self.streams.index(row.stream);
+        let thread = self.threads.index(call.thread);
+        let known = Cell {
+            time: call.time,
+            address: pointer,
+            tag: self.tags.index(call.tag)?,
+            site: self.sites.index(call.site)?,
+            device,
+        };
+        self.columns.push(self.events.len(), known);
         self.events.push(Event { line, thread, stream, action });
+        Ok(())
+    }
+
+    fn device(&mut self, ordinal: Option<u32>) -> u32 {
+        ordinal.map_or(0, |ordinal| self.devices.index(ordinal.into()) + 1)
+    }
+
+    /// Whether no block has been seen at the address of a free, so that it is of one that was live
+    /// before the first call. Any number of blocks without bytes may be from before.
+    fn is_unseen(&self, pointer: u64, size: u64) -> bool {
+        let is_seen = self.live.contains_key(&pointer)
+            || self.live_empty.contains_key(&pointer)
+            || self.freed.contains(&pointer);
+        let can_be = pointer != 0 || size == 0;
+        can_be && !is_seen
+    }
+
+    /// Adds a block that has been live since before the first call; `block` of it is set here.
+    fn add_before(&mut self, before: Before) -> Result<(), Reason> {
+        let Before { size, address, .. } = before;
+        // It was live at every moment up to now, so every one of these had this much more.
+        let peak_live_aligned =
+            self.peak_live_aligned.checked_add(aligned(size)).ok_or(Reason::LiveOverflow)?;
+        // A slot that no block has had.
+        let new = Live { block: self.blocks, size, line: 0 };
+        if size == 0 {
+            self.live_empty.entry(address).or_default().push(new);
+        } else {
+            self.live.insert(address, new);
+        }
+        self.before.push(Before { block: self.blocks, ..before });
+        self.blocks += 1;
+        self.peak_live_aligned = peak_live_aligned;
+        self.peak_live += size;
+        self.live_aligned += aligned(size);
+        self.live_bytes += size;
         Ok(())
     }
 
@@ -165,10 +201,22 @@ impl Builder {
         Ok(Action::Allocate { block, size })
     }
 
-    fn free(&mut self, pointer: u64, size: u64) -> Result<Action, Reason> {
-        let found = if size == 0 { self.take_empty(pointer) } else { self.take(pointer, size) };
-        let Some(Live { block, .. }) = found else {
-            return Err(self.not_freeable(pointer, size));
+    fn free(
+        &mut self,
+        pointer: u64,
+        size: u64,
+        stream: u32,
+        device: u32,
+    ) -> Result<Action, Reason> {
+        let block = match self.take(pointer, size) {
+            Some(live) => live.block,
+            None if self.is_unseen(pointer, size) => {
+                let before =
+                    Before { block: 0, size, address: pointer, stream, tag: 0, site: 0, device };
+                self.add_before(before)?;
+                self.take(pointer, size).ok_or(Reason::NotLive { pointer })?.block
+            }
+            None => return Err(self.not_freeable(pointer, size)),
         };
         self.free_slots.push(block);
         self.live_bytes -= size;
@@ -176,9 +224,16 @@ impl Builder {
         Ok(Action::Free { block, size })
     }
 
+    /// Removes the live block with this pointer and size.
     fn take(&mut self, pointer: u64, size: u64) -> Option<Live> {
+        if size == 0 {
+            return self.take_empty(pointer);
+        }
         match self.live.entry(pointer) {
-            Entry::Occupied(entry) if entry.get().size == size => Some(entry.remove()),
+            Entry::Occupied(entry) if entry.get().size == size => {
+                self.freed.insert(pointer);
+                Some(entry.remove())
+            }
             _ => None,
         }
     }
@@ -205,15 +260,23 @@ impl Builder {
 
     /// The finished trace.
     pub(super) fn into_trace(self, path: PathBuf) -> Trace {
+        let ordinal = |ordinal| u32::try_from(ordinal).unwrap_or(NO_DEVICE);
+        let ordinals = self.devices.into_values().into_iter().map(ordinal);
         Trace {
             path,
             events: self.events,
-            threads: self.threads.values,
-            streams: self.streams.values,
+            threads: self.threads.into_values(),
+            streams: self.streams.into_values(),
             blocks: self.blocks,
             peak_live: self.peak_live,
             peak_live_aligned: self.peak_live_aligned,
             peak_event: self.peak_event,
+            before: self.before,
+            tags: self.tags.into_values(),
+            sites: self.sites.into_values(),
+            devices: std::iter::once(NO_DEVICE).chain(ordinals).collect(),
+            columns: self.columns,
+            ended: self.ended,
             ends_early: self.ends_early,
         }
     }
@@ -222,22 +285,4 @@ impl Builder {
 /// A size rounded up to what the block takes; no overflow, as sizes stay below `isize::MAX`.
 fn aligned(size: u64) -> u64 {
     size.next_multiple_of(ALIGNMENT)
-}
-
-/// Values numbered in order of appearance.
-#[derive(Default)]
-struct Interned {
-    values: Vec<u64>,
-    indices: HashMap<u64, u32>,
-}
-
-impl Interned {
-    fn index(&mut self, value: u64) -> u32 {
-        // There are at most as many values as events, of which there are far fewer than 2^32.
-        let next = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-        *self.indices.entry(value).or_insert_with(|| {
-            self.values.push(value);
-            next
-        })
-    }
 }

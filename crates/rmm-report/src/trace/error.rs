@@ -61,7 +61,7 @@ pub enum Reason {
     /// There is a header and nothing else.
     #[error("there is a header but no event")]
     NoEvents,
-    /// The first line is not RMM's header.
+    /// The first line lacks one of RMM's columns.
     #[error("expected the header Thread,Time,Action,Pointer,Size,Stream, found {}", Quoted(.found))]
     Header {
         /// The line.
@@ -76,12 +76,35 @@ pub enum Reason {
     /// The line is not UTF-8.
     #[error("the line is not UTF-8 text")]
     NotUtf8,
-    /// The line does not have six fields.
-    #[error("expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found {found}")]
+    /// A column that is read is there twice.
+    #[error("the header has the column {name} twice")]
+    SameColumn {
+        /// The column.
+        name: &'static str,
+    },
+    /// The line does not have as many fields as the header.
+    #[error("expected {expected} fields, as in the header, found {found}")]
     FieldCount {
+        /// How many the header has.
+        expected: usize,
         /// How many it has.
         found: usize,
     },
+    /// A quoted field has no end in its line.
+    #[error("the quote in column {column} is not closed")]
+    UnclosedQuote {
+        /// The byte of the line at which the field begins, from 1.
+        column: usize,
+    },
+    /// A quoted field goes on behind its end.
+    #[error("expected a comma in column {column}, behind the closing quote")]
+    TextBehindQuote {
+        /// The byte of the line, from 1.
+        column: usize,
+    },
+    /// The different tags and sites are too much text.
+    #[error("more than 256 MiB of different tags and sites")]
+    TooManyNames,
     /// A field does not have the form it must have.
     #[error("{name} {} is not {expected}", Quoted(.found))]
     Field {
@@ -148,6 +171,7 @@ impl Reason {
             self,
             Self::NotUtf8
                 | Self::FieldCount { .. }
+                | Self::UnclosedQuote { .. }
                 | Self::Field { .. }
                 | Self::UnknownAction { .. }
         )

@@ -1,89 +1,68 @@
 //! One row of a log, parsed.
 
-use csv::ByteRecord;
+use std::borrow::Cow;
 
 use super::error::Reason;
-
-/// The columns, as RMM names them.
-const HEADER: [&str; 6] = ["Thread", "Time", "Action", "Pointer", "Size", "Stream"];
+use super::fields::Fields;
+use super::header::{Header, NAMES};
 
 /// The largest size of an allocation, as for `std::alloc::Layout`.
 const MAX_SIZE: u64 = isize::MAX as u64;
 
-/// A row whose fields are well formed.
-#[derive(Clone, Copy)]
-pub(super) struct Row {
+/// A row whose fields are well formed; those that the log does not have are empty.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
     pub(super) thread: u64,
+    pub(super) time: Cow<'a, str>,
     pub(super) action: RowAction,
     pub(super) pointer: u64,
     pub(super) size: u64,
     pub(super) stream: u64,
+    pub(super) tag: Cow<'a, str>,
+    pub(super) site: Cow<'a, str>,
+    pub(super) device: Option<u32>,
 }
 
-/// What the third column says.
-#[derive(Clone, Copy)]
+/// What the action column says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowAction {
     Allocate,
     Free,
     AllocateFailure,
 }
 
-impl Row {
-    /// Reads the fields of a record. The time is not looked at: its form differs between writers.
-    pub(super) fn parse(record: &ByteRecord) -> Result<Self, Reason> {
-        let [thread, _time, action, pointer, size, stream] = fields(record)?;
+impl<'a> Row<'a> {
+    /// Reads the fields of a line.
+    pub(super) fn parse(header: &Header, line: &'a str) -> Result<Self, Reason> {
+        let mut fields = [const { Cow::Borrowed("") }; NAMES.len()];
+        let mut count = 0;
+        for field in Fields::new(line) {
+            let field = field?;
+            if let Some(&Some(place)) = header.places.get(count) {
+                fields[place] = field;
+            }
+            count += 1;
+        }
+        if count != header.fields() {
+            return Err(Reason::FieldCount { expected: header.fields(), found: count });
+        }
+        let [thread, time, action, pointer, bytes, stream, tag, site, device] = fields;
         Ok(Self {
-            thread: decimal("thread", thread)?,
-            action: match action {
+            thread: decimal("thread", &thread)?,
+            time,
+            action: match &*action {
                 "allocate" => RowAction::Allocate,
                 "free" => RowAction::Free,
                 "allocate failure" => RowAction::AllocateFailure,
-                _ => return Err(Reason::UnknownAction { found: action.to_owned() }),
+                _ => return Err(Reason::UnknownAction { found: action.into_owned() }),
             },
-            pointer: parse_pointer(pointer)?,
-            size: parse_size(size)?,
-            stream: parse_stream(stream)?,
+            pointer: parse_pointer(&pointer)?,
+            size: parse_size(&bytes)?,
+            stream: parse_stream(&stream)?,
+            tag,
+            site,
+            device: parse_device(&device)?,
         })
-    }
-}
-
-/// Checks the first record of a log.
-pub(super) fn check_header(record: &ByteRecord) -> Result<(), Reason> {
-    if record
-        .iter()
-        .enumerate()
-        .all(|(i, field)| HEADER.get(i).is_some_and(|name| name.as_bytes() == trimmed(field)))
-        && record.len() == HEADER.len()
-    {
-        return Ok(());
-    }
-    let line = record.iter().map(trimmed).collect::<Vec<_>>().join(&b',');
-    Err(String::from_utf8(line).map_or(Reason::NotUtf8, |found| Reason::Header { found }))
-}
-
-/// Whether the record is an empty line. The CSV reader skips those with a bare line feed, not those
-/// with CR LF.
-pub(super) fn is_blank(record: &ByteRecord) -> bool {
-    record.len() == 1 && record.get(0).is_some_and(|field| trimmed(field).is_empty())
-}
-
-/// A field without the carriage return that the last one has in a file with CR LF line ends.
-fn trimmed(field: &[u8]) -> &[u8] {
-    field.strip_suffix(b"\r").unwrap_or(field)
-}
-
-fn fields(record: &ByteRecord) -> Result<[&str; 6], Reason> {
-    let mut fields = [""; 6];
-    for (i, field) in record.iter().enumerate() {
-        let text = std::str::from_utf8(trimmed(field)).map_err(|_| Reason::NotUtf8)?;
-        if let Some(slot) = fields.get_mut(i) {
-            *slot = text;
-        }
-    }
-    if record.len() == fields.len() {
-        Ok(fields)
-    } else {
-        Err(Reason::FieldCount { found: record.len() })
     }
 }
 
@@ -124,6 +103,15 @@ fn parse_size(text: &str) -> Result<u64, Reason> {
         Ok(size) if size <= MAX_SIZE => Ok(size),
         _ => Err(Reason::HugeSize { found: text.to_owned() }),
     }
+}
+
+fn parse_device(text: &str) -> Result<Option<u32>, Reason> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let device = text.parse().ok().filter(|_| digits);
+    device.map(Some).ok_or_else(|| field("device", text, "the number of a device"))
 }
 
 fn field(name: &'static str, found: &str, expected: &'static str) -> Reason {

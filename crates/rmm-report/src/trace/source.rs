@@ -1,4 +1,4 @@
-//! The text of a log: decompression, and a limit on the length of a line.
+//! The text of a log: decompression, and lines of limited length.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
@@ -13,7 +13,9 @@ const MAGIC: usize = 4;
 /// Detects the compression of the input and returns its text.
 ///
 /// The window that a zstd frame may ask for is limited by the decoder to 128 MiB.
-pub(super) fn open<'a>(mut input: impl Read + 'a) -> io::Result<(Compression, Box<dyn Read + 'a>)> {
+pub(super) fn open<'a>(
+    mut input: impl Read + 'a,
+) -> io::Result<(Compression, Box<dyn BufRead + 'a>)> {
     let mut magic = Vec::with_capacity(MAGIC);
     input.by_ref().take(MAGIC as u64).read_to_end(&mut magic)?;
     let compression = recognise(&magic);
@@ -25,11 +27,13 @@ pub(super) fn open<'a>(mut input: impl Read + 'a) -> io::Result<(Compression, Bo
 fn decoder<'a>(
     compression: Compression,
     input: impl BufRead + 'a,
-) -> io::Result<Box<dyn Read + 'a>> {
+) -> io::Result<Box<dyn BufRead + 'a>> {
     Ok(match compression {
         Compression::Plain => Box::new(input),
-        Compression::Gzip => Box::new(MultiGzDecoder::new(input)),
-        Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(input)?),
+        Compression::Gzip => Box::new(BufReader::new(MultiGzDecoder::new(input))),
+        Compression::Zstd => {
+            Box::new(BufReader::new(zstd::stream::read::Decoder::with_buffer(input)?))
+        }
     })
 }
 
@@ -42,81 +46,55 @@ fn recognise(magic: &[u8]) -> Compression {
     }
 }
 
-/// Passes text through as whole lines of bounded length: fails at a line of more than [`MAX_LINE`]
-/// bytes, and ends a last line that has no line end, so that the reader behind it can count lines.
-pub(super) struct BoundedLines<R> {
+/// The lines of a text, of which none may have more than [`MAX_LINE`] bytes.
+pub(super) struct Lines<R> {
     inner: R,
-    /// The line being passed through, from 1.
-    line: u64,
-    /// How many of its bytes have been passed through.
-    column: usize,
-    too_long: bool,
-    /// The last line, if it had no line end.
-    unended_line: Option<u64>,
+    buffer: Vec<u8>,
+    /// The number of the line in the buffer, from 1.
+    number: u64,
 }
 
-impl<R: Read> BoundedLines<R> {
+/// A line without its line end.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) number: u64,
+    /// Whether it had a line end.
+    pub(super) is_ended: bool,
+}
+
+/// Why there is no next line.
+#[derive(Debug)]
+pub(super) enum LineError {
+    Read(io::Error),
+    /// With the line's number.
+    TooLong(u64),
+}
+
+impl<R: BufRead> Lines<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self { inner, line: 1, column: 0, too_long: false, unended_line: None }
+        Self { inner, buffer: Vec::new(), number: 0 }
     }
 
-    /// The last line, if the text ends in the middle of it.
-    pub(super) fn unended_line(&self) -> Option<u64> {
-        self.unended_line
-    }
-
-    fn line_too_long(&self) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, LineTooLong { line: self.line })
-    }
-
-    /// Goes over the bytes that were read, and says how many of them are within the bound.
-    fn accept(&mut self, bytes: &[u8]) -> usize {
-        let mut start = 0;
-        loop {
-            let rest = &bytes[start..];
-            let (length, ended) = match rest.iter().position(|&byte| byte == b'\n') {
-                Some(position) => (position, true),
-                None => (rest.len(), false),
-            };
-            if self.column + length > MAX_LINE {
-                self.too_long = true;
-                return start;
-            }
-            if !ended {
-                self.column += length;
-                return bytes.len();
-            }
-            self.line += 1;
-            self.column = 0;
-            start += length + 1;
+    /// The next line; none at the end of the text.
+    pub(super) fn next(&mut self) -> Result<Option<Line<'_>>, LineError> {
+        self.buffer.clear();
+        let mut limited = self.inner.by_ref().take(MAX_LINE as u64 + 1);
+        if limited.read_until(b'\n', &mut self.buffer).map_err(LineError::Read)? == 0 {
+            return Ok(None);
         }
+        self.number += 1;
+        let mut text = self.buffer.as_slice();
+        let is_ended = text.ends_with(b"\n");
+        if is_ended {
+            text = &text[..text.len() - 1];
+        } else if text.len() > MAX_LINE {
+            return Err(LineError::TooLong(self.number));
+        }
+        if self.number == 1 {
+            text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        }
+        text = text.strip_suffix(b"\r").unwrap_or(text);
+        Ok(Some(Line { text, number: self.number, is_ended }))
     }
-}
-
-impl<R: Read> Read for BoundedLines<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.too_long {
-            return Err(self.line_too_long());
-        }
-        let read = self.inner.read(buffer)?;
-        if read == 0 && self.column > 0 && !buffer.is_empty() {
-            buffer[0] = b'\n';
-            self.column = 0;
-            self.unended_line = Some(self.line);
-            self.line += 1;
-            return Ok(1);
-        }
-        match self.accept(&buffer[..read]) {
-            0 if self.too_long => Err(self.line_too_long()),
-            accepted => Ok(accepted),
-        }
-    }
-}
-
-/// The payload of the I/O error for a line that is too long.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("line {line} is longer than {MAX_LINE} bytes")]
-pub(super) struct LineTooLong {
-    /// Which line, from 1.
-    pub(super) line: u64,
 }
