@@ -6,6 +6,7 @@
 //! | [`replay`] | makes a trace's calls against a resource |
 //! | [`snapshot`] | what a stack of resources holds at one moment |
 //! | [`results`] | the data a replay produces, and its JSON |
+//! | [`tune`] | the smallest memory in which a trace runs |
 //! | [`html`] | the self-contained HTML page, of a replay or of a resource in use |
 //!
 //! Reading a log needs no device:
@@ -32,3 +33,4 @@ pub mod results;
 pub mod snapshot;
 mod suballocators;
 pub mod trace;
+pub mod tune;

@@ -1,6 +1,7 @@
 //! Replays a trace against a memory resource: once with observation after each event, then several
 //! times for time.
 
+mod attempt;
 mod device;
 mod observe;
 mod options;
@@ -14,6 +15,7 @@ use rmm_core::{Device, Error};
 use crate::resource::ReplayResource;
 use crate::results::{ResourceResult, TraceResult};
 use crate::trace::Trace;
+pub use attempt::{Attempt, attempt};
 pub use device::{ReplayDevice, Work};
 pub use options::{ReplayOptions, ThreadMode};
 use player::Player;

@@ -109,6 +109,12 @@ impl<'a> Suballocators<'a> {
         self.all.iter().filter_map(Suballocator::stream_waits).sum()
     }
 
+    /// How often the calling thread waited for the device in any of them.
+    pub(crate) fn host_waits(&self) -> u64 {
+        let statistics = self.all.iter().filter_map(|pool| pool.resource.try_value());
+        statistics.map(|pool: PoolStatistics| pool.host_waits).sum()
+    }
+
     /// A map of the memory of each pool of the stack.
     pub(crate) fn maps(&self) -> Vec<Vec<PoolBlock>> {
         self.all.iter().filter_map(|pool| pool.resource.try_value()).collect()

@@ -89,6 +89,12 @@ impl ReplaySubject {
         (!self.has_driver_pool()).then_some(waits)
     }
 
+    /// How often pools of ours made a stream wait for another, or the calling thread for the device.
+    pub(super) fn waits(&self) -> u64 {
+        let found = Suballocators::of(&self.resource);
+        found.stream_waits() + found.host_waits()
+    }
+
     /// A map of the memory of the pools, if there is one.
     pub(super) fn blocks(&self) -> Vec<PoolBlock> {
         Suballocators::of(&self.resource).map()

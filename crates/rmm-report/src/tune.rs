@@ -1,0 +1,106 @@
+//! The smallest memory in which a recorded program runs, and the configuration that needs no more.
+//!
+//! A replay on a device with so much memory says whether a program runs there. [`tune`] makes many
+//! of them, in a [`Laboratory`], over a few [`Configuration`]s:
+//!
+//! 1. For each configuration an estimate: sizes that grow until one is enough, and halves between.
+//! 2. More memory does not always fit better. So the best ones are tried at every size from the
+//!    program's own peak upwards, and the first size that is enough is taken.
+//! 3. That size is proven: under further [paces](Pace) of the device's work it is enough, too, and
+//!    2 % less is not.
+//!
+//! Nothing here prints: [`Tuning`] is plain data.
+
+mod answer;
+mod configuration;
+mod curves;
+mod fit;
+mod laboratory;
+mod page;
+mod parallel;
+mod picture;
+mod search;
+mod trials;
+
+use rmm_core::Error;
+
+pub use answer::{Answer, ConfigurationResult, Less, Point, Tuning};
+pub use configuration::{Configuration, MEMORY_PLACEHOLDER, memory_text};
+pub use laboratory::{Laboratory, Pace};
+pub use page::render;
+
+use crate::trace::{Action, Trace};
+use trials::Trials;
+
+/// The unit of memory: what devices map at once, and give to `cudaMalloc`.
+pub const PAGE: u64 = 2 << 20;
+
+/// How far a tuning is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps that are done; they do not all take the same time.
+    pub done: u64,
+    /// All steps.
+    pub of: u64,
+    /// What is tried.
+    pub what: String,
+}
+
+/// Why a trace could not be tuned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TuneError {
+    /// No request of the trace got memory.
+    #[error("no request got memory when the log was recorded: there is nothing to tune")]
+    NoMemory,
+    /// A replay could not be made.
+    #[error("{configuration}: {error}")]
+    Device {
+        /// The configuration that was tried.
+        configuration: String,
+        /// The error of the device.
+        #[source]
+        error: Error,
+    },
+}
+
+/// Finds the smallest memory for each configuration, and the best of them; or, with `memory`, which
+/// of them run in that much, and the one with the fewest waits. If none does, what would do.
+///
+/// # Errors
+/// If no request of the trace got memory, or the device cannot be used.
+pub fn tune(
+    laboratory: &impl Laboratory,
+    trace: &Trace,
+    configurations: &[Configuration],
+    memory: Option<u64>,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Tuning, TuneError> {
+    if trace.peak_live_aligned == 0 {
+        return Err(TuneError::NoMemory);
+    }
+    let steps = 2 * configurations.len() as u64 + 2;
+    let trials = Trials::new(laboratory, trace, configurations, steps, progress);
+    let mut tuning = Tuning::of(trace);
+    if let Some(memory) = memory {
+        tuning.given_memory_bytes = Some(memory);
+        fit::fit(&trials, memory, &mut tuning)?;
+        if tuning.answer.is_some() {
+            return Ok(tuning);
+        }
+    }
+    search::search(&trials, &mut tuning)?;
+    curves::draw(&trials, &mut tuning)?;
+    Ok(tuning)
+}
+
+/// How many requests failed when the log was recorded: a replay does not repeat them. The end mark
+/// of a log is a failed request of 0 bytes.
+fn failed_when_recorded(trace: &Trace) -> u64 {
+    let failed = |action: &Action| matches!(action, Action::AllocateFailure { size: 1.. });
+    trace.events.iter().filter(|event| failed(&event.action)).count() as u64
+}
+
+#[cfg(test)]
+#[path = "tune/tests.rs"]
+mod tests;

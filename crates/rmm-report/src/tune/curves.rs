@@ -1,0 +1,50 @@
+//! What more memory saves: waits and driver calls of each configuration.
+
+use super::answer::{Point, Tuning};
+use super::laboratory::Laboratory;
+use super::search::figures;
+use super::trials::Trials;
+use super::{PAGE, TuneError, parallel};
+
+/// Sizes that are tried, in percent of the smallest memory of all.
+const PERCENT: [u64; 7] = [102, 105, 110, 125, 150, 200, 300];
+
+/// Fills in the curves.
+pub(super) fn draw<L: Laboratory>(
+    trials: &Trials<'_, L>,
+    tuning: &mut Tuning,
+) -> Result<(), TuneError> {
+    let smallest = tuning.configurations.iter().filter_map(|result| result.memory_bytes).min();
+    let Some(smallest) = smallest else { return Ok(()) };
+    let curves = parallel::map(trials.laboratory.threads(), &trials.indices(), |&index| {
+        let curve = match tuning.configurations[index].memory_bytes {
+            Some(own) => curve(trials, index, own, smallest),
+            None => Ok(Vec::new()),
+        };
+        trials.step(trials.configurations[index].name());
+        curve
+    })?;
+    for (result, curve) in tuning.configurations.iter_mut().zip(curves) {
+        result.curve = curve;
+    }
+    Ok(())
+}
+
+fn curve<L: Laboratory>(
+    trials: &Trials<'_, L>,
+    index: usize,
+    own: u64,
+    smallest: u64,
+) -> Result<Vec<Point>, TuneError> {
+    let more = PERCENT.map(|percent| (smallest / 100 * percent).next_multiple_of(PAGE));
+    let sizes = std::iter::once(own).chain(more.into_iter().filter(|&size| size > own));
+    let mut curve = Vec::new();
+    for memory_bytes in sizes {
+        // More memory does not always fit.
+        if trials.runs(index, memory_bytes, trials.laboratory.paces())? {
+            let (waits, driver_calls) = figures(trials, index, memory_bytes)?;
+            curve.push(Point { memory_bytes, waits, driver_calls });
+        }
+    }
+    Ok(curve)
+}
