@@ -12,6 +12,7 @@ mod memory_size;
 mod outputs;
 mod replay;
 mod resource;
+mod tune;
 
 pub use check::CheckArgs;
 pub use color::color_choice;
@@ -25,8 +26,10 @@ pub use replay::ReplayArgs;
 pub use resource::ResourceList;
 pub use rmm_report::replay::ThreadMode;
 pub use rmm_report::resource::ReplayResource;
+pub use tune::TuneArgs;
 
-/// GPU memory: inspect the machine, and replay allocation logs against memory resources.
+/// GPU memory: inspect the machine, check programs, replay allocation logs, and find out how much
+/// memory they need.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "rmm", version, about, max_term_width = 80, after_help = AFTER)]
 pub struct Cli {
@@ -63,6 +66,9 @@ pub enum Command {
     /// Replay allocation logs against one or more memory resources
     #[command(long_about = replay::ABOUT, after_long_help = replay::HELP)]
     Replay(ReplayArgs),
+    /// Find the smallest memory in which recorded programs run, and the resource to use there
+    #[command(long_about = tune::ABOUT, after_long_help = tune::HELP)]
+    Tune(TuneArgs),
     /// Print completions for a shell
     #[command(after_help = completions::HELP)]
     Completions(CompletionsArgs),

@@ -5,6 +5,7 @@ mod completions;
 mod doctor;
 mod man;
 mod replay;
+mod tune;
 
 use crate::args::Command;
 pub use crate::exit::{BAD_INPUT, FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS};
@@ -14,6 +15,7 @@ pub use completions::completions;
 pub use doctor::doctor;
 pub use man::man;
 pub use replay::replay;
+pub use tune::tune;
 
 /// How a command ended.
 #[derive(Debug)]
@@ -37,8 +39,8 @@ impl Ended {
         Self { text: String::new(), messages: vec![message], status }
     }
 
-    /// With what [`deliver::write`](crate::deliver::write) returned: what is printed, and what could
-    /// not be written.
+    /// With what [`deliver::write`](crate::deliver::write) returned: what is printed, and what
+    /// could not be written.
     pub(crate) fn delivered(mut self, written: Result<String, (String, String)>) -> Self {
         match written {
             Ok(text) => self.text = text,
@@ -66,5 +68,6 @@ pub fn run(command: &Command) -> Ended {
         Command::Doctor(args) => doctor(args),
         Command::Man(args) => man(args),
         Command::Replay(args) => replay(args),
+        Command::Tune(args) => tune(args),
     }
 }

@@ -9,6 +9,13 @@ pub(crate) fn bar_of_events(steps: u64) -> ProgressBar {
     bar(steps, "{msg:.32} [{bar:20}] {human_pos}/{human_len} events, {eta} left")
 }
 
+/// A bar of the steps of something with a name, whose number is not known yet.
+pub(crate) fn bar_of_steps(name: &str) -> ProgressBar {
+    let bar = bar(1, "{prefix:.32}: [{bar:20}] {msg}");
+    bar.set_prefix(name.to_owned());
+    bar
+}
+
 fn bar(steps: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     if let Ok(style) = ProgressStyle::with_template(template) {

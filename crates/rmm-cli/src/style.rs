@@ -6,6 +6,8 @@ use anstyle::{AnsiColor, Style};
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// What deserves a look.
 pub(crate) const NOTICE: Style = AnsiColor::Yellow.on_default();
+/// What to copy.
+pub(crate) const ANSWER: Style = AnsiColor::Green.on_default().bold();
 /// Headers.
 pub(crate) const HEADER: Style = Style::new().bold();
 

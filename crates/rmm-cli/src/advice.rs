@@ -1,0 +1,150 @@
+//! The answers of `rmm tune` as text.
+
+use std::fmt::Write as _;
+
+use rmm_report::format::{count, float, mib, thousands};
+use rmm_report::tune::{Answer, ConfigurationResult, Tuning};
+
+use crate::style::{ANSWER, BAD, NOTICE, paint};
+use crate::text::{Row, table, wrap};
+
+/// How the line is used, once for all logs.
+const USE: &str = "
+Use the line as the text of a resource:
+  Rust     text.parse::<rmm::ResourceSpec>()?.build()?
+  Python   rmm_rs.mr.SpecMemoryResource(text)
+  PyTorch  rmm_rs.torch.install(text)
+  shell    rmm replay --repeat 1 --resource 'text' LOG
+";
+
+/// What the columns mean.
+const NOTES: &str = "\
+Memory in MiB. It is enough if work is done at once, and if it is done only when waited for. \
+Waits are counted in the second case, driver calls in the first.";
+
+/// The answer for each log, with a table. Ends with a line feed.
+pub(crate) fn render(tunings: &[Tuning]) -> String {
+    let mut parts: Vec<String> = tunings.iter().map(section).collect();
+    let answers = |tuning: &Tuning| tuning.answer.is_some() || tuning.least.is_some();
+    let has_answer = tunings.iter().any(answers);
+    if let (true, Some(last)) = (has_answer, parts.last_mut()) {
+        last.push_str(USE);
+    }
+    parts.join("\n")
+}
+
+fn section(tuning: &Tuning) -> String {
+    let mut file = tuning.file.clone();
+    if let Some(device) = tuning.recorded_device {
+        file = format!("{file}, device {device}");
+    }
+    let heading = format!(
+        "{file}: {}, {}, {}, peak live {} MiB",
+        count(tuning.events, "event"),
+        count(tuning.threads, "thread"),
+        count(tuning.streams, "stream"),
+        mib(tuning.peak_live_bytes)
+    );
+    let mut text = wrap(&heading, 2);
+    match (&tuning.answer, tuning.given_memory_bytes) {
+        (Some(answer), None) => text.push_str(&answered("It runs in", answer, tuning)),
+        (Some(answer), Some(_)) => text.push_str(&answered("It fits into", answer, tuning)),
+        (None, Some(given)) => {
+            text.push_str(&bad(&format!("Nothing that was tried fits into {} MiB.", mib(given))));
+        }
+        (None, None) => text.push_str(&bad("It runs in no memory that was tried.")),
+    }
+    if let Some(least) = &tuning.least {
+        text.push_str(&answered("It would run in", least, tuning));
+    }
+    if let Some(found) = tuning.at_once.as_ref().filter(|_| tuning.streams > 1) {
+        let line = format!(
+            "If the work of its streams were always done at once, {} MiB would do: {}",
+            mib(found.memory_bytes),
+            found.resource
+        );
+        text.push_str(&wrap(&line, 2));
+    }
+    text.push('\n');
+    text.push_str(&configurations(tuning));
+    text.push_str(&wrap(NOTES, 0));
+    for note in notes(tuning) {
+        text.push_str(&paint(NOTICE, wrap(&note, 2).trim_end()));
+        text.push('\n');
+    }
+    text
+}
+
+fn bad(text: &str) -> String {
+    format!("{}\n", paint(BAD, wrap(text, 0).trim_end()))
+}
+
+fn answered(runs: &str, answer: &Answer, tuning: &Tuning) -> String {
+    let share = ratio(answer.memory_bytes, tuning.peak_live_bytes);
+    let mut text = wrap(
+        &format!(
+            "{runs} {} MiB, {share} times its peak, with this resource:",
+            mib(answer.memory_bytes)
+        ),
+        0,
+    );
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "\n  {}\n", paint(ANSWER, &answer.resource));
+    if let Some(less) = &answer.less {
+        let line =
+            format!("In {} MiB, 2 % less, it does not: {}", mib(less.memory_bytes), less.failure);
+        text.push_str(&wrap(&line, 2));
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn ratio(bytes: u64, of: u64) -> String {
+    float(bytes as f64 / of.max(1) as f64, 2)
+}
+
+fn configurations(tuning: &Tuning) -> String {
+    let has_paces =
+        tuning.configurations.iter().any(|result| result.at_once_memory_bytes.is_some());
+    let mut header = vec!["configuration", "memory"];
+    if has_paces {
+        header.extend(["done\nat once", "done when\nwaited for"]);
+    }
+    header.extend(["waits", "driver\ncalls"]);
+    let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
+    let row = |result: &ConfigurationResult| {
+        let memory = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), mib);
+        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousands);
+        let mut cells = vec![result.configuration.clone(), memory(result.memory_bytes)];
+        if has_paces {
+            cells.push(memory(result.at_once_memory_bytes));
+            cells.push(memory(result.when_waited_for_memory_bytes));
+        }
+        cells.extend([number(result.waits), number(result.driver_calls)]);
+        let is_answer = tuning
+            .answer
+            .as_ref()
+            .is_some_and(|answer| answer.configuration == result.configuration);
+        Row { cells, style: is_answer.then_some(ANSWER) }
+    };
+    let rows: Vec<Row> = tuning.configurations.iter().map(row).collect();
+    table(&header, &rows)
+}
+
+/// What the figures do not say.
+fn notes(tuning: &Tuning) -> Vec<String> {
+    let mut notes = Vec::new();
+    if tuning.failed_when_recorded > 0 {
+        notes.push(format!(
+            "{} failed when the log was recorded and are not repeated: a program that was to have that memory needs more",
+            count(tuning.failed_when_recorded, "request")
+        ));
+    }
+    if tuning.ends_early {
+        notes.push(
+            "the log ends in the middle of a line: what its program did later may need more"
+                .to_owned(),
+        );
+    }
+    notes
+}
