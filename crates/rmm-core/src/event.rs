@@ -1,11 +1,34 @@
 //! CUDA events.
 
-use std::ffi::c_uint;
+mod reference;
 
-use rmm_sys::{CuEvent, CuResult, CuStream, EVENT_DISABLE_TIMING};
+use std::ffi::c_uint;
+use std::mem::ManuallyDrop;
+
+use rmm_sys::{
+    CuEvent, CuIpcEventHandle, CuStream, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING,
+    EVENT_INTERPROCESS,
+};
 
 use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
 use crate::{Context, Error, StreamRef};
+
+pub use reference::EventRef;
+
+bitflags::bitflags! {
+    /// How an event behaves; without flags, a thread that waits for it spins.
+    #[doc(alias = "cuda::event_flags")]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct EventFlags: u32 {
+        /// A thread in [`CudaEvent::synchronize`] sleeps instead of spinning: it wakes some
+        /// microseconds later, and leaves the processor to others.
+        #[doc(alias = "cudaEventBlockingSync")]
+        const BLOCKING_SYNC = EVENT_BLOCKING_SYNC;
+        /// Other processes can wait for it: [`CudaEvent::export`].
+        #[doc(alias = "cudaEventInterprocess")]
+        const INTERPROCESS = EVENT_INTERPROCESS;
+    }
+}
 
 /// An event that streams and threads can wait for. It records no time, which makes it the cheapest
 /// kind; see [`TimedEvent`](crate::TimedEvent) for one that does.
@@ -43,16 +66,96 @@ impl CudaEvent {
     /// If the driver refuses.
     #[doc(alias = "cudaEventCreateWithFlags")]
     pub fn new() -> Result<Self, Error> {
-        Self::with_flags(EVENT_DISABLE_TIMING)
+        Self::with_flags(EventFlags::empty())
+    }
+
+    /// A new event of the current context.
+    ///
+    /// ```
+    /// use rmm_core::{CudaEvent, CudaStream, EventFlags};
+    ///
+    /// # let _machine = rmm_sim::enter();
+    /// let event = CudaEvent::with_flags(EventFlags::BLOCKING_SYNC)?;
+    /// event.record(&CudaStream::new()?)?;
+    /// event.synchronize()?; // the thread sleeps
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the driver refuses; the software device refuses [`EventFlags::INTERPROCESS`].
+    #[doc(alias = "cudaEventCreateWithFlags")]
+    pub fn with_flags(flags: EventFlags) -> Result<Self, Error> {
+        Self::create(flags.bits() | EVENT_DISABLE_TIMING)
     }
 
     /// A new event of the current context with the driver's own flags.
-    pub(crate) fn with_flags(flags: c_uint) -> Result<Self, Error> {
+    pub(crate) fn create(flags: c_uint) -> Result<Self, Error> {
         let context = Context::current()?;
         let driver = loaded_driver()?;
         let mut handle = CuEvent::NULL;
         // SAFETY: `handle` may be written to.
         check("cuEventCreate", unsafe { driver.cuEventCreate(&raw mut handle, flags) })?;
+        Ok(Self { handle, context })
+    }
+
+    /// Takes over an event that other code created, in the current context: this value destroys it.
+    ///
+    /// # Errors
+    /// If there is no driver; then the caller still owns the event.
+    ///
+    /// # Safety
+    /// `handle` names an event of the current context, which only this value destroys from now on.
+    #[doc(alias = "cuda::event::from_native_handle")]
+    pub unsafe fn from_raw(handle: CuEvent) -> Result<Self, Error> {
+        Ok(Self { handle, context: Context::current()? })
+    }
+
+    /// Gives the event away: the caller destroys it.
+    ///
+    /// ```
+    /// use rmm_core::CudaEvent;
+    ///
+    /// # let _machine = rmm_sim::enter();
+    /// let handle = CudaEvent::new()?.into_raw();
+    /// // SAFETY: the event is of the current context, and only what is made here destroys it.
+    /// let event = unsafe { CudaEvent::from_raw(handle) }?;
+    /// assert_eq!(event.as_raw(), handle);
+    /// # Ok::<(), rmm_core::Error>(())
+    /// ```
+    #[doc(alias = "cuda::event::release")]
+    pub fn into_raw(self) -> CuEvent {
+        ManuallyDrop::new(self).handle
+    }
+
+    /// What another process [imports](Self::import) to wait for this event, which has to have
+    /// [`EventFlags::INTERPROCESS`].
+    ///
+    /// # Errors
+    /// If the driver refuses, as it does for an event without the flag.
+    #[doc(alias = "cudaIpcGetEventHandle")]
+    pub fn export(&self) -> Result<CuIpcEventHandle, Error> {
+        self.context.check()?;
+        let driver = loaded_driver()?;
+        let mut exported = CuIpcEventHandle { reserved: [0; 64] };
+        // SAFETY: `exported` may be written to, and `self.handle` is this value's event.
+        let code = unsafe { driver.cuIpcGetEventHandle(&raw mut exported, self.handle) };
+        check("cuIpcGetEventHandle", code)?;
+        Ok(exported)
+    }
+
+    /// An event that another process [exported](Self::export), in the current context. Records of
+    /// either process count for both.
+    ///
+    /// # Errors
+    /// If the driver refuses: the handle is of this process, or of an event that was destroyed.
+    #[doc(alias = "cudaIpcOpenEventHandle")]
+    pub fn import(exported: CuIpcEventHandle) -> Result<Self, Error> {
+        let context = Context::current()?;
+        let driver = loaded_driver()?;
+        let mut handle = CuEvent::NULL;
+        // SAFETY: `handle` may be written to. The driver checks the bytes.
+        let code = unsafe { driver.cuIpcOpenEventHandle(&raw mut handle, exported) };
+        check("cuIpcOpenEventHandle", code)?;
         Ok(Self { handle, context })
     }
 
@@ -136,13 +239,7 @@ impl CudaEvent {
     /// If the driver refuses, or that work has failed.
     #[doc(alias = "cudaEventQuery")]
     pub fn is_complete(&self) -> Result<bool, Error> {
-        self.context.check()?;
-        let driver = loaded_driver()?;
-        // SAFETY: `self.handle` is this value's event, which exists until it is dropped.
-        match unsafe { driver.cuEventQuery(self.handle) } {
-            CuResult::NOT_READY => Ok(false),
-            code => check("cuEventQuery", code).map(|()| true),
-        }
+        EventRef::from(self).is_complete()
     }
 
     /// Blocks the calling thread until all work before the event has completed.
@@ -151,10 +248,7 @@ impl CudaEvent {
     /// If the driver refuses, or that work has failed.
     #[doc(alias = "cudaEventSynchronize")]
     pub fn synchronize(&self) -> Result<(), Error> {
-        self.context.check()?;
-        let driver = loaded_driver()?;
-        // SAFETY: `self.handle` is this value's event, which exists until it is dropped.
-        check("cuEventSynchronize", unsafe { driver.cuEventSynchronize(self.handle) })
+        EventRef::from(self).synchronize()
     }
 
     /// The context that the event was created in: it can be recorded on streams of this context

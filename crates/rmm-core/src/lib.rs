@@ -114,7 +114,7 @@ pub use erased::{
     ResourceRef, SynchronousResourceRef,
 };
 pub use error::{Error, ErrorKind};
-pub use event::CudaEvent;
+pub use event::{CudaEvent, EventFlags, EventRef};
 pub use exit::process_is_exiting;
 pub use limit_id::LimitId;
 pub use memory_kind::{HasMemoryKind, MemoryCaps, MemoryKind};

@@ -11,6 +11,8 @@ mod captures;
 mod devices;
 #[path = "suite/errors.rs"]
 mod errors;
+#[path = "suite/events.rs"]
+mod events;
 #[path = "suite/foreign_streams.rs"]
 mod foreign_streams;
 #[path = "suite/lost_context.rs"]

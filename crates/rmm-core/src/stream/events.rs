@@ -2,7 +2,7 @@
 
 use super::StreamRef;
 use crate::driver::check;
-use crate::{Context, CudaEvent, Error, TimedEvent};
+use crate::{Context, CudaEvent, Error, EventRef, TimedEvent};
 
 impl StreamRef<'_> {
     /// Records a new event at the stream's current end.
@@ -30,15 +30,16 @@ impl StreamRef<'_> {
         Ok(event)
     }
 
-    /// Makes all work enqueued from now on wait for `event`. The calling thread does not wait.
+    /// Makes all work enqueued from now on wait for `event`, a [`CudaEvent`], a [`TimedEvent`] or
+    /// one of another library. The calling thread does not wait.
     ///
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaStreamWaitEvent")]
-    pub fn wait(self, event: &CudaEvent) -> Result<(), Error> {
-        let driver = self.driver()?;
-        if self.own_context() != Some(event.context()) {
-            event.context().check()?;
+    pub fn wait<'e>(self, event: impl Into<EventRef<'e>>) -> Result<(), Error> {
+        let (driver, event) = (self.driver()?, event.into());
+        if self.own_context() != event.context() {
+            event.check_context()?;
         }
         // SAFETY: the stream exists while it is borrowed, and so does the event.
         check("cuStreamWaitEvent", unsafe {

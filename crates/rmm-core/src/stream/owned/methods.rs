@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::CudaStream;
-use crate::{Context, CudaEvent, Device, Error, StreamId, StreamRef, TimedEvent};
+use crate::{Context, CudaEvent, Device, Error, EventRef, StreamId, StreamRef, TimedEvent};
 
 /// Defines each method by that of the same name on [`StreamRef`].
 macro_rules! same_as_borrowed {
@@ -97,16 +97,18 @@ same_as_borrowed! {
     /// If the driver refuses.
     #[doc(alias = "cuda::stream_ref::record_timed_event")]
     fn record_timed_event(&self) -> Result<TimedEvent, Error>;
+}
 
-    /// Makes all work enqueued from now on wait for `event`. The calling thread does not wait.
+impl CudaStream {
+    /// Makes all work enqueued from now on wait for `event`, see [`StreamRef::wait`].
     ///
     /// # Errors
     /// If the driver refuses.
     #[doc(alias = "cudaStreamWaitEvent")]
-    fn wait(&self, event: &CudaEvent) -> Result<(), Error>;
-}
+    pub fn wait<'e>(&self, event: impl Into<EventRef<'e>>) -> Result<(), Error> {
+        self.as_stream_ref().wait(event)
+    }
 
-impl CudaStream {
     /// Makes all work enqueued from now on wait for what is enqueued on `earlier` so far, see
     /// [`StreamRef::wait_for`].
     ///
