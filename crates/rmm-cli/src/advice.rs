@@ -141,10 +141,7 @@ fn notes(tuning: &Tuning) -> Vec<String> {
         ));
     }
     if tuning.ends_early {
-        notes.push(
-            "the log ends in the middle of a line: what its program did later may need more"
-                .to_owned(),
-        );
+        notes.push("the log ends before its program: what that did later may need more".to_owned());
     }
     notes
 }

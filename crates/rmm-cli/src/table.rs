@@ -54,7 +54,7 @@ fn notes(trace: &TraceResult) -> String {
     let mut note = |line: &str| text.push_str(&text::wrap(line, 2));
     if trace.ends_early {
         note(
-            "the log ends in the middle of a line: its program was killed or still runs, and what is live at its end is not counted as leaks",
+            "the log ends before its program: that was killed or still runs, and what is live at the log's end is not counted as leaks",
         );
     }
     let leaks =

@@ -31,6 +31,8 @@ mod real_replays;
 mod real_traces;
 #[path = "suite/replay_faults.rs"]
 mod replay_faults;
+#[path = "suite/snapshots.rs"]
+mod snapshots;
 #[path = "suite/trace_columns.rs"]
 mod trace_columns;
 #[path = "suite/trace_errors.rs"]

@@ -33,7 +33,8 @@ pub struct TraceResult {
     pub streams: u64,
     /// The most bytes live at once in the trace as recorded, each size rounded up to 256.
     pub peak_live_bytes: u64,
-    /// Whether the log ends in the middle of a line: blocks that are live then need not be leaks.
+    /// Whether the log ends before its program, in the middle of a line or as a snapshot: blocks
+    /// that are live then need not be leaks.
     pub ends_early: bool,
     /// The resources, in the order of the command line.
     pub resources: Vec<ResourceResult>,

@@ -124,7 +124,7 @@ fn the_table_says_what_its_figures_do_not() {
     let plain = table::render(&trace);
     trace.ends_early = true;
     let text = table::render(&trace);
-    assert!(text.contains("\nthe log ends in the middle of a line: "), "{text}");
+    assert!(text.contains("\nthe log ends before its program: "), "{text}");
     trace.resources[0].resource = "arena(cuda)".to_owned();
     trace.resources[0].peak_live_bytes = 222 * MIB;
     trace.resources[0].initial_reserved_bytes = 71_680 * MIB;

@@ -292,7 +292,7 @@ fn a_log_that_ends_in_the_middle_of_a_line_is_replayed_to_there_without_leaks() 
     let log = folder.log("cut.csv", &format!("{TINY}1,00:00:00.000004,fr"));
     let output = succeeds(&[&log]);
     let out = text(&output.stdout);
-    assert!(out.contains(": 3 events") && out.contains("ends in the middle of a line"), "{out}");
+    assert!(out.contains(": 3 events") && out.contains("ends before its program"), "{out}");
     assert!(!out.contains("still live"), "{out}");
     let report = json(&folder, &[&log]);
     let trace = &report["traces"][0];

@@ -7,6 +7,7 @@ use proptest::sample::Index;
 use rmm_report::trace::{Action, Trace};
 
 use super::common::{HEADER, gzip, read, zstd};
+use super::snapshots::SMALL;
 
 /// A valid log: each number allocates, or frees the block that it picks.
 fn valid_log() -> impl Strategy<Value = String> {
@@ -164,10 +165,27 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000), start in 0..5_usize) {
-        let starts: [&[u8]; 5] =
-            [b"", HEADER.as_bytes(), b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"];
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000), start in 0..6_usize) {
+        let starts: [&[u8]; 6] = [
+            b"", HEADER.as_bytes(), b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd",
+            b"\x50\x2a\x4d\x18", b"\x80\x04",
+        ];
         read_and_check(&[starts[start], &bytes].concat());
+    }
+
+    #[test]
+    fn spoiled_snapshots(protocol in 0..4_usize, compression in 0..3_u8,
+                         before in prop::collection::vec(mutation(), 0..4),
+                         after in prop::collection::vec(mutation(), 0..2)) {
+        let mut bytes = SMALL[protocol].to_vec();
+        for mutation in &before {
+            spoil(&mut bytes, mutation);
+        }
+        let mut bytes = compress(&bytes, compression);
+        for mutation in &after {
+            spoil(&mut bytes, mutation);
+        }
+        read_and_check(&bytes);
     }
 
     #[test]

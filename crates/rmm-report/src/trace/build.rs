@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::columns::{Cell, Columns};
+use super::data::{Before, Growth, NO_DEVICE, Trace};
 use super::error::Reason;
-use super::event::{ALIGNMENT, Action, Before, Event, MAX_EVENTS, NO_DEVICE, Trace};
+use super::event::{ALIGNMENT, Action, Event, MAX_EVENTS};
 use super::names::{Names, Numbers};
 use super::row::RowAction;
 
@@ -17,9 +18,15 @@ pub(super) struct Failure {
     pub(super) reason: Reason,
 }
 
+impl From<Reason> for Failure {
+    fn from(reason: Reason) -> Self {
+        Self { line: None, reason }
+    }
+}
+
 /// One call that was recorded.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
+pub(super) struct Call {
     pub(super) line: u64,
     pub(super) thread: u64,
     /// Nanoseconds since the first call, if known.
@@ -28,12 +35,13 @@ pub(super) struct Call<'a> {
     pub(super) pointer: u64,
     pub(super) size: u64,
     pub(super) stream: u64,
-    pub(super) tag: &'a str,
-    pub(super) site: &'a str,
+    /// What [`Builder::tag`] and [`Builder::site`] gave.
+    pub(super) tag: u32,
+    pub(super) site: u32,
     pub(super) device: Option<u32>,
 }
 
-impl Call<'_> {
+impl Call {
     /// A call of which only the action is known.
     pub(super) fn new(action: RowAction) -> Self {
         Call {
@@ -44,8 +52,8 @@ impl Call<'_> {
             pointer: 0,
             size: 0,
             stream: 0,
-            tag: "",
-            site: "",
+            tag: 0,
+            site: 0,
             device: None,
         }
     }
@@ -78,6 +86,8 @@ pub(super) struct Builder {
     peak_event: usize,
     ended: bool,
     ends_early: bool,
+    growth: Vec<Growth>,
+    reserved_before: u64,
 }
 
 /// A live block.
@@ -103,13 +113,28 @@ impl Builder {
         self.ended = true;
     }
 
-    /// Notes that the end is missing.
+    /// Notes that the end is missing, or that the program still runs.
     pub(super) fn ends_early(&mut self) {
         self.ends_early = true;
     }
 
+    /// Notes what an allocator took and returned, and what it holds in the end.
+    pub(super) fn set_growth(&mut self, growth: Vec<Growth>, reserved_after: u64) {
+        let before = growth.iter().fold(i128::from(reserved_after), |bytes, growth| {
+            let change = i128::from(growth.bytes);
+            if growth.is_taken { bytes - change } else { bytes + change }
+        });
+        self.reserved_before = u64::try_from(before.max(0)).unwrap_or(u64::MAX);
+        self.growth = growth;
+    }
+
+    /// The bytes of the block that is live at an address.
+    pub(super) fn size_of(&self, address: u64) -> Option<u64> {
+        self.live.get(&address).map(|live| live.size)
+    }
+
     /// Adds the next call.
-    pub(super) fn add(&mut self, call: &Call<'_>) -> Result<(), Reason> {
+    pub(super) fn add(&mut self, call: &Call) -> Result<(), Reason> {
         if self.events.len() == MAX_EVENTS {
             return Err(Reason::TooManyEvents);
         }
@@ -122,19 +147,30 @@ impl Builder {
             RowAction::AllocateFailure => Action::AllocateFailure { size },
         };
         let thread = self.threads.index(call.thread);
-        let known = Cell {
-            time: call.time,
-            address: pointer,
-            tag: self.tags.index(call.tag)?,
-            site: self.sites.index(call.site)?,
-            device,
-        };
+        let known =
+            Cell { time: call.time, address: pointer, tag: call.tag, site: call.site, device };
         self.columns.push(self.events.len(), known);
         self.events.push(Event { line, thread, stream, action });
         Ok(())
     }
 
-    fn device(&mut self, ordinal: Option<u32>) -> u32 {
+    /// The index of a tag.
+    pub(super) fn tag(&mut self, tag: &str) -> Result<u32, Reason> {
+        self.tags.index(tag)
+    }
+
+    /// The index of a site.
+    pub(super) fn site(&mut self, site: &str) -> Result<u32, Reason> {
+        self.sites.index(site)
+    }
+
+    /// The index of a stream.
+    pub(super) fn stream(&mut self, handle: u64) -> u32 {
+        self.streams.index(handle)
+    }
+
+    /// The index of a device.
+    pub(super) fn device(&mut self, ordinal: Option<u32>) -> u32 {
         ordinal.map_or(0, |ordinal| self.devices.index(ordinal.into()) + 1)
     }
 
@@ -149,7 +185,7 @@ impl Builder {
     }
 
     /// Adds a block that has been live since before the first call; `block` of it is set here.
-    fn add_before(&mut self, before: Before) -> Result<(), Reason> {
+    pub(super) fn add_before(&mut self, before: Before) -> Result<(), Reason> {
         let Before { size, address, .. } = before;
         // It was live at every moment up to now, so every one of these had this much more.
         let peak_live_aligned =
@@ -275,6 +311,8 @@ impl Builder {
             tags: self.tags.into_values(),
             sites: self.sites.into_values(),
             devices: std::iter::once(NO_DEVICE).chain(ordinals).collect(),
+            growth: self.growth,
+            reserved_before: self.reserved_before,
             columns: self.columns,
             ended: self.ended,
             ends_early: self.ends_early,

@@ -159,6 +159,28 @@ pub enum Reason {
         /// Where it was allocated.
         line: u64,
     },
+    /// The pickle of a snapshot cannot be read.
+    #[error("byte {offset}: {what}")]
+    Pickle {
+        /// Where, from 0, in the decompressed file.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The pickle is of something else.
+    #[error("the pickle is no snapshot of PyTorch: it has no list device_traces")]
+    NoSnapshot,
+    /// The snapshot has no events.
+    #[error("the snapshot has no events: call torch.cuda.memory._record_memory_history() first")]
+    NoHistory,
+    /// Something in a snapshot is not as it must be.
+    #[error("{place}: {what}")]
+    Snapshot {
+        /// Where, as in `device_traces[0][17]`.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
     /// The bytes live at once do not fit in 64 bits.
     #[error("the bytes live at once do not fit in 64 bits")]
     LiveOverflow,

@@ -41,8 +41,8 @@ pub(super) fn read(compression: Compression, text: impl BufRead) -> Result<Build
         }
     }
     match (header, reader.builder.is_empty()) {
-        (None, _) => Err(whole_file(Reason::Empty)),
-        (Some(_), true) => Err(whole_file(Reason::NoEvents)),
+        (None, _) => Err(Reason::Empty.into()),
+        (Some(_), true) => Err(Reason::NoEvents.into()),
         (Some(_), false) => Ok(reader.finish()),
     }
 }
@@ -51,24 +51,21 @@ fn at(line: &Line<'_>, reason: Reason) -> Failure {
     Failure { line: Some(line.number), reason }
 }
 
-fn whole_file(reason: Reason) -> Failure {
-    Failure { line: None, reason }
+fn read_failure(error: LineError, compression: Compression, events: usize) -> Failure {
+    match error {
+        LineError::Read(error) => unreadable(error, compression, events).into(),
+        LineError::TooLong(line) => Failure { line: Some(line), reason: Reason::LineTooLong },
+    }
 }
 
-/// Distinguishes errors of the operating system, of the decompressor, and lines that are too long.
-fn read_failure(error: LineError, compression: Compression, events: usize) -> Failure {
-    let error = match error {
-        LineError::Read(error) => error,
-        LineError::TooLong(line) => {
-            return Failure { line: Some(line), reason: Reason::LineTooLong };
-        }
-    };
-    whole_file(match (compression, error.kind()) {
+/// Distinguishes errors of the operating system and of the decompressor.
+pub(super) fn unreadable(error: io::Error, compression: Compression, events: usize) -> Reason {
+    match (compression, error.kind()) {
         (Compression::Plain, _) => Reason::Read(error),
         _ if error.raw_os_error().is_some() => Reason::Read(error),
         (_, io::ErrorKind::UnexpectedEof) => Reason::Truncated { compression, events },
         _ => Reason::Damaged { compression, detail: error.to_string() },
-    })
+    }
 }
 
 /// What is known after some of the rows.
@@ -100,6 +97,7 @@ impl Reader {
             self.mark = Some(Mark { line: number, thread, stream, time });
             return Ok(());
         }
+        let (tag, site) = (self.builder.tag(&row.tag)?, self.builder.site(&row.site)?);
         self.builder.add(&Call {
             line: number,
             thread,
@@ -108,8 +106,8 @@ impl Reader {
             pointer: row.pointer,
             size: row.size,
             stream,
-            tag: &row.tag,
-            site: &row.site,
+            tag,
+            site,
             device: row.device,
         })
     }
