@@ -15,8 +15,8 @@
 //!
 //! Input is untrusted. Memory is bounded by the number of events, of which at most [`MAX_EVENTS`]
 //! are taken, by the text of different tags and sites, at most 256 MiB, and by the length of a
-//! line, at most [`MAX_LINE`] bytes; that of a snapshot by its own length. Decompression streams, so a file that would unpack to
-//! terabytes is refused at the first of these bounds.
+//! line, at most [`MAX_LINE`] bytes; that of a snapshot by its own length. Decompression streams,
+//! so a file that would unpack to terabytes is refused at the first of these bounds.
 
 mod build;
 mod clock;
