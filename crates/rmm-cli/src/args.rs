@@ -5,6 +5,7 @@ use clap::{ColorChoice, Parser, Subcommand};
 mod check;
 mod color;
 mod completions;
+mod convert;
 mod device_choice;
 mod doctor;
 mod man;
@@ -17,6 +18,7 @@ mod tune;
 pub use check::CheckArgs;
 pub use color::color_choice;
 pub use completions::CompletionsArgs;
+pub use convert::{ConvertArgs, Target};
 pub use device_choice::DeviceChoice;
 pub use doctor::DoctorArgs;
 pub use man::ManArgs;
@@ -69,6 +71,9 @@ pub enum Command {
     /// Find the smallest memory in which recorded programs run, and the resource to use there
     #[command(long_about = tune::ABOUT, after_long_help = tune::HELP)]
     Tune(TuneArgs),
+    /// Write a log in the format of another viewer: Perfetto, pprof, or a log
+    #[command(long_about = convert::ABOUT, after_long_help = convert::HELP)]
+    Convert(ConvertArgs),
     /// Print completions for a shell
     #[command(after_help = completions::HELP)]
     Completions(CompletionsArgs),

@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod convert;
 mod doctor;
 mod man;
 mod replay;
@@ -12,6 +13,7 @@ pub use crate::exit::{BAD_INPUT, FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS};
 use crate::style::{BAD, NOTICE, paint};
 pub use check::check;
 pub use completions::completions;
+pub use convert::convert;
 pub use doctor::doctor;
 pub use man::man;
 pub use replay::replay;
@@ -65,6 +67,7 @@ pub fn run(command: &Command) -> Ended {
     match command {
         Command::Check(args) => check(args),
         Command::Completions(args) => completions(args),
+        Command::Convert(args) => convert(args),
         Command::Doctor(args) => doctor(args),
         Command::Man(args) => man(args),
         Command::Replay(args) => replay(args),

@@ -21,6 +21,8 @@ mod output;
 mod presentation;
 #[path = "suite/program.rs"]
 mod program;
+#[path = "suite/program_convert.rs"]
+mod program_convert;
 #[path = "suite/program_doctor.rs"]
 mod program_doctor;
 #[path = "suite/program_replay.rs"]

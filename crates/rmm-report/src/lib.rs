@@ -2,7 +2,8 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`trace`] | reads the allocation logs that RMM writes |
+//! | [`trace`] | reads the allocation logs that RMM writes, and snapshots of PyTorch |
+//! | [`convert`] | writes them for Perfetto, for pprof, and as logs |
 //! | [`replay`] | makes a trace's calls against a resource |
 //! | [`snapshot`] | what a stack of resources holds at one moment |
 //! | [`results`] | the data a replay produces, and its JSON |
@@ -23,6 +24,7 @@
 
 #[doc(hidden)]
 pub mod columns;
+pub mod convert;
 mod draw;
 #[doc(hidden)]
 pub mod format;
