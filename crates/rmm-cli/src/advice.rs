@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rmm_report::format::{count, float, mib, thousands};
+use rmm_report::format::{MIB, count, float, mib, thousands};
 use rmm_report::tune::{Answer, ConfigurationResult, Tuning};
 
 use crate::style::{ANSWER, BAD, NOTICE, paint};
@@ -57,9 +57,12 @@ fn section(tuning: &Tuning) -> String {
     if let Some(least) = &tuning.least {
         text.push_str(&answered("It would run in", least, tuning));
     }
-    if let Some(found) = tuning.at_once.as_ref().filter(|_| tuning.streams > 1) {
+    let memory = tuning.answer.as_ref().or(tuning.least.as_ref()).map(|found| found.memory_bytes);
+    if let Some(found) = tuning.at_once.as_ref()
+        && memory.is_some_and(|memory| found.memory_bytes < memory)
+    {
         let line = format!(
-            "If the work of its streams were always done at once, {} MiB would do: {}",
+            "If its work were always done at once, {} MiB would do: {}",
             mib(found.memory_bytes),
             found.resource
         );
@@ -80,19 +83,19 @@ fn bad(text: &str) -> String {
 }
 
 fn answered(runs: &str, answer: &Answer, tuning: &Tuning) -> String {
-    let share = ratio(answer.memory_bytes, tuning.peak_live_bytes);
-    let mut text = wrap(
-        &format!(
-            "{runs} {} MiB, {share} times its peak, with this resource:",
-            mib(answer.memory_bytes)
-        ),
-        0,
-    );
+    let share = match tuning.peak_live_bytes {
+        peak @ MIB.. => format!(", {} times its peak", ratio(answer.memory_bytes, peak)),
+        _ => String::new(),
+    };
+    let memory = mib(answer.memory_bytes);
+    let mut text = wrap(&format!("{runs} {memory} MiB{share}, with this resource:"), 0);
     // Writing to a string does not fail.
-    let _ = writeln!(text, "\n  {}\n", paint(ANSWER, &answer.resource));
+    let _ = writeln!(text, "\n  {}", paint(ANSWER, &answer.resource));
     if let Some(less) = &answer.less {
-        let line =
-            format!("In {} MiB, 2 % less, it does not: {}", mib(less.memory_bytes), less.failure);
+        // What follows is about that moment of the pool.
+        let failure = less.failure.split("; ").next().unwrap_or_default();
+        text.push('\n');
+        let line = format!("In {} MiB, 2 % less, it does not: {failure}", mib(less.memory_bytes));
         text.push_str(&wrap(&line, 2));
     }
     text
@@ -104,31 +107,42 @@ fn ratio(bytes: u64, of: u64) -> String {
 }
 
 fn configurations(tuning: &Tuning) -> String {
+    let is_fit = tuning.given_memory_bytes.is_some() && tuning.answer.is_some();
     let has_paces =
         tuning.configurations.iter().any(|result| result.at_once_memory_bytes.is_some());
-    let mut header = vec!["configuration", "memory"];
+    let mut header = vec!["configuration", if is_fit { "holds" } else { "memory" }];
     if has_paces {
         header.extend(["done\nat once", "done when\nwaited for"]);
     }
     header.extend(["waits", "driver\ncalls"]);
     let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
+    let chosen = tuning.answer.as_ref().or(tuning.least.as_ref());
     let row = |result: &ConfigurationResult| {
-        let memory = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), mib);
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousands);
-        let mut cells = vec![result.configuration.clone(), memory(result.memory_bytes)];
+        let number = |number: Option<u64>| number.map_or_else(dash, thousands);
+        let at_pace = |bytes: Option<u64>| match (is_fit, bytes) {
+            (true, Some(_)) => "fits".to_owned(),
+            (_, bytes) => memory(bytes),
+        };
+        let own = if is_fit { result.reserved_bytes } else { result.memory_bytes };
+        let mut cells = vec![result.configuration.clone(), memory(own)];
         if has_paces {
-            cells.push(memory(result.at_once_memory_bytes));
-            cells.push(memory(result.when_waited_for_memory_bytes));
+            cells.push(at_pace(result.at_once_memory_bytes));
+            cells.push(at_pace(result.when_waited_for_memory_bytes));
         }
         cells.extend([number(result.waits), number(result.driver_calls)]);
-        let is_answer = tuning
-            .answer
-            .as_ref()
-            .is_some_and(|answer| answer.configuration == result.configuration);
-        Row { cells, style: is_answer.then_some(ANSWER) }
+        let is_chosen = chosen.is_some_and(|answer| answer.configuration == result.configuration);
+        Row { cells, style: is_chosen.then_some(ANSWER) }
     };
     let rows: Vec<Row> = tuning.configurations.iter().map(row).collect();
     table(&header, &rows)
+}
+
+fn memory(bytes: Option<u64>) -> String {
+    bytes.map_or_else(dash, mib)
+}
+
+fn dash() -> String {
+    "-".to_owned()
 }
 
 /// What the figures do not say.

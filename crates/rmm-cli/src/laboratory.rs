@@ -31,6 +31,18 @@ impl SoftwareLaboratory {
     }
 }
 
+/// Orders of the work in which an answer is proven.
+const PROOFS: [Pace; 8] = [
+    Pace::Mixed(1),
+    Pace::Mixed(2),
+    Pace::Mixed(3),
+    Pace::Mixed(4),
+    Pace::Mixed(5),
+    Pace::Mixed(6),
+    Pace::Mixed(7),
+    Pace::Mixed(8),
+];
+
 impl Laboratory for SoftwareLaboratory {
     fn attempt(
         &self,
@@ -66,7 +78,7 @@ impl Laboratory for SoftwareLaboratory {
     }
 
     fn proofs(&self) -> &[Pace] {
-        &[Pace::Mixed(1), Pace::Mixed(2), Pace::Mixed(3)]
+        &PROOFS
     }
 
     fn threads(&self) -> usize {

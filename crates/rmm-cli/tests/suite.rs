@@ -27,6 +27,8 @@ mod program_convert;
 mod program_doctor;
 #[path = "suite/program_replay.rs"]
 mod program_replay;
+#[path = "suite/program_tune.rs"]
+mod program_tune;
 #[path = "suite/real_replays.rs"]
 mod real_replays;
 #[path = "suite/real_traces.rs"]

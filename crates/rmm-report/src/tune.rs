@@ -14,6 +14,7 @@
 mod answer;
 mod configuration;
 mod curves;
+mod devices;
 mod fit;
 mod laboratory;
 mod page;
@@ -26,6 +27,7 @@ use rmm_core::Error;
 
 pub use answer::{Answer, ConfigurationResult, Less, Point, Tuning};
 pub use configuration::{Configuration, MEMORY_PLACEHOLDER, memory_text};
+pub use devices::by_device;
 pub use laboratory::{Laboratory, Pace};
 pub use page::render;
 

@@ -95,16 +95,25 @@ fn tune_each(
     let memory = args.memory.map(MemorySize::bytes);
     let mut tunings = Vec::new();
     for trace in traces {
-        let name = trace.path.display();
-        let bar = bar_of_steps(&name.to_string());
-        let progress = |progress: tune::Progress| {
-            bar.set_length(progress.of);
-            bar.set_position(progress.done);
-            bar.set_message(progress.what);
-        };
-        let tuning = tune::tune(laboratory, trace, &configurations, memory, &progress);
-        bar.finish_and_clear();
-        tunings.push(tuning.map_err(|error| format!("{name}: {error}"))?);
+        let by_device = tune::by_device(trace);
+        let mut parts: Vec<_> = by_device.iter().map(|(device, part)| (*device, part)).collect();
+        if parts.is_empty() {
+            parts.push((None, trace));
+        }
+        for (device, part) in parts {
+            let bar = bar_of_steps(&trace.path.display().to_string());
+            let progress = |progress: tune::Progress| {
+                bar.set_length(progress.of);
+                bar.set_position(progress.done);
+                bar.set_message(progress.what);
+            };
+            let tuning = tune::tune(laboratory, part, &configurations, memory, &progress);
+            bar.finish_and_clear();
+            let failed = |error| format!("{}: {error}", trace.path.display());
+            let mut tuning = tuning.map_err(failed)?;
+            tuning.recorded_device = device;
+            tunings.push(tuning);
+        }
     }
     Ok(tunings)
 }

@@ -65,14 +65,9 @@ pub fn attempt(
 
 fn first_failure(trace: &Trace, player: &Player<'_>, subject: &ReplaySubject) -> Option<String> {
     let before = player.begin(&subject.resource).first_failure();
-    before.or_else(|| first_failure_of_events(trace, player, subject))
-}
-
-fn first_failure_of_events(
-    trace: &Trace,
-    player: &Player<'_>,
-    subject: &ReplaySubject,
-) -> Option<String> {
+    if before.is_some() {
+        return before;
+    }
     trace.events.iter().find_map(|event| {
         let error = player.step(&subject.resource, event).err()?;
         Some(format!("line {}: {error}", event.line))

@@ -87,6 +87,8 @@ pub struct ConfigurationResult {
     pub at_once_memory_bytes: Option<u64>,
     /// The same if work is done only when something waits for it.
     pub when_waited_for_memory_bytes: Option<u64>,
+    /// At `memory_bytes`: the most that it held, if it counts that.
+    pub reserved_bytes: Option<u64>,
     /// At `memory_bytes`: as in [`Answer`].
     pub waits: Option<u64>,
     /// At `memory_bytes`: as in [`Answer`].
@@ -97,12 +99,30 @@ pub struct ConfigurationResult {
     pub curve: Vec<Point>,
 }
 
+impl ConfigurationResult {
+    /// Fills in what is known of the memory in which it runs.
+    pub(super) fn with(mut self, point: Option<Point>) -> Self {
+        self.memory_bytes = point.map(|point| point.memory_bytes);
+        self.reserved_bytes = point.and_then(|point| point.reserved_bytes);
+        self.waits = point.map(|point| point.waits);
+        self.driver_calls = point.and_then(|point| point.driver_calls);
+        self
+    }
+
+    /// Whether it holds all of the memory in which it runs, be that needed or not.
+    pub(super) fn holds_all(&self) -> bool {
+        self.reserved_bytes.is_some_and(|reserved| Some(reserved) >= self.memory_bytes)
+    }
+}
+
 /// What a configuration does in an amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Point {
     /// The memory.
     pub memory_bytes: u64,
+    /// The most that was held, if that is counted.
+    pub reserved_bytes: Option<u64>,
     /// As in [`Answer`].
     pub waits: u64,
     /// As in [`Answer`].

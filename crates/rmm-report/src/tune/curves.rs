@@ -42,8 +42,7 @@ fn curve<L: Laboratory>(
     for memory_bytes in sizes {
         // More memory does not always fit.
         if trials.runs(index, memory_bytes, trials.laboratory.paces())? {
-            let (waits, driver_calls) = figures(trials, index, memory_bytes)?;
-            curve.push(Point { memory_bytes, waits, driver_calls });
+            curve.push(figures(trials, index, memory_bytes)?);
         }
     }
     Ok(curve)

@@ -7,7 +7,7 @@ use super::trials::Trials;
 use super::{TuneError, parallel};
 
 /// Fills in which configurations run in the memory and, as the answer, the one with the fewest
-/// waits and driver calls.
+/// waits and driver calls. Those that hold all of the memory come last.
 pub(super) fn fit<L: Laboratory>(
     trials: &Trials<'_, L>,
     memory: u64,
@@ -25,7 +25,10 @@ pub(super) fn fit<L: Laboratory>(
         .into_iter()
         .filter(|&index| results[index].memory_bytes.is_some())
         .collect();
-    fitting.sort_by_key(|&index| (results[index].waits, results[index].driver_calls, index));
+    fitting.sort_by_key(|&index| {
+        let result = &results[index];
+        (result.holds_all(), result.waits, result.driver_calls, index)
+    });
     for index in fitting {
         if trials.runs(index, memory, proofs)? {
             tuning.answer = Some(answer(trials, index, memory)?);
@@ -57,11 +60,9 @@ fn try_one<L: Laboratory>(
         }
         result.failure = result.failure.or(failure);
     }
-    if result.failure.is_none() {
-        let (waits, driver_calls) = figures(trials, index, memory)?;
-        result.memory_bytes = Some(memory);
-        result.waits = Some(waits);
-        result.driver_calls = driver_calls;
-    }
-    Ok(result)
+    let point = match result.failure {
+        None => Some(figures(trials, index, memory)?),
+        Some(_) => None,
+    };
+    Ok(result.with(point))
 }

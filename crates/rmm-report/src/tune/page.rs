@@ -83,12 +83,14 @@ fn section(page: &mut String, tuning: &Tuning) {
     if let Some(least) = &tuning.least {
         answer(page, "It would run in", least);
     }
-    if let Some(found) = tuning.at_once.as_ref().filter(|_| tuning.streams > 1) {
+    let memory = tuning.answer.as_ref().or(tuning.least.as_ref()).map(|found| found.memory_bytes);
+    if let Some(found) = tuning.at_once.as_ref()
+        && memory.is_some_and(|memory| found.memory_bytes < memory)
+    {
         let (memory, resource) = (mib(found.memory_bytes), escape(&found.resource));
         let _ = writeln!(
             page,
-            "<p>How much a program of several streams needs depends on when their work is done. If it were always done at once, \
-             {memory} MiB would do, with <code>{resource}</code></p>"
+            "<p>How much it needs depends on when the device's work is done. If it were always done at once, {memory} MiB would do, with <code>{resource}</code></p>"
         );
     }
     table(page, tuning);

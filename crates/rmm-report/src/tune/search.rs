@@ -1,6 +1,6 @@
 //! The search for the smallest memory.
 
-use super::answer::{Answer, ConfigurationResult, Less, Tuning};
+use super::answer::{Answer, ConfigurationResult, Less, Point, Tuning};
 use super::laboratory::{Laboratory, Pace};
 use super::trials::Trials;
 use super::{PAGE, TuneError, parallel};
@@ -232,7 +232,7 @@ fn try_size<L: Laboratory>(
 
 /// The memory or, if it is not enough at a further pace, the next one that is; and that 2 % less is
 /// not. None if twice the memory is not enough.
-fn prove<L: Laboratory>(
+pub(super) fn prove<L: Laboratory>(
     trials: &Trials<'_, L>,
     index: usize,
     memory: u64,
@@ -292,7 +292,7 @@ pub(super) fn answer<L: Laboratory>(
     index: usize,
     memory: u64,
 ) -> Result<Answer, TuneError> {
-    let (waits, driver_calls) = figures(trials, index, memory)?;
+    let Point { waits, driver_calls, .. } = figures(trials, index, memory)?;
     let configuration = &trials.configurations[index];
     Ok(Answer {
         memory_bytes: memory,
@@ -308,13 +308,19 @@ pub(super) fn answer<L: Laboratory>(
 pub(super) fn figures<L: Laboratory>(
     trials: &Trials<'_, L>,
     index: usize,
-    memory: u64,
-) -> Result<(u64, Option<u64>), TuneError> {
+    memory_bytes: u64,
+) -> Result<Point, TuneError> {
     let paces = trials.laboratory.paces();
     let first = paces.first().copied().unwrap_or(Pace::AtOnce);
     let last = paces.last().copied().unwrap_or(first);
-    let waits = trials.attempt(index, memory, last)?.waits;
-    Ok((waits, trials.attempt(index, memory, first)?.driver_calls))
+    let first = trials.attempt(index, memory_bytes, first)?;
+    let last = trials.attempt(index, memory_bytes, last)?;
+    Ok(Point {
+        memory_bytes,
+        reserved_bytes: first.peak_reserved_bytes.max(last.peak_reserved_bytes),
+        waits: last.waits,
+        driver_calls: first.driver_calls,
+    })
 }
 
 fn describe<L: Laboratory>(
@@ -327,21 +333,19 @@ fn describe<L: Laboratory>(
         let position = paces.iter().position(|&pace| pace == wanted);
         position.and_then(|position| found.of_paces[position])
     };
-    let figures = found.of_all.map(|memory| figures(trials, index, memory)).transpose()?;
     let failure = match found.of_all {
         Some(_) => None,
         None => failure(trials, index, grown(lowest(trials), DOUBLINGS), paces)?,
     };
+    let point = found.of_all.map(|memory| figures(trials, index, memory)).transpose()?;
     let configuration = &trials.configurations[index];
-    Ok(ConfigurationResult {
+    let result = ConfigurationResult {
         configuration: configuration.name().to_owned(),
         template: configuration.template().to_owned(),
-        memory_bytes: found.of_all,
         at_once_memory_bytes: at(Pace::AtOnce),
         when_waited_for_memory_bytes: at(Pace::WhenWaitedFor),
-        waits: figures.map(|(waits, _)| waits),
-        driver_calls: figures.and_then(|(_, calls)| calls),
         failure,
-        curve: Vec::new(),
-    })
+        ..ConfigurationResult::default()
+    };
+    Ok(result.with(point))
 }
