@@ -9,10 +9,10 @@ use rmm_sys::{
 };
 
 use crate::DriverPool;
-use crate::capability::{
-    addressable, attribute, is_driver_since, lacking, require, require_driver,
+use crate::capability::{addressable, is_driver_since, require, require_driver};
+use crate::driver_pool::{
+    check_handle_types, check_sizes, foreign_pools, on_device, pool_resource,
 };
-use crate::driver_pool::{check_sizes, on_device, pool_resource};
 use crate::kind::known_kind;
 
 bitflags::bitflags! {
@@ -216,9 +216,8 @@ impl CudaAsyncMemoryResourceBuilder {
         check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
         let device = Device::current()?;
         require(name, device, CuDeviceAttribute::MEMORY_POOLS_SUPPORTED, "has no memory pools")?;
-        self.check_handle_types(device)?;
         let mut properties = CuMemPoolProps::pinned(on_device(device));
-        properties.handle_types = CuMemHandleType(self.handle_types.bits());
+        properties.handle_types = check_handle_types(name, device, self.handle_types)?;
         if self.maximum_size > 0 {
             require_driver(name, 12020, "a maximum size of a pool")?;
             properties.max_size = addressable(name, "maximum size", self.maximum_size)?;
@@ -238,23 +237,10 @@ impl CudaAsyncMemoryResourceBuilder {
             Ok(0)
         }
     }
-
-    fn check_handle_types(self, device: Device) -> Result<(), Error> {
-        if self.handle_types.is_empty() {
-            return Ok(());
-        }
-        let known = attribute(device, CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES)?;
-        let known = ExportHandleTypes::from_bits_retain(known.cast_unsigned());
-        let missing = self.handle_types.difference(known);
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let what = format!("cannot export pools to {missing:?}");
-        Err(lacking(CudaAsyncMemoryResource::NAME, device, &what))
-    }
 }
 
 pool_resource!(CudaAsyncMemoryResource; DeviceAccessible; MemoryKind);
+foreign_pools!(CudaAsyncMemoryResource, Device, "device memory");
 
 // SAFETY: the pool's location is a device.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncMemoryResource {}

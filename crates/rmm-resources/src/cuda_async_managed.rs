@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use rmm_core::{Device, DeviceAccessible, Error, HasProperty, HostAccessible, MemoryKind};
-use rmm_sys::{CuDeviceAttribute, CuMemAllocationType, CuMemPoolProps};
+use rmm_sys::{
+    CuDeviceAttribute, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPoolProps,
+};
 
-use crate::DriverPool;
 use crate::capability::{require, require_driver};
-use crate::driver_pool::{check_sizes, on_device, pool_resource};
+use crate::driver_pool::{
+    check_handle_types, check_sizes, foreign_pools, on_device, pool_resource,
+};
 use crate::kind::known_kind;
+use crate::{DriverPool, ExportHandleTypes};
 
 /// Stream-ordered managed memory, from the driver's default pool of managed memory for the device,
 /// or from its own pool. Needs a driver of CUDA 13.0.
@@ -97,7 +101,12 @@ impl CudaAsyncManagedMemoryResource {
     /// ```
     #[doc(alias = "cuda::managed_memory_pool")]
     pub fn builder() -> CudaAsyncManagedMemoryResourceBuilder {
-        CudaAsyncManagedMemoryResourceBuilder { initial_size: 0, release_threshold: u64::MAX }
+        CudaAsyncManagedMemoryResourceBuilder {
+            initial_size: 0,
+            release_threshold: u64::MAX,
+            handle_types: ExportHandleTypes::empty(),
+            prefers_device: true,
+        }
     }
 }
 
@@ -109,6 +118,8 @@ impl CudaAsyncManagedMemoryResource {
 pub struct CudaAsyncManagedMemoryResourceBuilder {
     initial_size: u64,
     release_threshold: u64,
+    handle_types: ExportHandleTypes,
+    prefers_device: bool,
 }
 
 impl CudaAsyncManagedMemoryResourceBuilder {
@@ -125,6 +136,30 @@ impl CudaAsyncManagedMemoryResourceBuilder {
         self
     }
 
+    /// The handle types as which the pool can be exported; none by default.
+    pub fn export_handle_types(mut self, types: ExportHandleTypes) -> Self {
+        self.handle_types = types;
+        self
+    }
+
+    /// The memory prefers no device, as that of CCCL's pools: it stays where it was used first.
+    ///
+    /// ```
+    /// use rmm_resources::CudaAsyncManagedMemoryResource;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let _machine = rmm_sim::Machine::builder().driver_version(13020).enter();
+    /// let resource = CudaAsyncManagedMemoryResource::builder().no_preferred_location().build()?;
+    /// assert_eq!(resource.pool().location()?.kind, rmm_sys::CuMemLocationType::NONE);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "CU_MEM_LOCATION_TYPE_NONE")]
+    pub fn no_preferred_location(mut self) -> Self {
+        self.prefers_device = false;
+        self
+    }
+
     /// Creates the pool.
     ///
     /// # Errors
@@ -132,14 +167,17 @@ impl CudaAsyncManagedMemoryResourceBuilder {
     /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
     /// for the initial size, and
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the
-    /// release threshold.
+    /// release threshold, and [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the
+    /// device does not support one of the handle types.
     pub fn build(self) -> Result<CudaAsyncManagedMemoryResource, Error> {
         let name = CudaAsyncManagedMemoryResource::NAME;
         check_sizes(name, self.initial_size, 0, self.release_threshold)?;
         let device = require_managed_pools()?;
-        let location = on_device(device);
+        let nowhere = CuMemLocation { kind: CuMemLocationType::NONE, id: 0 };
+        let location = if self.prefers_device { on_device(device) } else { nowhere };
         let properties = CuMemPoolProps {
             kind: CuMemAllocationType::MANAGED,
+            handle_types: check_handle_types(name, device, self.handle_types)?,
             ..CuMemPoolProps::pinned(location)
         };
         // From here on the pool is destroyed if a step fails.
@@ -162,6 +200,7 @@ fn require_managed_pools() -> Result<Device, Error> {
 }
 
 pool_resource!(CudaAsyncManagedMemoryResource; DeviceAccessible, HostAccessible; MemoryKind);
+foreign_pools!(CudaAsyncManagedMemoryResource, Managed, "managed memory");
 
 // SAFETY: every device may access managed memory.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncManagedMemoryResource {}

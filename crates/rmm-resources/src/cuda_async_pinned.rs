@@ -8,10 +8,10 @@ use rmm_sys::{
     CuDeviceAttribute, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPoolProps,
 };
 
-use crate::DriverPool;
 use crate::capability::{addressable, attribute, require};
-use crate::driver_pool::{check_sizes, pool_resource};
+use crate::driver_pool::{check_handle_types, check_sizes, foreign_pools, pool_resource};
 use crate::kind::known_kind;
+use crate::{DriverPool, ExportHandleTypes};
 
 /// Stream-ordered pinned host memory, from a pool of the driver.
 ///
@@ -73,6 +73,7 @@ pub struct CudaAsyncPinnedMemoryResourceBuilder {
     maximum_size: u64,
     release_threshold: u64,
     numa_node: Option<c_int>,
+    handle_types: ExportHandleTypes,
 }
 
 impl CudaAsyncPinnedMemoryResource {
@@ -127,6 +128,7 @@ impl CudaAsyncPinnedMemoryResource {
             maximum_size: 0,
             release_threshold: u64::MAX,
             numa_node: None,
+            handle_types: ExportHandleTypes::empty(),
         }
     }
 }
@@ -159,6 +161,12 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
         self
     }
 
+    /// The handle types as which the pool can be exported; none by default.
+    pub fn export_handle_types(mut self, types: ExportHandleTypes) -> Self {
+        self.handle_types = types;
+        self
+    }
+
     /// Creates the pool.
     ///
     /// # Errors
@@ -166,7 +174,9 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
     /// [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not enough memory
     /// for the initial size, and
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if it is above the
-    /// maximum size or the release threshold. The driver reports a NUMA node that does not exist.
+    /// maximum size or the release threshold, and
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device does not support
+    /// one of the handle types. The driver reports a NUMA node that does not exist.
     pub fn build(self) -> Result<CudaAsyncPinnedMemoryResource, Error> {
         let name = CudaAsyncPinnedMemoryResource::NAME;
         check_sizes(name, self.initial_size, self.maximum_size, self.release_threshold)?;
@@ -183,6 +193,7 @@ impl CudaAsyncPinnedMemoryResourceBuilder {
             }
         };
         let mut properties = CuMemPoolProps::pinned(location);
+        properties.handle_types = check_handle_types(name, device, self.handle_types)?;
         properties.max_size = addressable(name, "maximum size", self.maximum_size)?;
         // From here on the pool is destroyed if a step fails.
         let pool = DriverPool::create(&properties)?.announce(device, MemoryKind::Pinned)?;
@@ -214,6 +225,7 @@ fn devices_with_pools() -> Result<Vec<Device>, Error> {
 }
 
 pool_resource!(CudaAsyncPinnedMemoryResource; DeviceAccessible, HostAccessible; MemoryKind);
+foreign_pools!(CudaAsyncPinnedMemoryResource, Pinned, "pinned host memory");
 
 // SAFETY: the devices get access when the resource is made, and only unsafe code revokes it.
 unsafe impl HasProperty<DeviceAccessible> for CudaAsyncPinnedMemoryResource {}

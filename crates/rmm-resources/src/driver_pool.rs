@@ -3,6 +3,7 @@
 mod access;
 mod attributes;
 mod creation;
+mod foreign;
 mod resource;
 #[cfg(unix)]
 mod sharing;
@@ -20,13 +21,17 @@ use rmm_core::{
     ask_again, check, current_driver, driver_for_drop, driver_in_context,
 };
 use rmm_sys::{
-    CuMemAccessFlags, CuMemAllocationType, CuMemLocation, CuMemLocationType, CuMemPool,
-    CuMemPoolProps, CuResult, Driver,
+    CuDeviceAttribute, CuMemAccessFlags, CuMemAllocationType, CuMemHandleType, CuMemLocation,
+    CuMemLocationType, CuMemPool, CuMemPoolProps, CuResult, Driver,
 };
 
-use crate::capability::{addressable, calls_for, calls_for_freeing, check_alignment, wrong_device};
+use crate::ExportHandleTypes;
+use crate::capability::{
+    addressable, attribute, calls_for, calls_for_freeing, check_alignment, lacking, wrong_device,
+};
 
 pub use attributes::PoolReuse;
+pub(crate) use foreign::foreign_pools;
 pub(crate) use resource::pool_resource;
 #[cfg(unix)]
 pub use sharing::ImportedPool;
@@ -99,12 +104,17 @@ impl DriverPool {
     /// # Errors
     /// If the driver refuses the query for the device.
     pub(crate) fn announce(self, device: Device, kind: MemoryKind) -> Result<Arc<Self>, Error> {
-        let pool = Arc::new(self.join(device, kind)?);
+        Ok(self.join(device, kind)?.announced())
+    }
+
+    /// Shares a pool that has joined: the others may ask it.
+    fn announced(self) -> Arc<Self> {
+        let pool = Arc::new(self);
         let trimmable: Arc<dyn TrimmableResource> = Arc::clone(&pool) as _;
         if let Some(place) = pool.place.get() {
             place.announce(Arc::downgrade(&trimmable), None);
         }
-        Ok(pool)
+        pool
     }
 
     /// From now on the pool asks other suballocators of the device when the driver is out of
@@ -412,6 +422,23 @@ pub(crate) fn check_sizes(
     };
     let message = format!("an initial size of {initial} bytes is above the {above}");
     Err(Error::invalid_argument(resource, message))
+}
+
+/// Fails if the device cannot export pools to all of the types.
+pub(crate) fn check_handle_types(
+    resource: &'static str,
+    device: Device,
+    types: ExportHandleTypes,
+) -> Result<CuMemHandleType, Error> {
+    if !types.is_empty() {
+        let known = attribute(device, CuDeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES)?;
+        let known = ExportHandleTypes::from_bits_retain(known.cast_unsigned());
+        let missing = types.difference(known);
+        if !missing.is_empty() {
+            return Err(lacking(resource, device, &format!("cannot export pools to {missing:?}")));
+        }
+    }
+    Ok(CuMemHandleType(types.bits()))
 }
 
 /// A device as a memory location.

@@ -15,6 +15,8 @@ mod driver_pool;
 mod every;
 #[path = "suite/faults.rs"]
 mod faults;
+#[path = "suite/foreign_pools.rs"]
+mod foreign_pools;
 #[path = "suite/host.rs"]
 mod host;
 #[path = "suite/pinned.rs"]

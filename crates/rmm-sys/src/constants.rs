@@ -150,6 +150,8 @@ macro_rules! integer_kinds {
             CuMemLocationType(c_uint) = CUmemLocationType "CUmemLocationType" {
                 /// Nowhere.
                 INVALID = 0 CU_MEM_LOCATION_TYPE_INVALID "CU_MEM_LOCATION_TYPE_INVALID";
+                /// No preferred location, of a pool of managed memory. Since 13.0.
+                NONE = 0 CU_MEM_LOCATION_TYPE_NONE "CU_MEM_LOCATION_TYPE_NONE";
                 /// A device, by its number.
                 DEVICE = 1 CU_MEM_LOCATION_TYPE_DEVICE "CU_MEM_LOCATION_TYPE_DEVICE";
                 /// The host.

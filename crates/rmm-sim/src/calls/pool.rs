@@ -31,6 +31,8 @@ impl Session<'_> {
             (CuMemLocationType::DEVICE, CuMemAllocationType::PINNED) => {
                 Ok((self.device(location.id)?, Medium::Device))
             }
+            // Without a preferred location.
+            (CuMemLocationType::NONE, CuMemAllocationType::MANAGED) => Ok((0, Medium::Managed)),
             (CuMemLocationType::DEVICE, CuMemAllocationType::MANAGED) => {
                 Ok((self.device(location.id)?, Medium::Managed))
             }
