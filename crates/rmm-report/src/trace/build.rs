@@ -164,6 +164,11 @@ impl Builder {
         self.sites.index(site)
     }
 
+    /// Whether sites should be short from here on.
+    pub(super) fn has_many_sites(&self) -> bool {
+        self.sites.are_many()
+    }
+
     /// The index of a stream.
     pub(super) fn stream(&mut self, handle: u64) -> u32 {
         self.streams.index(handle)

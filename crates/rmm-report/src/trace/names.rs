@@ -53,6 +53,11 @@ impl Names {
         Ok(index)
     }
 
+    /// Whether half of the room is used.
+    pub(super) fn are_many(&self) -> bool {
+        self.bytes > MAX_TEXT / 2
+    }
+
     /// The texts by their numbers. Control characters become spaces, so that a text can be printed.
     pub(super) fn into_values(self) -> Vec<String> {
         let mut values = vec![String::new(); self.indices.len() + 1];

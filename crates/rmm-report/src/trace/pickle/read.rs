@@ -7,9 +7,13 @@ use super::values::{Node, Pickle, Value};
 
 /// The bytes of memory that the values may take for each byte of the pickle, above 1 MiB.
 ///
-/// A snapshot takes about 3. A file of one-byte opcodes, each of which makes a value of 40 bytes,
-/// is refused.
-pub(super) const BUDGET: u64 = 8;
+/// A snapshot takes about 3, and less than 5 without stacks. A file of one-byte opcodes, each of
+/// which makes a value of 40 bytes, is refused.
+const BUDGET: u64 = 6;
+
+/// The bytes of memory that the values may take at most, however long a file becomes when it is
+/// decompressed: 4 GiB, which is a snapshot of more than 1 GiB.
+const MOST: u64 = 4 << 30;
 
 /// The highest protocol.
 const LAST_PROTOCOL: u8 = 5;
@@ -266,6 +270,9 @@ impl<R: BufRead> Machine<R> {
         if self.taken > (1 << 20) + BUDGET * self.offset {
             let read = self.offset;
             return Err(self.error(format!("{read} bytes make values of {} bytes", self.taken)));
+        }
+        if self.taken > MOST {
+            return Err(self.error("the values take more than 4 GiB"));
         }
         Ok(())
     }

@@ -10,6 +10,9 @@ use super::super::pickle::{Node, Pickle, Value};
 /// The most bytes of a site or a tag; outer frames are left out beyond it.
 const LONGEST: usize = 4 << 10;
 
+/// What stands between the frames of a site.
+const BETWEEN: &str = " < ";
+
 /// The sites of stacks, of which many events share one.
 #[derive(Default)]
 pub(super) struct Sites(HashMap<Value, u32>);
@@ -26,10 +29,19 @@ impl Sites {
         if let Some(&site) = self.0.get(&stack) {
             return Ok(site);
         }
-        let site = builder.site(&text(pickle, pickle.node(stack)))?;
+        let text = text(pickle, pickle.node(stack));
+        // In a snapshot with hundreds of thousands of different stacks, the later ones are
+        // represented by their innermost frame.
+        let text = if builder.has_many_sites() { innermost(&text) } else { &text };
+        let site = builder.site(text)?;
         self.0.insert(stack, site);
         Ok(site)
     }
+}
+
+/// The first frame of a site.
+fn innermost(site: &str) -> &str {
+    site.split(BETWEEN).next().unwrap_or(site)
 }
 
 /// A text of at most [`LONGEST`] bytes.
@@ -66,7 +78,7 @@ fn joined(pickle: &Pickle, frames: &[Value], only_python: bool) -> String {
             _ => 0,
         };
         let start = site.len();
-        let between = if site.is_empty() { "" } else { " < " };
+        let between = if site.is_empty() { "" } else { BETWEEN };
         // Writing to a String cannot fail.
         let _ = write!(site, "{between}{}:{line} {}", shortened(&file), shortened(&function));
         if site.len() > LONGEST {
