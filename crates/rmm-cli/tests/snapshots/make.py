@@ -62,6 +62,10 @@ def segment(device, address, total, blocks, stream=0):
     }
 
 
+def annotation(stage, name, time):
+    return {"stage": stage, "name": name, "device": 0, "time_us": 1_700_000_000_000_000 + time}
+
+
 def small():
     """One device: two blocks from before the recording, one of which stays, a failure, growth."""
     first, second, third, fourth = (SEGMENT + i * 0x100000 for i in range(4))
@@ -88,7 +92,12 @@ def small():
         "segments": [segment(0, SEGMENT, 4 << 20, blocks)],
         "device_traces": [events, []],
         "allocator_settings": {"max_split_size": 2**64 - 1, "garbage_collection_threshold": 0.5},
-        "external_annotations": [],
+        "external_annotations": [
+            annotation("START", "outer", 3),
+            annotation("START", "Optimizer.step#Adam.step", 10),
+            annotation("END", "Optimizer.step#Adam.step", 25),
+            annotation("END", "outer", 45),
+        ],
     }
 
 

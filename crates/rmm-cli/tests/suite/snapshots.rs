@@ -2,6 +2,7 @@
 
 use rmm_cli::device::OpenDevice;
 use rmm_cli::replay::{ReplayOptions, replay};
+use rmm_report::convert::{Moment, usage};
 use rmm_report::trace::{Action, Growth, Trace, TraceError};
 
 use super::common::{gzip, read, zstd};
@@ -12,6 +13,9 @@ pub(crate) const SMALL: [&[u8]; 4] = [
     include_bytes!("../snapshots/small-4.pickle"),
     include_bytes!("../snapshots/small-5.pickle"),
 ];
+/// Twelve steps of training a small transformer on an H200, PyTorch 2.11, with
+/// `_record_memory_history(max_entries=1500, stacks="python")`: the oldest events are lost.
+const RECORDED: &[u8] = include_bytes!("../snapshots/h200-ring.pickle.gz");
 const DEVICES: &[u8] = include_bytes!("../snapshots/devices.pickle");
 
 const SEGMENT: u64 = 0x7f00_0000_0000;
@@ -46,8 +50,10 @@ fn a_snapshot_of_each_protocol_is_a_trace() {
     assert_eq!(first.devices[1..], [0]);
     let times: Vec<Option<u64>> = (0..6).map(|event| first.time(event)).collect();
     assert_eq!(times, [0, 5000, 10_000, 11_000, 40_000, 50_000].map(Some));
-    assert_eq!(first.tags, ["", "weights"]);
-    assert_eq!((first.tag(0), first.tag(1)), (1, 0));
+    assert_eq!(first.tags, ["", "weights", "outer", "Optimizer.step#Adam.step"]);
+    // The program's own metadata first, then the innermost range that is open.
+    let tags: Vec<u32> = (0..6).map(|event| first.tag(event)).collect();
+    assert_eq!(tags, [1, 2, 3, 3, 2, 0]);
     assert_eq!((site(&first, 0), site(&first, 1)), (PYTHON, NATIVE));
     assert_eq!(first.address(2), OTHER_SEGMENT);
 }
@@ -76,6 +82,28 @@ fn what_the_allocator_held_is_known() {
     };
     assert_eq!(trace.growth, [growth(2, 9000, true), growth(5, 41_000, false)]);
     assert_eq!(trace.reserved_before, 4 << 20);
+}
+
+#[test]
+fn the_totals_of_a_recorded_snapshot_are_those_of_pytorch() {
+    let trace = read(RECORDED).expect("a snapshot");
+    // What `torch.cuda.memory_stats()` had then: `requested_bytes.all.peak`, `.current`,
+    // `active.all.current`, `reserved_bytes.all.peak`, `.current`, and one request that failed.
+    assert_eq!(trace.peak_live, 368_010_808);
+    let end = usage(&trace, Moment::End);
+    assert_eq!((end.bytes, end.blocks), (271_941_632, 198));
+    let mut reserved = vec![trace.reserved_before];
+    for growth in &trace.growth {
+        let now = reserved[reserved.len() - 1];
+        reserved.push(if growth.is_taken { now + growth.bytes } else { now - growth.bytes });
+    }
+    assert_eq!(reserved.iter().max(), Some(&408_944_640));
+    assert_eq!(reserved.last(), Some(&320_864_256));
+    let is_failure = |action| matches!(action, Action::AllocateFailure { size: 0x400_0000_0000 });
+    assert_eq!(trace.events.iter().filter(|event| is_failure(event.action)).count(), 1);
+    assert_eq!((trace.events.len(), trace.before.len()), (992, 211));
+    assert_eq!(trace.tags, ["", "step 0", "step 1"]);
+    assert!(trace.sites.iter().any(|site| site.starts_with("/opt/") && site.ends_with("<module>")));
 }
 
 #[test]

@@ -12,10 +12,14 @@
 //! | `segment_alloc`, `segment_map`, `segment_free`, `segment_unmap` | a [`Growth`] |
 //! | `free_requested`, `snapshot`, `annotate`, and what later versions add | nothing |
 //!
+//! The tag of an event is the metadata that the program set, or else the innermost range of
+//! PyTorch's annotations that the event is in.
+//!
 //! Blocks that are freed and were not allocated, and blocks of segments that are in use and were
 //! not allocated either, were live before the recording began. The events of several devices are
 //! merged by their times.
 
+mod annotations;
 mod entry;
 mod site;
 mod wrong;
@@ -29,6 +33,7 @@ use super::error::Reason;
 
 use super::pickle::{Node, Pickle, Value};
 use super::row::RowAction;
+use annotations::Annotations;
 use entry::{Entry, Kind};
 use site::Sites;
 use wrong::Place;
@@ -38,6 +43,7 @@ struct Reader<'a> {
     pickle: &'a Pickle,
     builder: Builder,
     sites: Sites,
+    annotations: Annotations,
     growth: Vec<Growth>,
     /// The time of the first event and of the last, in microseconds.
     first_time: Option<i64>,
@@ -59,6 +65,7 @@ pub(super) fn read(pickle: &Pickle) -> Result<Builder, Reason> {
         pickle,
         builder: Builder::default(),
         sites: Sites::default(),
+        annotations: Annotations::read(pickle),
         growth: Vec::new(),
         first_time: None,
         last_time: i64::MIN,
@@ -129,7 +136,11 @@ impl Reader<'_> {
         // A free of a block that was allocated is of that block, whatever size the entry has.
         let is_free = action == RowAction::Free;
         let live = self.builder.size_of(entry.address).filter(|_| is_free);
-        let tag = entry.tag.and_then(|tag| self.pickle.text(tag)).unwrap_or_default();
+        let during = self.annotations.at(self.pickle, device, entry.time);
+        let text = |node: Option<Node>| {
+            node.and_then(|node| self.pickle.text(node)).filter(|text| !text.is_empty())
+        };
+        let tag = text(entry.tag).or_else(|| text(during)).unwrap_or_default();
         let tag = self.builder.tag(site::shortened(&tag))?;
         let site = self.sites.of(self.pickle, entry.frames, &mut self.builder)?;
         self.builder.add(&Call {
