@@ -61,12 +61,13 @@ fn section(tuning: &Tuning) -> String {
     if let Some(found) = tuning.at_once.as_ref()
         && memory.is_some_and(|memory| found.memory_bytes < memory)
     {
-        let line = format!(
-            "If its work were always done at once, {} MiB would do: {}",
-            mib(found.memory_bytes),
-            found.resource
-        );
-        text.push_str(&wrap(&line, 2));
+        let memory = mib(found.memory_bytes);
+        text.push_str(&wrap(
+            &format!("If its work were always done at once, {memory} MiB would do:"),
+            2,
+        ));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {}", found.resource);
     }
     text.push('\n');
     text.push_str(&configurations(tuning));

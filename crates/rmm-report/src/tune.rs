@@ -15,11 +15,14 @@ mod answer;
 mod configuration;
 mod curves;
 mod devices;
+mod estimate;
 mod fit;
 mod laboratory;
 mod page;
 mod parallel;
 mod picture;
+mod proof;
+mod scan;
 mod search;
 mod trials;
 

@@ -2,7 +2,7 @@
 
 use super::answer::{Point, Tuning};
 use super::laboratory::Laboratory;
-use super::search::figures;
+use super::proof::figures;
 use super::trials::Trials;
 use super::{PAGE, TuneError, parallel};
 

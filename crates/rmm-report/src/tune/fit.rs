@@ -2,7 +2,7 @@
 
 use super::answer::{ConfigurationResult, Tuning};
 use super::laboratory::{Laboratory, Pace};
-use super::search::{answer, figures};
+use super::proof::{answer, figures};
 use super::trials::Trials;
 use super::{TuneError, parallel};
 

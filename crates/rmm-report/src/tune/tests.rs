@@ -158,7 +158,7 @@ fn the_proof_takes_less_memory_if_that_is_enough() -> Result<(), TuneError> {
     let laboratory = Planted::new(|_: &str, pages, _| pages >= 100 || pages == 98);
     let (trace, configurations) = (program(90), two());
     let trials = Trials::new(&laboratory, &trace, &configurations, 1, &|_| ());
-    let answer = search::prove(&trials, 0, 100 * PAGE)?.expect("it is enough");
+    let answer = proof::prove(&trials, 0, 100 * PAGE)?.expect("it is enough");
     assert_eq!(pages(answer.memory_bytes), 98);
     assert_eq!(pages(answer.less.expect("2 % less was tried").memory_bytes), 96);
     Ok(())
