@@ -15,59 +15,32 @@ mod answer;
 mod configuration;
 mod curves;
 mod devices;
+mod error;
 mod estimate;
 mod fit;
 mod laboratory;
+mod markup;
+mod memory;
 mod page;
 mod parallel;
 mod picture;
+mod progress;
 mod proof;
 mod scan;
 mod search;
 mod trials;
 
-use rmm_core::Error;
-
 pub use answer::{Answer, ConfigurationResult, Less, Point, Tuning};
-pub use configuration::{Configuration, MEMORY_PLACEHOLDER, memory_text};
+pub use configuration::{Configuration, MEMORY_PLACEHOLDER};
 pub use devices::by_device;
+pub use error::TuneError;
 pub use laboratory::{Laboratory, Pace};
+pub use memory::PAGE;
 pub use page::render;
+pub use progress::Progress;
 
-use crate::trace::{Action, Trace};
+use crate::trace::Trace;
 use trials::Trials;
-
-/// The unit of memory: what devices map at once, and give to `cudaMalloc`.
-pub const PAGE: u64 = 2 << 20;
-
-/// How far a tuning is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Steps that are done; they do not all take the same time.
-    pub done: u64,
-    /// All steps.
-    pub of: u64,
-    /// What is tried.
-    pub what: String,
-}
-
-/// Why a trace could not be tuned.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TuneError {
-    /// No request of the trace got memory.
-    #[error("no request got memory when the log was recorded: there is nothing to tune")]
-    NoMemory,
-    /// A replay could not be made.
-    #[error("{configuration}: {error}")]
-    Device {
-        /// The configuration that was tried.
-        configuration: String,
-        /// The error of the device.
-        #[source]
-        error: Error,
-    },
-}
 
 /// Finds the smallest memory for each configuration, and the best of them; or, with `memory`, which
 /// of them run in that much, and the one with the fewest waits. If none does, what would do.
@@ -97,13 +70,6 @@ pub fn tune(
     search::search(&trials, &mut tuning)?;
     curves::draw(&trials, &mut tuning)?;
     Ok(tuning)
-}
-
-/// How many requests failed when the log was recorded: a replay does not repeat them. The end mark
-/// of a log is a failed request of 0 bytes.
-fn failed_when_recorded(trace: &Trace) -> u64 {
-    let failed = |action: &Action| matches!(action, Action::AllocateFailure { size: 1.. });
-    trace.events.iter().filter(|event| failed(&event.action)).count() as u64
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ pub struct TuneArgs {
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = configuration)]
     pub configurations: Vec<Configuration>,
 
-    /// Where to replay: the software device (sim); the GPU with this number, where work ends when it
-    /// does; or a GPU if there is one (auto)
+    /// Where to replay: the software device (sim); the GPU with this number, where work ends when
+    /// it does; or a GPU if there is one (auto)
     #[arg(long, value_name = "sim|N|auto", default_value = "sim")]
     pub device: DeviceChoice,
 

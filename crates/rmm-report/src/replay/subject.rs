@@ -89,7 +89,8 @@ impl ReplaySubject {
         (!self.has_driver_pool()).then_some(waits)
     }
 
-    /// How often pools of ours made a stream wait for another, or the calling thread for the device.
+    /// How often pools of ours made a stream wait for another, or the calling thread for the
+    /// device.
     pub(super) fn waits(&self) -> u64 {
         let found = Suballocators::of(&self.resource);
         found.stream_waits() + found.host_waits()

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::failed_when_recorded;
-use crate::trace::Trace;
+use crate::trace::{Action, Trace};
 
 /// What was found for one trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -149,4 +148,11 @@ impl Tuning {
             configurations: Vec::new(),
         }
     }
+}
+
+/// How many requests failed when the log was recorded: a replay does not repeat them. The end mark
+/// of a log is a failed request of 0 bytes.
+fn failed_when_recorded(trace: &Trace) -> u64 {
+    let failed = |action: &Action| matches!(action, Action::AllocateFailure { size: 1.. });
+    trace.events.iter().filter(|event| failed(&event.action)).count() as u64
 }

@@ -2,7 +2,7 @@
 
 use rmm_spec::{ResourceSpec, SpecError};
 
-use super::PAGE;
+use super::memory::{PAGE, memory_text};
 
 /// Stands for the memory in the text of a configuration.
 pub const MEMORY_PLACEHOLDER: &str = "{memory}";
@@ -80,11 +80,6 @@ impl Configuration {
     }
 }
 
-/// An amount of memory as specifications write it.
-pub fn memory_text(bytes: u64) -> String {
-    if bytes.is_multiple_of(1 << 20) { format!("{}MiB", bytes >> 20) } else { bytes.to_string() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,11 +91,5 @@ mod tests {
             assert_eq!(made.as_ref(), Ok(&ours));
             assert!(ours.text(PAGE).contains("2MiB") && ours.name().len() <= 20, "{ours:?}");
         }
-    }
-
-    #[test]
-    fn amounts_that_are_no_mebibytes_are_bytes() {
-        assert_eq!(memory_text(3 << 20), "3MiB");
-        assert_eq!(memory_text(1_000_000), "1000000");
     }
 }

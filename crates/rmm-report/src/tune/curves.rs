@@ -1,10 +1,12 @@
 //! What more memory saves: waits and driver calls of each configuration.
 
 use super::answer::{Point, Tuning};
+use super::error::TuneError;
 use super::laboratory::Laboratory;
+use super::memory::PAGE;
+use super::parallel;
 use super::proof::figures;
 use super::trials::Trials;
-use super::{PAGE, TuneError, parallel};
 
 /// Sizes that are tried, in percent of the smallest memory of all.
 const PERCENT: [u64; 7] = [102, 105, 110, 125, 150, 200, 300];

@@ -1,10 +1,11 @@
 //! A quick estimate of what a configuration needs.
 
+use super::error::TuneError;
 use super::laboratory::{Laboratory, Pace};
+use super::memory::PAGE;
 use super::trials::Trials;
-use super::{PAGE, TuneError};
 
-/// The most that is tried is so many doublings of a 64th above the program's peak: 17 times it.
+/// Doublings of a 64th of the program's peak up to the most that is tried, 17 times the peak.
 const DOUBLINGS: u32 = 10;
 
 /// With more events, only contenders are tried at the paces after the first.
@@ -20,7 +21,7 @@ pub(super) struct Smallest {
 }
 
 impl Smallest {
-    /// None yet, at so many paces.
+    /// None yet, at any pace.
     pub(super) fn at(paces: &[Pace]) -> Self {
         Self { of_paces: vec![None; paces.len()], of_all: None }
     }

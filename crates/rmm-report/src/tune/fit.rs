@@ -1,10 +1,11 @@
 //! What runs in a given memory.
 
 use super::answer::{ConfigurationResult, Tuning};
+use super::error::TuneError;
 use super::laboratory::{Laboratory, Pace};
+use super::parallel;
 use super::proof::{answer, figures};
 use super::trials::Trials;
-use super::{TuneError, parallel};
 
 /// Fills in which configurations run in the memory and, as the answer, the one with the fewest
 /// waits and driver calls. Those that hold all of the memory come last.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::answer::{Answer, ConfigurationResult, Tuning};
+use super::markup::escape;
 use super::picture::{Figure, svg};
 use crate::format::{count, mib, thousands};
 
@@ -25,22 +26,6 @@ pub fn render(tunings: &[Tuning], device: &str, version: &str) -> String {
     }
     page.push_str("</body>\n</html>\n");
     page
-}
-
-/// Text in markup.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 /// The file, and the device of which it is, if the log has several.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::answer::{Point, Tuning};
-use super::page::escape;
+use super::markup::escape;
 use crate::format::{mib, thousands};
 
 const WIDTH: f64 = 720.0;

@@ -1,9 +1,10 @@
 //! The proof of an answer, and what is known about it.
 
 use super::answer::{Answer, Less, Point};
+use super::error::TuneError;
 use super::laboratory::{Laboratory, Pace};
+use super::memory::PAGE;
 use super::trials::Trials;
-use super::{PAGE, TuneError};
 
 /// The memory or, if it is not enough at a further pace, the next one that is; and that 2 % less is
 /// not. None if twice the memory is not enough.

@@ -1,9 +1,10 @@
 //! Every size, since more memory does not always fit better.
 
+use super::error::TuneError;
 use super::estimate::{Smallest, estimate_at, lowest};
 use super::laboratory::Laboratory;
+use super::memory::PAGE;
 use super::trials::Trials;
-use super::{PAGE, TuneError};
 
 /// Events of all replays that try every size: some tens of seconds.
 const SCANNED_EVENTS: u64 = 60_000_000;

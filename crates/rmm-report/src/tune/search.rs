@@ -1,12 +1,13 @@
 //! The search for the smallest memory.
 
 use super::answer::{Answer, ConfigurationResult, Tuning};
+use super::error::TuneError;
 use super::estimate::{Smallest, estimate, is_long, most};
 use super::laboratory::{Laboratory, Pace};
+use super::parallel;
 use super::proof::{answer, failure, figures, prove};
 use super::scan::scan;
 use super::trials::Trials;
-use super::{TuneError, parallel};
 
 /// Configurations that are tried at every size: the best ones of the estimate.
 const CONTENDERS: usize = 3;
@@ -22,7 +23,7 @@ pub(super) fn search<L: Laboratory>(
         trials.step(trials.configurations[index].name());
         found
     })?;
-    let contenders = contenders(&found);
+    let mut contenders = contenders(&found);
     let scanned = parallel::map(threads, &contenders, |&index| {
         scan(trials, index, &found[index], contenders.len())
     })?;
@@ -37,11 +38,17 @@ pub(super) fn search<L: Laboratory>(
     }
     trials.step("every size");
 
-    let best = contenders.iter().min_by_key(|&&index| (found[index].of_all, index)).copied();
-    let mut proven = None;
-    if let Some((index, memory)) = best.and_then(|index| Some((index, found[index].of_all?))) {
-        proven = prove(trials, index, memory)?;
-        found[index].of_all = proven.as_ref().map(|answer| answer.memory_bytes);
+    let mut proven: Option<Answer> = None;
+    contenders.sort_by_key(|&index| (found[index].of_all, index));
+    for index in contenders {
+        // A proof may take more memory than was found, so the next configuration may need less.
+        let Some(found_memory) = found[index].of_all else { continue };
+        if proven.as_ref().is_some_and(|best| best.memory_bytes <= found_memory) {
+            continue;
+        }
+        let answer = prove(trials, index, found_memory)?;
+        found[index].of_all = answer.as_ref().map(|answer| answer.memory_bytes);
+        proven = proven.into_iter().chain(answer).min_by_key(|answer| answer.memory_bytes);
     }
     trials.step("the proof");
     tuning.at_once = best_at(trials, &found, Pace::AtOnce)?;

@@ -56,7 +56,7 @@ impl<F: Fn(&str, u64, Pace) -> bool + Sync> Laboratory for Planted<F> {
     }
 }
 
-/// A program of one block of so many pages.
+/// A program of one block of this many pages.
 fn program(pages: u64) -> Trace {
     let bytes = pages * PAGE;
     let log = format!(
@@ -65,7 +65,7 @@ fn program(pages: u64) -> Trace {
     trace::read_from("log.csv", log.as_bytes()).expect("a log")
 }
 
-/// `first` and `second`, which the planted functions tell apart by their texts.
+/// `first` and `second`, which differ in their texts.
 fn two() -> Vec<Configuration> {
     let new = |name, text| Configuration::new(name, text).expect("a specification");
     vec![new("first", "pool(virtual, max={memory})"), new("second", "pool(cuda, max={memory})")]

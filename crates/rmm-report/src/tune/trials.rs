@@ -7,8 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rmm_core::Error;
 
 use super::configuration::Configuration;
+use super::error::TuneError;
 use super::laboratory::{Laboratory, Pace};
-use super::{Progress, TuneError};
+use super::progress::Progress;
 use crate::replay::Attempt;
 use crate::trace::Trace;
 
