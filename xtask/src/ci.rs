@@ -79,6 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     add_cuda_core(&mut steps);
+    add_dynamo(&root, &mut steps);
     add_python(&mut steps, extent);
     test::add_steps(&args.test, extent, &mut steps)?;
     steps.run(
@@ -144,6 +145,17 @@ fn add_cuda_core(steps: &mut Steps) {
     let clippy = ["clippy", "-p", CUDA_CORE, "--all-targets", "--", "-D", "warnings"];
     steps.run(format!("clippy {CUDA_CORE}"), cargo().args(clippy));
     steps.run(test, cargo().args(["test", "-p", CUDA_CORE]));
+}
+
+/// Tests the crate for NVIDIA's Dynamo, a workspace of its own, where bindgen finds libclang.
+fn add_dynamo(root: &Path, steps: &mut Steps) {
+    let test = "test rmm-interop-dynamo";
+    if env::var_os("LIBCLANG_PATH").is_none() {
+        return steps.skip(test, "no LIBCLANG_PATH");
+    }
+    let mut command = cargo();
+    command.args(["test", "--locked", "--manifest-path"]);
+    steps.run(test, command.arg(root.join("crates/rmm-interop-dynamo/Cargo.toml")));
 }
 
 /// Whether the headers of CUDA 13 are where `cuda-core` looks for them. NVIDIA's wheels hold them.
