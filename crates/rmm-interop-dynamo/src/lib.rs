@@ -31,10 +31,10 @@
 //!
 //! # Registration
 //! Network cards and other machines use registered memory in no stream's order. So a storage is
-//! made after the host has waited for all work on it, and the program waits for the transfers before
-//! it drops the storage. UCX and `cuFile` register memory over `cudaMalloc` as one piece; a block of
-//! a pool over virtual memory may span several, which transports reject or copy slowly: allocate
-//! storage to be registered from a pool over `CudaMemoryResource`.
+//! made after the host has waited for all work on it, and the program waits for the transfers
+//! before it drops the storage. UCX and `cuFile` register memory over `cudaMalloc` as one piece; a
+//! block of a pool over virtual memory may span several, which transports reject or copy slowly:
+//! allocate storage to be registered from a pool over `CudaMemoryResource`.
 
 #![forbid(unsafe_code)]
 

@@ -43,8 +43,9 @@ where
     /// The vector's memory, after a wait of the host for all work on it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for an empty vector, and
-    /// if the resource does not say that its memory is pinned; what the driver reports of the wait. The vector is dropped then.
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) for an empty vector,
+    /// and if the resource does not say that its memory is pinned; what the driver reports of the
+    /// wait. The vector is dropped then.
     pub fn new(mut vector: HostVec<u8, R>) -> Result<Self, Error> {
         let kind = vector.resource().try_property::<MemoryKind>();
         if kind != Some(MemoryKind::Pinned) {
