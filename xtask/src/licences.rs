@@ -16,6 +16,14 @@ pub(crate) const FILE: &str = "LICENSE-THIRD-PARTY";
 /// The text of this workspace's own licence.
 const MIT: &str = include_str!("../../LICENSE-MIT");
 
+/// What is in the sources of a crate of the workspace and not ours: the crate, what it is, and its
+/// licence.
+const VENDORED: [(&str, &str, &str); 1] = [(
+    "rmm-report",
+    "uPlot 1.6.32 (MIT), in pages",
+    include_str!("../../crates/rmm-report/src/page/assets/uplot-LICENSE.txt"),
+)];
+
 /// The platform of what is shipped.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
@@ -38,6 +46,11 @@ pub(crate) fn text_of(package: &str) -> Result<String> {
         let name = format!("{} {} ({licence})", package.name, package.version);
         for text in texts(package)? {
             by_text.entry(text).or_default().push(name.clone());
+        }
+    }
+    for (package, name, text) in VENDORED {
+        if crates.values().any(|linked| linked.name == package) {
+            by_text.entry(text.to_owned()).or_default().push(name.to_owned());
         }
     }
     let mut all = "This library contains the following crates, and Rust's standard library \
@@ -115,9 +128,14 @@ mod tests {
     #[test]
     fn each_crate_that_is_linked_in_has_its_text() {
         let text = text_of("rmm-py").expect("each crate has a text");
-        for part in
-            ["zstd-sys ", "pyo3 ", "dashmap ", "libloading ", "Redistributions in binary form"]
-        {
+        for part in [
+            "zstd-sys ",
+            "uPlot 1.6.32 ",
+            "pyo3 ",
+            "dashmap ",
+            "libloading ",
+            "Redistributions in binary form",
+        ] {
             assert!(text.contains(part), "{part}");
         }
         assert!(!text.contains("roxmltree"), "of the workspace's own tools");

@@ -12,6 +12,7 @@ mod man;
 mod memory_size;
 mod outputs;
 mod replay;
+mod report;
 mod resource;
 mod tune;
 
@@ -25,6 +26,7 @@ pub use man::ManArgs;
 pub use memory_size::MemorySize;
 pub use outputs::{OutputArgs, is_standard};
 pub use replay::ReplayArgs;
+pub use report::ReportArgs;
 pub use resource::ResourceList;
 pub use rmm_report::replay::ThreadMode;
 pub use rmm_report::resource::ReplayResource;
@@ -68,6 +70,9 @@ pub enum Command {
     /// Replay allocation logs against one or more memory resources
     #[command(long_about = replay::ABOUT, after_long_help = replay::HELP)]
     Replay(ReplayArgs),
+    /// Answer questions about the memory of a program from its allocation logs
+    #[command(long_about = report::ABOUT, after_long_help = report::HELP)]
+    Report(ReportArgs),
     /// Find the smallest memory in which recorded programs run, and the resource to use there
     #[command(long_about = tune::ABOUT, after_long_help = tune::HELP)]
     Tune(TuneArgs),

@@ -6,6 +6,7 @@ mod convert;
 mod doctor;
 mod man;
 mod replay;
+mod report;
 mod tune;
 
 use crate::args::Command;
@@ -17,6 +18,7 @@ pub use convert::convert;
 pub use doctor::doctor;
 pub use man::man;
 pub use replay::replay;
+pub use report::report;
 pub use tune::tune;
 
 /// How a command ended.
@@ -71,6 +73,7 @@ pub fn run(command: &Command) -> Ended {
         Command::Doctor(args) => doctor(args),
         Command::Man(args) => man(args),
         Command::Replay(args) => replay(args),
+        Command::Report(args) => report(args),
         Command::Tune(args) => tune(args),
     }
 }

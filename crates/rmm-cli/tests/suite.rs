@@ -27,6 +27,8 @@ mod program_convert;
 mod program_doctor;
 #[path = "suite/program_replay.rs"]
 mod program_replay;
+#[path = "suite/program_report.rs"]
+mod program_report;
 #[path = "suite/program_tune.rs"]
 mod program_tune;
 #[path = "suite/real_replays.rs"]

@@ -7,8 +7,8 @@
 //! | [`replay`] | makes a trace's calls against a resource |
 //! | [`snapshot`] | what a stack of resources holds at one moment |
 //! | [`results`] | the data a replay produces, and its JSON |
+//! | [`page`] | the HTML page of logs, of a replay or of a resource in use, and the answers on it |
 //! | [`tune`] | the smallest memory in which a trace runs |
-//! | [`html`] | the self-contained HTML page, of a replay or of a resource in use |
 //!
 //! Reading a log needs no device:
 //!
@@ -25,10 +25,9 @@
 #[doc(hidden)]
 pub mod columns;
 pub mod convert;
-mod draw;
 #[doc(hidden)]
 pub mod format;
-pub mod html;
+pub mod page;
 pub mod replay;
 pub mod resource;
 pub mod results;

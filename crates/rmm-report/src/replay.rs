@@ -6,6 +6,7 @@ mod device;
 mod observe;
 mod options;
 mod player;
+mod recording;
 mod run;
 mod subject;
 mod worked;
@@ -19,6 +20,7 @@ pub use attempt::{Attempt, attempt};
 pub use device::{ReplayDevice, Work};
 pub use options::{ReplayOptions, ThreadMode};
 use player::Player;
+pub(crate) use recording::ranges;
 use run::run;
 pub use subject::ReplaySubject;
 pub use worked::{Worked, replay_with_work};
@@ -69,8 +71,15 @@ pub fn replay(
     }
     Device::synchronize_current()?;
 
+    let mut view = observed.view;
+    view.resource = Some(resource.to_string());
     let is_model = device.is_software() && subject.is_of_driver_pools();
+    if is_model {
+        view.reserved = None;
+        view.segments.clear();
+    }
     let peak_reserved = (!is_model).then_some(observed.peak_reserved);
+    view.peak_reserved = peak_reserved;
     let failures = warm.iter().map(|outcome| outcome.failures).fold(cold.failures, u64::max);
     let mut warm_nanos: Vec<f64> = warm.iter().map(|outcome| outcome.nanos_per_event).collect();
     warm_nanos.sort_by(f64::total_cmp);
@@ -94,8 +103,7 @@ pub fn replay(
         first_failure: first_failure.or(observed.first_failure),
         leaked_blocks,
         leaked_bytes,
-        timeline: if is_model { Vec::new() } else { observed.timeline },
-        heap_map: observed.heap_map,
+        view: Some(view),
     })
 }
 

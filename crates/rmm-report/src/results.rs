@@ -7,6 +7,8 @@
 
 use serde::Serialize;
 
+use crate::page::View;
+
 /// One run of `rmm replay`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -84,54 +86,9 @@ pub struct ResourceResult {
     /// JSON.
     #[serde(skip)]
     pub initial_reserved_bytes: u64,
-    /// Live and reserved bytes over the events, ascending; for the HTML report, not in the JSON.
+    /// What happened, for the page; not in the JSON.
     #[serde(skip)]
-    pub timeline: Vec<Sample>,
-    /// Where the blocks are at the peak of the live bytes; for the HTML report, not in the JSON.
-    #[serde(skip)]
-    pub heap_map: Vec<HeapBlock>,
-}
-
-/// The memory after one event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Sample {
-    /// The index of the event, from 0.
-    pub event: u64,
-    /// Bytes live, each size rounded up to 256.
-    pub live_bytes: u64,
-    /// Bytes held from the upstream or the driver.
-    pub reserved_bytes: u64,
-}
-
-/// A range of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct HeapBlock {
-    /// Which segment, from 0. A segment is one allocation from the upstream.
-    pub segment: u32,
-    /// Where the range starts, in bytes from the start of the segment.
-    pub offset: u64,
-    /// How long it is, in bytes.
-    pub size: u64,
-    /// Whether it is in use.
-    pub state: BlockState,
-    /// The stream that it was allocated on or, if free, freed on: an index into the trace's
-    /// streams.
-    pub stream: u32,
-}
-
-impl HeapBlock {
-    /// In place of a stream: the range belongs to none, since a resource above cuts it up.
-    pub const SEVERAL_STREAMS: u32 = u32::MAX;
-}
-
-/// Whether a range of a segment is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BlockState {
-    /// Allocated by the program.
-    Live,
-    /// Held by the resource for later.
-    Free,
+    pub view: Option<View>,
 }
 
 impl Report {

@@ -3,7 +3,6 @@
 use rmm_adaptors::PoolBlock;
 use rmm_core::{AnyResource, Description, Device, Error, Introspect as _};
 
-use crate::results::{BlockState, HeapBlock};
 use crate::suballocators::Suballocators;
 
 /// A stack of resources at one moment.
@@ -20,8 +19,8 @@ pub struct Snapshot {
     pub total_bytes: u64,
     /// The stack, from the top.
     pub description: Description,
-    /// The blocks of each pool in the stack.
-    pub pools: Vec<Vec<HeapBlock>>,
+    /// The blocks of each pool in the stack, from the bottom.
+    pub pools: Vec<Vec<PoolBlock>>,
 }
 
 impl Snapshot {
@@ -31,26 +30,13 @@ impl Snapshot {
     /// The driver's error.
     pub fn take(title: impl Into<String>, resource: &AnyResource) -> Result<Self, Error> {
         let memory = Device::memory_info()?;
-        let pools = Suballocators::of(resource).maps();
         Ok(Self {
             title: title.into(),
             device: Device::current()?.name()?,
             free_bytes: memory.free,
             total_bytes: memory.total,
             description: resource.describe(),
-            pools: pools.iter().map(|blocks| without_streams(blocks)).collect(),
+            pools: Suballocators::of(resource).maps(),
         })
     }
-}
-
-/// The blocks without their streams: a pool keeps those of free blocks only.
-fn without_streams(blocks: &[PoolBlock]) -> Vec<HeapBlock> {
-    let block = |block: &PoolBlock| HeapBlock {
-        segment: u32::try_from(block.segment).unwrap_or(u32::MAX),
-        offset: block.offset,
-        size: block.size,
-        state: if block.is_live { BlockState::Live } else { BlockState::Free },
-        stream: 0,
-    };
-    blocks.iter().map(block).collect()
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from rmm_rs import DeviceBuffer, mr
 
 
 def visible(page: Path) -> str:
-    """The text of a page, without its markup."""
-    return re.sub(r"<[^>]*>", " ", page.read_text())
+    """The text of a page, without its markup, script and data."""
+    text = re.sub(r"(?s)<(script|style)\b.*?</\1>", " ", page.read_text())
+    return re.sub(r"<[^>]*>", " ", text)
 
 
 def test_a_page_shows_a_stack_and_its_pools_heap(tmp_path: Path) -> None:
@@ -25,8 +27,32 @@ def test_a_page_shows_a_stack_and_its_pools_heap(tmp_path: Path) -> None:
     assert page == tmp_path / "page.html"
     text = visible(page)
     assert "StatisticsResourceAdaptor" in text and "statistics" in text and "cuda" in text
-    assert "live: 3.0 MiB" in text and "free: 1.0 MiB" in text
-    assert "<script" not in page.read_text()
+    assert "Of 4.0 MiB held, 75 % were live" in text
+    assert "script-src 'sha256-" in page.read_text()
+    del kept
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = DeviceBuffer(size=1000)
+    page = rmm_rs.report(path=tmp_path / "page.html")
+    shown = page._repr_html_()
+    assert shown.startswith('<iframe sandbox="allow-scripts"')
+    assert "<script" not in shown and "&lt;script" in shown
+
+    class Shell:
+        kernel = object()
+
+    class IPython:
+        @staticmethod
+        def get_ipython() -> Shell:
+            return Shell()
+
+    monkeypatch.setitem(sys.modules, "IPython", IPython)
+    monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("a browser in a notebook"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert rmm_rs.report().parent == tmp_path
     del kept
 
 
@@ -54,7 +80,9 @@ def test_a_recorded_log_is_replayed(tmp_path: Path) -> None:
         page = rmm_rs.report(source, tmp_path / "page.html", resources=["pool", "cuda"])
         text = visible(page)
         assert "6 events, 1 thread, 1 stream" in text
-        assert "pool" in text and "cuda" in text and "Memory over the replay" in text
+        assert "pool" in text and "cuda" in text and "Does memory grow" in text
+    text = visible(rmm_rs.report(log, tmp_path / "page.html", resources=()))
+    assert "Read from allocation logs" in text and "104.0 KiB in 3 blocks, at event 3" in text
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ use {
     super::{FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS},
     crate::check_program::{self, ProgramOutcome},
     crate::{deliver, style},
-    rmm_report::html,
+    rmm_report::page,
     serde::Serialize,
 };
 
@@ -53,7 +53,7 @@ pub fn check(args: &CheckArgs) -> Ended {
         &args.outputs,
         text,
         || deliver::to_json(&Findings::new(args, &outcome, verdict)),
-        || html::render_check(&program_of(args).join(" "), verdict, &page),
+        || page::render_check(&program_of(args).join(" "), verdict, &page),
     );
     Ended { text: String::new(), messages, status }.delivered(written)
 }

@@ -4,7 +4,7 @@ mod checked;
 
 use rmm_report::results::Report;
 use rmm_report::trace::Trace;
-use rmm_report::{columns, html};
+use rmm_report::{columns, page};
 
 use super::{BAD_INPUT, Ended, FAILURE, SUCCESS};
 use crate::args::ReplayArgs;
@@ -50,7 +50,7 @@ pub fn replay(args: &ReplayArgs) -> Ended {
         &args.outputs,
         tables(&report),
         || report.to_json(),
-        || html::render(&report),
+        || page::render(&report),
     );
     let status = if failed { FAILURE } else { SUCCESS };
     Ended { text: String::new(), messages, status }.delivered(written)

@@ -1,8 +1,8 @@
 //! The table, the JSON and the page of a report.
 
 use rmm_cli::table;
-use rmm_report::html;
-use rmm_report::results::{BlockState, HeapBlock, Report, ResourceResult, Sample, TraceResult};
+use rmm_report::page::{self, NEVER, Segment, View, ViewBlock, ViewFailure};
+use rmm_report::results::{Report, ResourceResult, TraceResult};
 
 use super::common::{OF_A_RESOURCE, keys};
 
@@ -27,19 +27,23 @@ fn pool() -> ResourceResult {
         first_failure: None,
         leaked_blocks: 0,
         leaked_bytes: 0,
-        timeline: (0..100)
-            .map(|event| Sample { event, live_bytes: event * MIB, reserved_bytes: 128 * MIB })
-            .collect(),
-        heap_map: vec![
-            HeapBlock { segment: 0, offset: 0, size: 99 * MIB, state: BlockState::Live, stream: 1 },
-            HeapBlock {
-                segment: 0,
-                offset: 99 * MIB,
-                size: 29 * MIB,
-                state: BlockState::Free,
-                stream: 1,
-            },
-        ],
+        view: Some(View {
+            log: "gpt2.csv".to_owned(),
+            resource: Some("pool".to_owned()),
+            events: 100,
+            blocks: (1..100)
+                .map(|start| ViewBlock {
+                    start,
+                    end: NEVER,
+                    size: MIB,
+                    address: u64::from(start) * MIB,
+                    ..ViewBlock::default()
+                })
+                .collect(),
+            reserved: Some(vec![(0, 128 * MIB)]),
+            segments: vec![Segment { address: 0, size: 128 * MIB, start: 0, end: NEVER }],
+            ..View::default()
+        }),
     }
 }
 
@@ -56,8 +60,14 @@ fn cuda() -> ResourceResult {
         first_failure: Some("gpt2.csv:17: out of memory".to_owned()),
         leaked_blocks: 1,
         leaked_bytes: MIB,
-        timeline: Vec::new(),
-        heap_map: Vec::new(),
+        view: Some(View {
+            log: "gpt2.csv".to_owned(),
+            resource: Some("cuda".to_owned()),
+            events: 17,
+            failures: vec![ViewFailure { position: 17, size: MIB, ..ViewFailure::default() }],
+            failed: 1,
+            ..View::default()
+        }),
         ..pool()
     }
 }
@@ -145,71 +155,97 @@ fn the_json_has_the_figures_but_not_the_pictures() {
 
 #[test]
 fn the_page_says_what_there_is() {
-    let page = html::render(&report());
+    let page = page::render(&report());
     for part in [
         "Replayed on NVIDIA H200 by rmm 0.1.0.",
-        "aria-label=\"Chart of pool: live memory peaks at 99.0 MiB, reserved memory at 128.0 MiB\"",
-        "aria-label=\"Heap map of pool: 99.0 MiB live, 29.0 MiB free\"",
-        "stream 1: 99.0 MiB",
-        "First failure: gpt2.csv:17: out of memory",
-        "1 block (1.0 MiB) still live at the end.",
-        "No timeline was recorded.",
-        "No heap map was recorded.",
+        "99.0 MiB in 99 blocks, at event 99.",
+        "pool held 128.0 MiB at most, without a wait.",
+        "cuda: first failure: gpt2.csv:17: out of memory",
+        "The first was 1.0 MiB, at event 17; no other failed.",
+        "The peak is 99.0 MiB lower",
     ] {
         assert!(page.contains(part), "{part:?} is missing");
     }
     assert!(!page.contains("There was no GPU"));
-    assert_eq!(page.matches("<svg ").count(), 2);
-    assert_eq!(page, html::render(&report()), "the same report, the same page");
+    assert_eq!(page, page::render(&report()), "the same report, the same page");
 }
 
 #[test]
 fn the_page_admits_the_software_device() {
-    let page = html::render(&Report { software_device: true, ..report() });
+    let page = page::render(&Report { software_device: true, ..report() });
     assert!(
         page.contains("Replayed on the software device")
             && page.contains("say nothing about a GPU")
     );
 }
 
-#[test]
-fn the_page_needs_nothing_else_and_runs_nothing() {
-    let mut report = report();
-    let bad = "<script>alert('1')</script>\"&";
-    report.device = bad.to_owned();
-    report.rmm_version = bad.to_owned();
-    report.traces[0].file = bad.to_owned();
-    for resource in &mut report.traces[0].resources {
-        resource.resource = bad.to_owned();
-        resource.first_failure = Some(bad.to_owned());
+/// The page without our own script, style sheet and data.
+fn markup(page: &str) -> String {
+    let mut markup = page.to_owned();
+    for tag in ["script", "style"] {
+        while let Some(start) = markup.find(&format!("<{tag}")) {
+            let end = format!("</{tag}>");
+            let length = markup[start..].find(&end).expect("an end") + end.len();
+            markup.replace_range(start..start + length, "");
+        }
     }
-    let page = html::render(&report);
-    assert!(!page.contains("<script"));
-    assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;"));
-    let elsewhere = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-    for word in ["http:", "https:", "url(", "src=", "href=", "@import"] {
-        assert!(!elsewhere.contains(word), "{word}");
+    markup
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_runs_only_its_own_script() {
+    let mut report = report();
+    let bad = "</script><script>alert('1')</script><!--\"&\u{1b}[31m";
+    report.device = bad.to_owned();
+    for trace in &mut report.traces {
+        trace.file = bad.to_owned();
+        for resource in &mut trace.resources {
+            resource.resource = bad.to_owned();
+            resource.first_failure = Some(bad.to_owned());
+            let view = resource.view.as_mut().expect("a view");
+            view.log = bad.to_owned();
+            view.resource = Some(bad.to_owned());
+            view.names.tags = vec![bad.to_owned(); 2];
+            view.names.sites = vec![bad.to_owned(); 2];
+            view.names.streams = vec![bad.to_owned(); 2];
+            for failure in &mut view.failures {
+                failure.text = bad.to_owned();
+            }
+        }
+    }
+    let page = page::render(&report);
+    let scripts = page.matches("<script").count();
+    assert_eq!(scripts, page.matches("</script>").count());
+    let columns = page.matches("<script type=\"text/plain\" class=\"column\">").count();
+    assert_eq!(scripts, columns + 2, "the columns, the data and our own");
+    assert!(!page.contains('\u{1b}') && !page.contains("<!--"));
+    assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(&#39;1&#39;)"));
+    assert!(page.contains("default-src 'none'; script-src 'sha256-"));
+    for word in ["http:", "https:", "url(", "src=", "@import", " style=", " onclick="] {
+        assert!(!markup(&page).contains(word), "{word}");
     }
 }
 
 #[test]
-fn extremes_can_be_drawn() {
-    let sample =
-        |live_bytes, reserved_bytes| Sample { event: u64::MAX, live_bytes, reserved_bytes };
-    for timeline in [vec![sample(0, 0)], vec![sample(u64::MAX, u64::MAX)]] {
-        let mut report = report();
-        report.traces[0].resources[0].timeline = timeline;
-        report.traces[0].resources[0].heap_map = vec![HeapBlock {
-            segment: u32::MAX,
-            offset: u64::MAX,
-            size: u64::MAX,
-            state: BlockState::Live,
-            stream: u32::MAX,
-        }];
-        let page = html::render(&report);
-        assert_eq!(page.matches("<svg ").count(), 2);
-        assert!(!page.contains("could not be drawn"));
+fn extremes_can_be_rendered() {
+    let mut report = report();
+    for size in [0, u64::MAX] {
+        let view = View {
+            events: 1,
+            blocks: vec![ViewBlock {
+                start: 1,
+                end: NEVER,
+                size,
+                address: u64::MAX,
+                ..ViewBlock::default()
+            }],
+            reserved: Some(vec![(u32::MAX, u64::MAX)]),
+            segments: vec![Segment { address: u64::MAX, size: u64::MAX, start: 0, end: NEVER }],
+            ..View::default()
+        };
+        report.traces[0].resources[0].view = Some(view);
+        assert!(page::render(&report).ends_with("</html>\n"));
     }
-    let empty = Report { traces: Vec::new(), ..report() };
-    assert!(html::render(&empty).ends_with("</html>\n"));
+    let empty = Report { traces: Vec::new(), ..report };
+    assert!(page::render(&empty).ends_with("</html>\n"));
 }

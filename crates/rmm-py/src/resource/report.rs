@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use rmm_core::{Device, Error};
-use rmm_report::html;
+use rmm_report::page;
 use rmm_report::replay::{self, ReplayOptions};
 use rmm_report::resource::ReplayResource;
 use rmm_report::results::Report;
@@ -23,10 +23,11 @@ const SOFTWARE_DEVICE: &str = "Software device";
 pub(crate) fn _page_of_resource(mr: &Bound<'_, DeviceMemoryResource>) -> PyResult<String> {
     let title = mr.get_type().name()?.to_string();
     let resource = mr.get().engine()?;
-    make(mr.py(), || Ok(html::render_live(&Snapshot::take(title, resource)?)))
+    make(mr.py(), || Ok(page::render_live(&Snapshot::take(title, resource)?)))
 }
 
-/// The page of a log that is replayed against resources on the current device.
+/// The page of a log that is replayed against resources on the current device; without resources,
+/// of what it says by itself.
 #[pyfunction]
 #[pyo3(signature = (path, resources, repeat))]
 pub(crate) fn _page_of_log(
@@ -47,6 +48,9 @@ pub(crate) fn _page_of_log(
         trace::Reason::Open(_) => PyOSError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
     })?;
+    if resources.is_empty() {
+        return Ok(py.detach(|| page::render_logs(&[trace])));
+    }
     make(py, || replayed(&trace, &resources, ReplayOptions { repeat, ..ReplayOptions::default() }))
 }
 
@@ -62,7 +66,7 @@ fn replayed(
         result.resources.push(replay::replay(&device, trace, resource, options, &|_| ())?);
     }
     let name = device.name()?;
-    Ok(html::render(&Report {
+    Ok(page::render(&Report {
         rmm_version: env!("CARGO_PKG_VERSION").to_owned(),
         software_device: name.starts_with(SOFTWARE_DEVICE),
         device: name,

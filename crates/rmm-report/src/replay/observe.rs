@@ -1,19 +1,15 @@
-//! Observed replay: live and reserved bytes after each event, and the heap map at the peak.
+//! Observed replay: what is live and reserved after each event, and where each block is.
 
-use std::collections::HashMap;
-
-use rmm_core::{Error, StreamId};
+use rmm_core::Error;
 
 use super::player::Player;
-use super::subject::ReplaySubject;
-use crate::results::{BlockState, HeapBlock, Sample};
+use super::recording::Recording;
+use super::subject::{Meter, ReplaySubject};
+use crate::page::View;
 use crate::trace::{ALIGNMENT, Action, Trace};
 
 /// Events between two reports of progress.
 const CHUNK: usize = 1 << 14;
-
-/// Events between two samples for the chart, where the resource counts its peak itself.
-const SAMPLED: usize = 16;
 
 /// The observations.
 #[derive(Debug, Default)]
@@ -24,10 +20,10 @@ pub(super) struct Observed {
     pub(super) pool_peak_live: Option<u64>,
     /// Before the first event.
     pub(super) initial_reserved: u64,
-    pub(super) timeline: Vec<Sample>,
-    pub(super) heap_map: Vec<HeapBlock>,
     pub(super) failures: u64,
     pub(super) first_failure: Option<String>,
+    /// What happened, for the page.
+    pub(super) view: View,
 }
 
 /// Replays once with observation. Everything is freed afterwards, also after an error.
@@ -49,47 +45,48 @@ fn observe_events(
     progress: &dyn Fn(u64),
 ) -> Result<Observed, Error> {
     let mut observed = Observed::default();
-    let others = subject.used_by_others()?;
-    observed.initial_reserved = subject.reserved(others, 0)?;
-    let sample_every = if subject.peak_reserved()?.is_some() { SAMPLED } else { 1 };
-    let mut owners: HashMap<u64, u32> = HashMap::new();
-    let mut live = begin(trace, player, subject, &mut observed, &mut owners);
+    let meter = Meter::of(subject)?;
+    observed.initial_reserved = meter.reserved(0)?;
+    let mut recording = Recording::of(trace);
+    let mut live = begin(trace, player, subject, &mut observed, &mut recording);
     observed.peak_live = live;
+    observed.peak_reserved = meter.reserved(live)?;
+    recording.note(0, observed.peak_reserved, &meter);
     for (index, event) in trace.events.iter().enumerate() {
-        let freed = match event.action {
-            Action::Free { block, .. } => player.address(block),
-            Action::Allocate { .. } | Action::AllocateFailure { .. } => None,
+        let was_live = match event.action {
+            Action::Free { block, .. } => player.address(block).is_some(),
+            Action::Allocate { .. } | Action::AllocateFailure { .. } => false,
         };
         match player.step(&subject.resource, event) {
             Ok(()) => match event.action {
                 Action::Allocate { block, size } => {
                     live += size.next_multiple_of(ALIGNMENT);
-                    if let Some(address) = player.address(block).filter(|address| address.0 != 0) {
-                        owners.insert(address.0, event.stream);
+                    if let Some(address) = player.address(block) {
+                        recording.allocate(index, block, address);
                     }
                 }
-                Action::Free { size, .. } if freed.is_some() => {
+                Action::Free { block, size } if was_live => {
                     live -= size.next_multiple_of(ALIGNMENT);
+                    recording.free(index, block);
                 }
-                Action::Free { .. } | Action::AllocateFailure { .. } => {}
+                Action::Free { .. } => {}
+                Action::AllocateFailure { .. } => {
+                    recording.fail(index, "It failed when it was recorded, too.");
+                }
             },
             Err(error) => {
                 observed.failures += 1;
+                let text = error.to_string();
+                recording.fail(index, &text);
                 observed
                     .first_failure
-                    .get_or_insert_with(|| format!("line {}: {error}", event.line));
+                    .get_or_insert_with(|| format!("line {}: {text}", event.line));
             }
         }
         observed.peak_live = observed.peak_live.max(live);
-        let is_peak = index == trace.peak_event;
-        if is_peak || index.is_multiple_of(sample_every) {
-            let (event, reserved_bytes) = (index as u64, subject.reserved(others, live)?);
-            observed.peak_reserved = observed.peak_reserved.max(reserved_bytes);
-            observed.timeline.push(Sample { event, live_bytes: live, reserved_bytes });
-        }
-        if is_peak {
-            observed.heap_map = heap_map(player, subject, &owners);
-        }
+        let reserved = meter.reserved(live)?;
+        observed.peak_reserved = observed.peak_reserved.max(reserved);
+        recording.note(index + 1, reserved, &meter);
         if (index + 1) % CHUNK == 0 {
             progress(CHUNK as u64);
         }
@@ -97,6 +94,7 @@ fn observe_events(
     progress((trace.events.len() % CHUNK) as u64);
     observed.peak_reserved = subject.peak_reserved()?.unwrap_or(observed.peak_reserved);
     observed.pool_peak_live = subject.counted().map(|pool| pool.peak_live_bytes);
+    observed.view = recording.into_view();
     Ok(observed)
 }
 
@@ -106,7 +104,7 @@ fn begin(
     player: &Player<'_>,
     subject: &ReplaySubject,
     observed: &mut Observed,
-    owners: &mut HashMap<u64, u32>,
+    recording: &mut Recording<'_>,
 ) -> u64 {
     let failures = player.begin(&subject.resource);
     observed.failures = failures.count;
@@ -115,36 +113,10 @@ fn begin(
     for before in &trace.before {
         if let Some(address) = player.address(before.block) {
             live += before.size.next_multiple_of(ALIGNMENT);
-            owners.insert(address.0, before.stream);
+            recording.begin(before, address);
         }
     }
     live
-}
-
-/// The resource's blocks, with the streams by their numbers in the trace.
-fn heap_map(
-    player: &Player<'_>,
-    subject: &ReplaySubject,
-    owners: &HashMap<u64, u32>,
-) -> Vec<HeapBlock> {
-    let number_of: HashMap<StreamId, u32> =
-        (0..).zip(player.streams()).map(|(number, stream)| (stream.id(), number)).collect();
-    let block = |block: rmm_adaptors::PoolBlock| {
-        let address = block.segment_base.0 + block.offset;
-        // What a resource above the pool cuts up has no stream.
-        let stream = match block.owner {
-            Some(owner) => number_of.get(&owner).copied(),
-            None => owners.get(&address).copied(),
-        };
-        HeapBlock {
-            segment: u32::try_from(block.segment).unwrap_or(u32::MAX),
-            offset: block.offset,
-            size: block.size,
-            state: if block.is_live { BlockState::Live } else { BlockState::Free },
-            stream: stream.unwrap_or(HeapBlock::SEVERAL_STREAMS),
-        }
-    };
-    subject.blocks().into_iter().map(block).collect()
 }
 
 #[cfg(test)]

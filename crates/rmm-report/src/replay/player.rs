@@ -129,10 +129,6 @@ impl<'a> Player<'a> {
         work.enqueue(name, stream, pointer, bytes)
     }
 
-    pub(super) fn streams(&self) -> &[CudaStream] {
-        &self.streams
-    }
-
     /// Where a block is, if it was allocated and not freed.
     pub(super) fn address(&self, block: u32) -> Option<DevicePtr> {
         let address = self.slots[block as usize].address.load(Ordering::Relaxed);

@@ -58,30 +58,6 @@ impl ReplaySubject {
         Suballocators::of(&self.resource).pool_statistics()
     }
 
-    /// Bytes reserved from the driver now by the lowest suballocators or, if they do not hold all
-    /// memory of the stack, what is in use on the device beyond `others`. That is at least what is
-    /// `live`: the device does not count memory of the host.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub(super) fn reserved(&self, others: u64, live: u64) -> Result<u64, Error> {
-        match Suballocators::of(&self.resource).reserved_bytes() {
-            Some(bytes) => Ok(bytes),
-            None => Ok(used_on_device()?.saturating_sub(others).max(live)),
-        }
-    }
-
-    /// What is in use on the device that is not the resource's; to be asked before the first event.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub(super) fn used_by_others(&self) -> Result<u64, Error> {
-        match Suballocators::of(&self.resource).reserved_bytes() {
-            Some(_) => Ok(0),
-            None => used_on_device(),
-        }
-    }
-
     /// How often a stream was made to wait for another; `None` if the driver's pools may have done
     /// that, which do not count it.
     pub(super) fn stream_waits(&self) -> Option<u64> {
@@ -94,11 +70,6 @@ impl ReplaySubject {
     pub(super) fn waits(&self) -> u64 {
         let found = Suballocators::of(&self.resource);
         found.stream_waits() + found.host_waits()
-    }
-
-    /// A map of the memory of the pools, if there is one.
-    pub(super) fn blocks(&self) -> Vec<PoolBlock> {
-        Suballocators::of(&self.resource).map()
     }
 
     /// Whether pools of the driver decide how much memory the stack holds: no pool of ours is over
@@ -114,6 +85,54 @@ impl ReplaySubject {
             || resource.find::<CudaAsyncViewMemoryResource>().is_some()
             || resource.find::<CudaAsyncManagedMemoryResource>().is_some()
             || resource.find::<CudaAsyncPinnedMemoryResource>().is_some()
+    }
+}
+
+/// What is asked after each event.
+#[derive(Debug)]
+pub(super) struct Meter<'a> {
+    found: Suballocators<'a>,
+    /// What is in use on the device that is not the resource's, if its suballocators do not hold
+    /// all of its memory.
+    others: Option<u64>,
+    counts_waits: bool,
+}
+
+impl<'a> Meter<'a> {
+    /// To be made before the first event.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn of(subject: &'a ReplaySubject) -> Result<Self, Error> {
+        let found = Suballocators::of(&subject.resource);
+        let others = match found.reserved_bytes() {
+            Some(_) => None,
+            None => Some(used_on_device()?),
+        };
+        Ok(Self { found, others, counts_waits: !subject.has_driver_pool() })
+    }
+
+    /// Bytes reserved from the driver now by the lowest suballocators or, if they do not hold all
+    /// memory of the stack, what is in use on the device beyond others. That is at least what is
+    /// `live`: the device does not count memory of the host.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn reserved(&self, live: u64) -> Result<u64, Error> {
+        match (self.found.reserved_bytes(), self.others) {
+            (Some(bytes), _) => Ok(bytes),
+            (None, others) => Ok(used_on_device()?.saturating_sub(others.unwrap_or(0)).max(live)),
+        }
+    }
+
+    /// How often a stream was made to wait for another so far, as far as that is counted.
+    pub(super) fn waits(&self) -> u64 {
+        if self.counts_waits { self.found.stream_waits() } else { 0 }
+    }
+
+    /// A map of the memory of the pools.
+    pub(super) fn blocks(&self) -> Vec<PoolBlock> {
+        self.found.map()
     }
 }
 

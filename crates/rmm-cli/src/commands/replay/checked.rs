@@ -1,6 +1,6 @@
 //! `rmm replay --check`.
 
-use rmm_report::html;
+use rmm_report::page;
 use rmm_report::trace::Trace;
 
 use super::options;
@@ -38,7 +38,7 @@ pub(super) fn check(args: &ReplayArgs, traces: &[Trace]) -> Ended {
         &args.outputs,
         text,
         || deliver::to_json(&found),
-        || html::render_check(&title, verdict, &plain(&page)),
+        || page::render_check(&title, verdict, &plain(&page)),
     );
     Ended { text: String::new(), messages: Vec::new(), status }.delivered(written)
 }

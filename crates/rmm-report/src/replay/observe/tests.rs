@@ -15,6 +15,7 @@ use rmm_spec::stacks::STACKS;
 use super::super::device::Work;
 use super::super::options::ReplayOptions;
 use super::*;
+use crate::page::answers::Answers;
 use crate::trace::read_from;
 
 /// The values of the placeholders in the list of stacks: a pool of this size has to wait.
@@ -76,6 +77,11 @@ impl Work for Fill {
     }
 }
 
+/// The waits that the resource counts itself.
+fn waits_of(subject: &ReplaySubject) -> u64 {
+    subject.stream_waits().unwrap_or(0)
+}
+
 /// The counters of each pool of the stack, found by its type; the lowest first.
 fn pools(resource: &AnyResource) -> Vec<PoolStatistics> {
     if let Some(both) = resource.find::<FallbackMemoryResource>() {
@@ -133,8 +139,15 @@ fn every_stack_is_reported_as_it_counts_itself() {
         assert_eq!(subject.stream_waits().is_none(), spec.contains("cuda-async"), "{spec}");
         with_waits += usize::from(waits > 0);
 
-        assert_eq!(found.heap_map.is_empty(), pools.is_empty(), "{spec}: its heap map");
-        with_maps += usize::from(!found.heap_map.is_empty());
+        let view = &found.view;
+        assert_eq!(view.segments.is_empty(), pools.is_empty(), "{spec}: its memory");
+        with_maps += usize::from(!view.segments.is_empty());
+        let shown = view.reserved.iter().flatten().map(|&(_, bytes)| bytes).max();
+        assert!(shown <= Some(found.peak_reserved), "{spec}: {shown:?}");
+        let counted: u64 = view.waits.iter().map(|&(_, waits)| waits).sum();
+        assert_eq!(counted, waits_of(&subject), "{spec}: its waits");
+        let answers = Answers::of(view);
+        assert_eq!(answers.peak.bytes, found.peak_live, "{spec}");
     }
     assert!(with_waits >= 10, "only {with_waits} stacks waited");
     assert!(with_maps >= 24, "only {with_maps} stacks have pools");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::STYLE;
+use super::document::head;
 use super::escape::escape;
 
 /// Renders what a check found as one page: `title` names the program, `verdict` is the result in a
@@ -20,12 +20,12 @@ pub fn render_check(title: &str, verdict: &str, text: &str) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(blocks, "<pre>{}</pre>", escape(block.trim_end()));
     }
+    let title = format!("rmm check: {title}");
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>rmm check: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>rmm check: {title}</h1>\n<p>{verdict}</p>\n{blocks}</body>\n</html>\n",
-        title = escape(title),
+        "{head}<body>\n<header>\n<h1>{title}</h1>\n<p>{verdict}</p>\n</header>\n<main>\n{blocks}</main>\n\
+         </body>\n</html>\n",
+        head = head(&title, ""),
+        title = escape(&title),
         verdict = escape(verdict),
     )
 }

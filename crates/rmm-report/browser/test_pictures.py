@@ -1,0 +1,221 @@
+"""The pictures: mouse, keys, search, and what the moment says."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page
+
+import programs
+from programs import MIB, Program, aligned
+
+LEFT, RIGHT, HEIGHT = 76, 14, 420
+
+
+def live_at(program: Program, event: int) -> list[programs.Block]:
+    return [block for block in program.blocks if block.start <= event and (block.end is None or event < block.end)]
+
+
+def place(page: Page) -> int:
+    return int(page.locator("#cursor").input_value())
+
+
+def ends(page: Page) -> tuple[int, int]:
+    slider = page.locator("#cursor")
+    return int(slider.get_attribute("min") or 0), int(slider.get_attribute("max") or 0)
+
+
+def cell(page: Page, heading: str) -> str:
+    row = page.locator(".moment tr", has_text=heading).first
+    return row.locator("td").first.inner_text()
+
+
+def point(page: Page, part: float, up: float) -> tuple[float, float]:
+    """A point of the map: parts of its width and height."""
+    home = page.locator(".picture.map").first
+    home.scroll_into_view_if_needed()
+    box = home.bounding_box()
+    assert box is not None
+    return box["x"] + LEFT + part * (box["width"] - LEFT - RIGHT), box["y"] + (1 - up) * HEIGHT
+
+
+@pytest.fixture
+def leak(tmp_path, report, show) -> tuple[Program, Page]:
+    program = programs.leak_freed_at_exit(tmp_path / "leak.csv")
+    return program, show(report(program.path))
+
+
+def test_the_cursor_is_first_at_the_peak(leak) -> None:
+    program, page = leak
+    assert place(page) == program.peak_event
+    assert page.locator("#moment-place").inner_text().endswith("the peak")
+
+
+def test_keys_alone_move_the_cursor_and_zoom(leak) -> None:
+    program, page = leak
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "cursor":
+            break
+    assert page.evaluate("document.activeElement.id") == "cursor"
+    page.keyboard.press("Home")
+    assert place(page) == 0
+    page.keyboard.press("End")
+    assert place(page) == program.events
+    page.keyboard.press(",")
+    assert place(page) == program.events - 1
+    page.keyboard.press(".")
+    page.keyboard.press("p")
+    assert place(page) == program.peak_event
+    for _ in range(3):
+        page.keyboard.press("+")
+    low, high = ends(page)
+    assert (high - low) == pytest.approx(program.events / 8, abs=2) and low <= program.peak_event <= high
+    page.keyboard.press("Shift+ArrowLeft")
+    assert place(page) == program.peak_event - round((high - low + 1) / 20)
+    page.keyboard.press("-")
+    page.keyboard.press("0")
+    assert ends(page) == (0, program.events)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.93])
+def test_the_moment_is_what_the_program_counted(leak, part) -> None:
+    program, page = leak
+    page.mouse.click(*point(page, part, 0.99))
+    event = place(page)
+    assert event == pytest.approx(part * (program.events + 1), abs=2)
+    live = live_at(program, event)
+    assert cell(page, "live").startswith(f"{sum(block.size for block in live) / MIB:,.1f} MiB")
+    assert f"{len(live):,} block" in page.locator(".moment tr", has_text="live").first.inner_text()
+    assert f"{sum(aligned(b.size) - b.size for b in live) / 1024:,.1f} KiB" == cell(page, "rounding") or not live
+    page.wait_for_timeout(100)
+    who = page.locator("table.who tbody tr").first.locator("td").first.inner_text()
+    assert who == f"{sum(aligned(block.size) for block in live) / MIB:,.1f} MiB"
+
+
+def test_holes_are_those_of_the_program(tmp_path, report, show) -> None:
+    program = programs.fragmented(tmp_path / "fragmented.csv")
+    page = show(report(program.path))
+    assert cell(page, "holes") == "64.0 MiB"
+    holes = page.locator(".moment table").nth(2).locator("tr")
+    assert holes.count() == 5 and holes.first.inner_text().startswith("1.0 MiB")
+
+
+def test_hovering_shows_the_block(tmp_path, report, show) -> None:
+    program = Program(tmp_path / "two.csv")
+    low = program.allocate(3 * MIB, "lower", "low.py:1 f < main.py:2 g", stream=0x21)
+    high = program.allocate(5 * MIB, "upper", "high.py:1 f", stream=0x22)
+    for block in (low, high):
+        program.free(block)
+    page = show(report(program.written()))
+    tip = page.locator(".picture.map .tip")
+    # Positions 2 of 0 to 5; the two blocks fill 8 MiB.
+    page.mouse.move(*point(page, 2.5 / 5, 0.2))
+    assert "3,145,728 bytes at 0x7f0000000000" in tip.inner_text()
+    assert "tag lower" in tip.inner_text() and "\u2190 main.py:2 g" in tip.inner_text()
+    assert "allocated at event 1, freed at event 3" in tip.inner_text() and "stream 0x21" in tip.inner_text()
+    page.mouse.move(*point(page, 2.5 / 5, 0.7))
+    assert "5.0 MiB" in tip.inner_text() and "tag upper" in tip.inner_text()
+    page.mouse.move(*point(page, 0.5 / 5, 0.7))
+    assert tip.is_hidden()
+
+
+def test_dragging_zooms_and_a_double_click_shows_all(leak) -> None:
+    program, page = leak
+    page.mouse.move(*point(page, 0.25, 0.5))
+    page.mouse.down()
+    page.mouse.move(*point(page, 0.4, 0.5))
+    page.mouse.move(*point(page, 0.5, 0.5))
+    page.mouse.up()
+    low, high = ends(page)
+    assert low == pytest.approx(program.events * 0.25, abs=3) and high == pytest.approx(program.events * 0.5, abs=3)
+    page.mouse.dblclick(*point(page, 0.5, 0.5))
+    assert ends(page) == (0, program.events)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    low, high = ends(page)
+    assert high - low < program.events
+
+
+def test_colours_and_the_axis_change_the_map(leak) -> None:
+    program, page = leak
+    pixels = "document.querySelector('.picture.map canvas').toDataURL().length + document.querySelector('.picture.map canvas').toDataURL().slice(2000, 2400)"
+    seen = {page.evaluate(pixels)}
+    for colouring in ("site", "size", "age", "freed"):
+        page.locator("#colouring").select_option(colouring)
+        seen.add(page.evaluate(pixels))
+    assert len(seen) >= 4
+    page.locator("#axis").select_option("time")
+    page.mouse.click(*point(page, 0.5, 0.5))
+    # An event each millisecond: by time it is the same place.
+    assert place(page) == pytest.approx(program.events / 2, rel=0.01)
+
+
+def test_search_finds_tags_sites_and_sizes(leak) -> None:
+    program, page = leak
+    for text, count in (("cache", 200), ("load", 200), ("64MiB", 1), ("0x7f0000000000", 1), ("no such thing", 0)):
+        page.locator("#find").fill(text)
+        expected = f"{count} block" if count else "None found."
+        assert page.locator(".said").inner_text().startswith(expected), text
+    page.locator("#find").fill("64MiB")
+    page.locator(".finder button.link").first.click()
+    assert place(page) == 1
+
+
+def test_who_unfolds_and_names_what_grows(leak) -> None:
+    program, page = leak
+    row = page.locator("table.who tbody tr", has_text="cache").first
+    assert row.locator("td").last.inner_text().startswith("+")
+    steps = page.locator("table.who tbody tr", has_text="steps").first
+    assert steps.locator("td").last.inner_text() == "-"
+    row.locator("button").press("Enter")
+    inner = page.locator("table.who tbody tr", has_text="a.py:1 load").first
+    assert inner.locator("td").first.inner_text() == row.locator("td").first.inner_text()
+    inner.locator("button").press("Enter")
+    assert page.locator("table.who tbody tr", has_text="main.py:9 run").count() == 1
+
+
+def test_places_in_answers_move_the_cursor(leak) -> None:
+    program, page = leak
+    card = page.locator(".card", has_text="What was the peak")
+    card.locator("summary").press("Enter")
+    button = card.locator("button.link").first
+    assert button.inner_text() == "one block"
+    page.locator("#cursor").press("End")
+    button.press("Enter")
+    assert place(page) == 1
+
+
+def test_two_resources_are_side_by_side(tmp_path, rmm, show) -> None:
+    program = programs.leak_freed_at_exit(tmp_path / "leak.csv", steps=50)
+    path = tmp_path / "page.html"
+    rmm("replay", program.path, "--device", "sim", "--repeat", "1", "--resource", "pool,pool-cuda", "--html", path)
+    page = show(path)
+    assert page.locator(".legend").first.inner_text().count("held by") == 2
+    page.locator("#two-select").select_option("1")
+    rows = page.locator(".two tbody tr")
+    first = {row.locator("th").inner_text(): [cell.inner_text() for cell in row.locator("td").all()] for row in rows.all()}
+    assert first["events"] == [f"{program.events:,}"] * 2 + ["0"]
+    assert first["live at the peak"][0] == first["live at the peak"][1] == f"{program.peak / MIB:.1f} MiB"
+    assert page.locator(".picture.map").count() == 2
+    page.locator("#view").select_option("1")
+    assert place(page) == program.peak_event
+
+
+def test_memory_that_is_not_held_looks_different(tmp_path, rmm, show) -> None:
+    program = programs.fragmented(tmp_path / "fragmented.csv")
+    path = tmp_path / "page.html"
+    rmm("replay", program.path, "--device", "sim", "--repeat", "1", "--resource", "pool-cuda", "--html", path)
+    page = show(path)
+    colours = page.evaluate("""() => {
+        const canvas = document.querySelector('.picture.map canvas');
+        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        const seen = {};
+        for (let i = 0; i < data.length; i += 4) {
+            const key = [data[i], data[i + 1], data[i + 2]].map((c) => c.toString(16).padStart(2, '0')).join('');
+            seen[key] = (seen[key] ?? 0) + 1;
+        }
+        const style = getComputedStyle(document.documentElement);
+        return ['held', 'void', 'hatch'].map((name) => seen[style.getPropertyValue('--' + name).trim().slice(1)] ?? 0);
+    }""")
+    assert all(count > 500 for count in colours), colours

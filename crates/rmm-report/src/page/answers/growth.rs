@@ -1,0 +1,236 @@
+//! Whether memory grows, and what grows, also if it is freed at the end.
+//!
+//! The run without its end, where a program frees what it has, is cut into windows of as many
+//! events. What a program uses again and again rises and falls within each window; the least that
+//! is live in a window stays. If it rises from window to window, the program grows.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::live::Changes;
+use super::share::{Grouping, ROWS};
+use crate::page::view::{NEVER, View, ViewBlock};
+
+/// Windows of the run.
+const WINDOWS: usize = 8;
+/// The first of them, in which programs start.
+const START: usize = 2;
+/// A share of the growth that one step alone does not have where a program grows steadily.
+const ONE_STEP: f64 = 0.6;
+/// The fewest events in which growth is looked for.
+const FEWEST: u32 = 256;
+/// Of this many different sizes, only their powers of two are looked at.
+const SIZES: usize = 1 << 14;
+
+/// What grows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Growth {
+    /// Whether live bytes rise from window to window.
+    pub grows: bool,
+    /// Whether there are enough events.
+    pub is_known: bool,
+    /// The position at which the windows that are compared begin.
+    pub from: u32,
+    /// The position at which the run ends: what follows frees what is left.
+    pub to: u32,
+    /// The least that is live in each window.
+    pub floors: Vec<u64>,
+    /// By how much the least rises from the first of the windows compared to the last.
+    pub bytes: u64,
+    /// What grows, by tag, site, size and stream; the most first, of each kind.
+    pub growers: Vec<Grower>,
+    /// What grows, by tag and site, or else by stream and size, and by how much; for the page.
+    #[serde(skip)]
+    pub(crate) groups: Vec<(u64, u64, u64)>,
+}
+
+/// Blocks that become more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Grower {
+    /// What they have in common.
+    pub kind: Grouping,
+    /// Its name.
+    pub name: String,
+    /// By how much they grow.
+    pub bytes: u64,
+    /// Bytes of them that are not freed at the end.
+    pub left_bytes: u64,
+}
+
+impl Growth {
+    /// Of a view, whose live bytes at each position are `live`.
+    pub(super) fn of(view: &View, live: &[u64]) -> Self {
+        let to = end_of_run(live);
+        if to < FEWEST {
+            return Self::default();
+        }
+        let mut kinds = Grouping::of(view);
+        kinds.retain(|kind| *kind != Grouping::Stream);
+        let are_many = has_many_sizes(view);
+        let windows = Windows { to };
+        let mut all = Floor::default();
+        let mut floors: HashMap<(Grouping, u64), Floor> = HashMap::new();
+        let is_named = kinds.iter().any(|kind| matches!(kind, Grouping::Tag | Grouping::Site));
+        let pair = |block: &ViewBlock| {
+            if is_named {
+                (u64::from(block.tag), u64::from(block.site))
+            } else {
+                (u64::from(block.stream), block.size)
+            }
+        };
+        let mut groups: HashMap<(u64, u64), Floor> = HashMap::new();
+        let key = |kind: Grouping, block: &ViewBlock| match kind {
+            Grouping::Size if are_many => {
+                block.size.checked_next_power_of_two().unwrap_or(block.size)
+            }
+            _ => kind.key(block),
+        };
+        for (position, block, is_live) in Changes::of(view) {
+            if position > to {
+                break;
+            }
+            let window = windows.of(position);
+            all.change(window, block.aligned(), is_live);
+            if is_named || !are_many {
+                groups.entry(pair(block)).or_default().change(window, block.aligned(), is_live);
+            }
+            for &kind in &kinds {
+                let floor = floors.entry((kind, key(kind, block))).or_default();
+                floor.change(window, block.aligned(), is_live);
+            }
+        }
+        let peak = live.iter().copied().max().unwrap_or(0);
+        let mut left: HashMap<(Grouping, u64), u64> = HashMap::new();
+        for block in view.blocks.iter().filter(|block| block.end == NEVER) {
+            for &kind in &kinds {
+                *left.entry((kind, key(kind, block))).or_default() += block.aligned();
+            }
+        }
+        let mut growers: Vec<(Grouping, u64, u64)> = floors
+            .into_iter()
+            .filter_map(|((kind, key), floor)| Some((kind, key, floor.growth(peak)?)))
+            .collect();
+        growers.sort_unstable_by_key(|&(kind, key, bytes)| (kind, Reverse(bytes), key));
+        let mut counts: HashMap<Grouping, usize> = HashMap::new();
+        growers.retain(|&(kind, ..)| {
+            let count = counts.entry(kind).or_default();
+            *count += 1;
+            *count <= ROWS
+        });
+        let name = |kind: Grouping, key| match kind {
+            Grouping::Size if are_many => format!("blocks of up to {}", crate::format::bytes(key)),
+            _ => kind.name(view, key),
+        };
+        let grower = |(kind, key, bytes)| Grower {
+            kind,
+            name: name(kind, key),
+            bytes,
+            left_bytes: left.get(&(kind, key)).copied().unwrap_or(0),
+        };
+        let growers: Vec<Grower> = growers.into_iter().map(grower).collect();
+        let bytes = all.growth(peak);
+        let group =
+            |((one, other), floor): ((u64, u64), Floor)| Some((one, other, floor.growth(peak)?));
+        let mut groups: Vec<_> = groups.into_iter().filter_map(group).collect();
+        groups.sort_unstable();
+        // The whole may rise and fall with other things.
+        let of_growers = kinds.iter().map(|kind| {
+            let mine = growers.iter().filter(|grower| grower.kind == *kind);
+            mine.map(|grower| grower.bytes).sum()
+        });
+        Self {
+            grows: bytes.is_some() || !growers.is_empty(),
+            is_known: true,
+            from: windows.start(START),
+            to,
+            bytes: bytes.or_else(|| of_growers.max()).unwrap_or(0),
+            floors: all.finished().to_vec(),
+            growers,
+            groups,
+        }
+    }
+}
+
+/// The position at which the run ends and its end begins, in which a program frees what is left:
+/// the longest such end, in which at most one change in ten is an allocation.
+fn end_of_run(live: &[u64]) -> u32 {
+    let (mut score, mut best, mut end) = (0_i64, 0, live.len().saturating_sub(1));
+    for position in (1..live.len()).rev() {
+        score += match live[position].cmp(&live[position - 1]) {
+            Ordering::Less => 1,
+            Ordering::Equal => 0,
+            Ordering::Greater => -9,
+        };
+        if score > best {
+            (best, end) = (score, position - 1);
+        }
+    }
+    u32::try_from(end).unwrap_or(NEVER - 1)
+}
+
+fn has_many_sizes(view: &View) -> bool {
+    let mut sizes = std::collections::HashSet::new();
+    view.blocks.iter().any(|block| sizes.insert(block.size) && sizes.len() > SIZES)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    to: u32,
+}
+
+impl Windows {
+    #[expect(clippy::cast_possible_truncation, reason = "below WINDOWS")]
+    fn of(self, position: u32) -> usize {
+        let window = u64::from(position) * WINDOWS as u64 / (u64::from(self.to) + 1);
+        window as usize
+    }
+
+    fn start(self, window: usize) -> u32 {
+        let start = (u64::from(self.to) + 1) * window as u64 / WINDOWS as u64;
+        u32::try_from(start).unwrap_or(self.to)
+    }
+}
+
+/// The least that is live of something, in each window so far.
+#[derive(Clone, Debug, Default)]
+struct Floor {
+    live: u64,
+    window: usize,
+    least: [u64; WINDOWS],
+}
+
+impl Floor {
+    fn change(&mut self, window: usize, bytes: u64, is_live: bool) {
+        while self.window < window {
+            self.window += 1;
+            self.least[self.window] = self.live;
+        }
+        self.live =
+            if is_live { self.live.saturating_add(bytes) } else { self.live.saturating_sub(bytes) };
+        self.least[window] = self.least[window].min(self.live);
+    }
+
+    fn finished(&self) -> [u64; WINDOWS] {
+        let mut least = self.least;
+        least[self.window + 1..].fill(self.live);
+        least
+    }
+
+    /// By how much it grows, if it does: never falls, rises in all steps but one, not in one step
+    /// alone, and by at least a thousandth of the peak.
+    #[expect(clippy::cast_precision_loss, reason = "a share of a sum")]
+    fn growth(&self, peak: u64) -> Option<u64> {
+        let least = self.finished();
+        let steps: Vec<u64> = least[START..]
+            .windows(2)
+            .map(|pair| pair[1].checked_sub(pair[0]))
+            .collect::<Option<_>>()?;
+        let bytes: u64 = steps.iter().sum();
+        let rises = steps.iter().filter(|&&step| step > 0).count();
+        let largest = steps.iter().copied().max().unwrap_or(0);
+        let is_steady = rises + 1 >= steps.len() && (largest as f64) <= bytes as f64 * ONE_STEP;
+        (is_steady && bytes > 0 && bytes >= peak / 1000).then_some(bytes)
+    }
+}

@@ -1,0 +1,301 @@
+//! The answers about planted programs.
+
+use super::compare::Compared;
+use super::failed::WhatItTakes;
+use super::share::Grouping;
+use super::words::{say, say_compared};
+use super::*;
+use crate::page::view::{Names, Segment, ViewBlock, ViewFailure};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// A program under construction: each call is an event.
+#[derive(Default)]
+struct Program {
+    view: View,
+    next: u64,
+}
+
+impl Program {
+    fn new() -> Self {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let names = Names {
+            streams: names(&["0x1"]),
+            threads: names(&["1"]),
+            tags: names(&["", "cache", "steps"]),
+            sites: names(&["", "a.py:1 load < main.py:9 run", "a.py:2 step < main.py:9 run"]),
+        };
+        let log = "planted.csv".to_owned();
+        Self { view: View { log, names, ..View::default() }, next: 0x7f00_0000_0000 }
+    }
+
+    /// Allocates at the next address.
+    fn allocate(&mut self, size: u64, tag: u32) -> usize {
+        let address = self.next;
+        self.next += size.next_multiple_of(256);
+        self.allocate_at(address, size, tag)
+    }
+
+    fn allocate_at(&mut self, address: u64, size: u64, tag: u32) -> usize {
+        self.view.events += 1;
+        let start = self.view.events;
+        self.view.blocks.push(ViewBlock {
+            start,
+            end: NEVER,
+            size,
+            address,
+            tag,
+            site: tag,
+            ..ViewBlock::default()
+        });
+        self.view.blocks.len() - 1
+    }
+
+    fn free(&mut self, block: usize) {
+        self.view.events += 1;
+        self.view.blocks[block].end = self.view.events;
+    }
+
+    fn fail(&mut self, size: u64, tag: u32) {
+        self.view.events += 1;
+        self.view.failed += 1;
+        let position = self.view.events;
+        self.view.failures.push(ViewFailure {
+            position,
+            size,
+            tag,
+            site: tag,
+            ..ViewFailure::default()
+        });
+    }
+
+    /// Steps that allocate and free again, so that memory rises and falls.
+    fn step(&mut self) {
+        let place = |i: u64| 0x7e00_0000_0000 + i * 4 * MIB;
+        let blocks: Vec<usize> = (1..=4).map(|i| self.allocate_at(place(i), i * MIB, 2)).collect();
+        for block in blocks {
+            self.free(block);
+        }
+    }
+
+    fn answers(&self) -> Answers {
+        Answers::of(&self.view)
+    }
+}
+
+/// A cache that gets one block a step, and is freed at the end.
+fn leak_freed_at_exit(steps: u64) -> Program {
+    let mut program = Program::new();
+    let weights = program.allocate(64 * MIB, 2);
+    let mut kept = Vec::new();
+    for _ in 0..steps {
+        program.step();
+        kept.push(program.allocate(100_000, 1));
+    }
+    for block in kept {
+        program.free(block);
+    }
+    program.free(weights);
+    program
+}
+
+#[test]
+fn a_leak_that_is_freed_at_exit_is_named() {
+    let answers = leak_freed_at_exit(200).answers();
+    assert!(answers.growth.grows && answers.leaked_blocks == 0);
+    // 8 of 10 windows' floors: from the third to the last, 5 of 8 parts of 200 blocks.
+    let expected = 200 * 5 / 8 * 100_096;
+    assert!(answers.growth.bytes.abs_diff(expected) <= 2 * 100_096, "{:?}", answers.growth);
+    let growers: Vec<(Grouping, &str)> =
+        answers.growth.growers.iter().map(|grower| (grower.kind, grower.name.as_str())).collect();
+    let site = "a.py:1 load < main.py:9 run";
+    assert_eq!(
+        growers,
+        [(Grouping::Tag, "cache"), (Grouping::Site, site), (Grouping::Size, "blocks of 97.7 KiB")]
+    );
+    assert!(answers.growth.growers.iter().all(|grower| grower.left_bytes == 0));
+    let short = &say(&answers)[2].short;
+    assert!(
+        short.starts_with("Yes, by ") && short.contains("cache, though all of it is freed"),
+        "{short}"
+    );
+    assert!(say(&answers)[3].short.starts_with("Growth: "), "{}", say(&answers)[3].short);
+}
+
+#[test]
+fn a_program_that_repeats_its_steps_does_not_grow() {
+    let mut program = Program::new();
+    let weights = program.allocate(64 * MIB, 2);
+    (0..200).for_each(|_| program.step());
+    program.free(weights);
+    let answers = program.answers();
+    assert!(!answers.growth.grows && answers.growth.is_known, "{:?}", answers.growth);
+    assert!(
+        answers.growth.growers.is_empty()
+            && answers.growth.floors
+                == [0, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB]
+    );
+    assert!(say(&answers)[2].short.starts_with("No: "));
+}
+
+#[test]
+fn one_step_up_is_no_growth_and_few_events_are_not_judged() {
+    let mut program = Program::new();
+    (0..100).for_each(|_| program.step());
+    program.allocate(64 * MIB, 1);
+    (0..100).for_each(|_| program.step());
+    assert!(!program.answers().growth.grows);
+    let mut short = Program::new();
+    short.step();
+    assert!(!short.answers().growth.is_known);
+}
+
+#[test]
+fn what_is_never_freed_is_a_leak_unless_the_program_runs() {
+    let mut program = Program::new();
+    (0..50).for_each(|_| program.step());
+    program.allocate(96 * MIB, 1);
+    let answers = program.answers();
+    assert_eq!((answers.leaked_blocks, answers.leaked_bytes), (1, 96 * MIB));
+    assert!(say(&answers)[3].short.starts_with("A leak: 96.0 MiB"), "{}", say(&answers)[3].short);
+    program.view.ending = crate::page::view::Ending::Open;
+    assert_eq!(program.answers().leaked_blocks, 0);
+}
+
+#[test]
+fn one_short_spike_is_found_with_its_holders() {
+    let mut program = Program::new();
+    let weights = program.allocate(10 * MIB, 1);
+    (0..200).for_each(|_| program.step());
+    let spike = program.allocate(GIB, 2);
+    let position = program.view.events;
+    program.free(spike);
+    (0..200).for_each(|_| program.step());
+    program.free(weights);
+    let answers = program.answers();
+    assert_eq!((answers.peak.bytes, answers.peak.position), (GIB + 10 * MIB, position));
+    assert_eq!((answers.peak.blocks, answers.peak.near), (2, 1));
+    assert_eq!(answers.peak.usual_bytes, 20 * MIB);
+    assert!(answers.peak.is_spike(answers.events));
+    assert_eq!(answers.peak.largest[0].bytes, GIB);
+    let tags: Vec<(&str, u64)> = answers
+        .peak
+        .shares
+        .iter()
+        .filter(|share| share.kind == Grouping::Tag)
+        .map(|share| (share.name.as_str(), share.bytes))
+        .collect();
+    assert_eq!(tags, [("steps", GIB), ("cache", 10 * MIB)]);
+    let short = &say(&answers)[0].short;
+    assert!(short.contains("short spike") && short.contains("held by steps (99 %)"), "{short}");
+}
+
+/// Every second block of a held range is freed, then a large one fails.
+fn fragmented() -> Program {
+    let mut program = Program::new();
+    let base = program.next;
+    let blocks: Vec<usize> = (0..64).map(|_| program.allocate(MIB, 1)).collect();
+    for block in blocks.into_iter().step_by(2) {
+        program.free(block);
+    }
+    program.fail(8 * MIB, 2);
+    program.view.reserved = Some(vec![(0, 0), (1, 64 * MIB)]);
+    program.view.segments = vec![Segment { address: base, size: 64 * MIB, start: 1, end: NEVER }];
+    program
+}
+
+#[test]
+fn fragmentation_is_told_from_what_is_free_as_a_whole() {
+    let answers = fragmented().answers();
+    let split = &answers.split;
+    assert!(split.is_known && split.position == answers.events);
+    assert_eq!((split.held_bytes, split.asked_bytes), (64 * MIB, 32 * MIB));
+    assert_eq!((split.hole_bytes, split.whole_free_bytes, split.holes), (32 * MIB, 0, 32));
+    assert_eq!((split.largest_hole_bytes, split.other_bytes), (MIB, 0));
+    let short = &say(&Answers { leaked_bytes: 0, leaked_blocks: 0, ..answers })[3].short;
+    assert!(short.starts_with("Fragmentation: 32.0 MiB"), "{short}");
+
+    let mut program = Program::new();
+    let base = program.next;
+    let block = program.allocate(MIB, 1);
+    program.view.reserved = Some(vec![(1, 64 * MIB)]);
+    program.view.segments = vec![Segment { address: base, size: 64 * MIB, start: 1, end: NEVER }];
+    let split = program.answers().split;
+    assert_eq!((split.hole_bytes, split.whole_free_bytes), (MIB, 62 * MIB));
+    program.free(block);
+}
+
+#[test]
+fn of_a_log_alone_the_pages_of_live_blocks_stand_for_what_is_held() {
+    let mut program = Program::new();
+    let base = program.next;
+    program.allocate_at(base + 100 * 256, MIB, 0);
+    program.allocate_at(base + 100 * MIB, 256, 0);
+    let split = program.answers().split;
+    assert!(!split.is_known);
+    assert_eq!((split.held_bytes, split.hole_bytes), (4 * MIB, 3 * MIB - 256));
+    assert_eq!((split.holes, split.largest_hole_bytes), (3, 2 * MIB - 256));
+}
+
+#[test]
+fn a_failure_says_what_would_have_let_it_succeed() {
+    let failed = fragmented().answers().failed.expect("a failure");
+    assert_eq!((failed.count, failed.bytes, failed.tag.as_str()), (1, 8 * MIB, "steps"));
+    assert_eq!(failed.remedy, WhatItTakes::Join { free_bytes: 32 * MIB, missing_bytes: 7 * MIB });
+
+    let mut program = fragmented();
+    program.view.failures[0].size = 40 * MIB;
+    let failed = program.answers().failed.expect("a failure");
+    assert_eq!(failed.remedy, WhatItTakes::More { missing_bytes: 8 * MIB });
+
+    program.view.failures[0].size = MIB / 2;
+    let failed = program.answers().failed.expect("a failure");
+    assert_eq!(failed.remedy, WhatItTakes::Wait { hole_bytes: MIB });
+
+    program.view.reserved = None;
+    program.view.segments.clear();
+    let answers = program.answers();
+    assert_eq!(
+        answers.failed.as_ref().map(|failed| failed.remedy),
+        Some(WhatItTakes::Total { bytes: 32 * MIB + MIB / 2 })
+    );
+    let short = &say(&answers)[1].short;
+    assert!(
+        short.starts_with("The first was 512.0 KiB, at event 97, by steps, from a.py:2 step"),
+        "{short}"
+    );
+    assert!(say(&leak_freed_at_exit(3).answers())[1].short.starts_with("None failed"));
+}
+
+#[test]
+fn two_versions_are_told_apart() {
+    let (before, after) = (leak_freed_at_exit(200), leak_freed_at_exit(260));
+    let answers = [before.answers(), after.answers()];
+    let compared = Compared::of((&before.view, &answers[0]), (&after.view, &answers[1]));
+    assert_eq!((compared.kind, compared.shares.len()), (Grouping::Tag, 1));
+    assert_eq!(compared.shares[0].name, "cache");
+    assert_eq!(compared.shares[0].after - compared.shares[0].before, 60 * 100_096);
+    let short = say_compared(&compared).short;
+    assert!(
+        short.starts_with("The peak is 5.7 MiB higher") && short.contains("cache (+5.7 MiB)"),
+        "{short}"
+    );
+    let same = Compared::of((&before.view, &answers[0]), (&before.view, &answers[0]));
+    assert!(same.is_same() && say_compared(&same).short.starts_with("Nothing"));
+}
+
+#[test]
+fn a_view_without_anything_has_answers() {
+    let answers = Answers::of(&View::default());
+    assert_eq!((answers.peak.bytes, answers.leaked_blocks), (0, 0));
+    assert_eq!(say(&answers).len(), 5);
+}
+
+#[test]
+fn the_command_can_be_copied_into_a_shell() {
+    let mut program = Program::new();
+    program.view.log = "my log's.csv".to_owned();
+    let row = &say(&program.answers())[4].rows[0];
+    assert_eq!(row.what, "rmm tune 'my log'\\''s.csv'");
+}

@@ -1,0 +1,162 @@
+//! The page as HTML.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::answers::Answers;
+use super::answers::compare::Compared;
+use super::answers::words::{self, Answer};
+use super::encode::{self, Columns, base64, sha256};
+use super::escape::escape;
+use super::view::View;
+use super::{MemoryPage, tables};
+
+/// The style sheet.
+pub(super) const STYLE: &str =
+    concat!(include_str!("assets/uplot.css"), include_str!("assets/page.css"));
+
+/// The script: uPlot, then our own files in the order in which they need each other.
+const SCRIPT: &str = concat!(
+    include_str!("assets/uplot.js"),
+    include_str!("assets/format.js"),
+    include_str!("assets/columns.js"),
+    include_str!("assets/model.js"),
+    include_str!("assets/moment.js"),
+    include_str!("assets/groups.js"),
+    include_str!("assets/colours.js"),
+    include_str!("assets/raster.js"),
+    include_str!("assets/axis.js"),
+    include_str!("assets/bytes.js"),
+    include_str!("assets/map.js"),
+    include_str!("assets/heap.js"),
+    include_str!("assets/who.js"),
+    include_str!("assets/two.js"),
+    include_str!("assets/find.js"),
+    include_str!("assets/main.js"),
+);
+
+/// Beyond this number of views each has its answers behind its name.
+const OPEN: usize = 1;
+
+/// Renders a page, whose views have these answers.
+pub(super) fn render(page: &MemoryPage, answers: &[Answers]) -> String {
+    let mut html = head(&page.title, SCRIPT);
+    html += "<body>\n<a class=\"skip\" href=\"#picture\">Skip to the picture</a>\n<header>\n";
+    let _ = writeln!(html, "<h1>{}</h1>\n<p>{}</p>", escape(&page.title), escape(&page.about));
+    for notice in &page.notices {
+        let _ = writeln!(html, "<p class=\"notice\">{}</p>", escape(notice));
+    }
+    html += "</header>\n<main>\n";
+    html += &texts(page, answers);
+    html += "<section id=\"picture\" aria-label=\"The picture\">\n<p id=\"state\" role=\"status\">";
+    html += if page.views.is_empty() {
+        "There is no pool whose memory could be drawn.</p>\n"
+    } else {
+        "<noscript>What is above needs no script; the picture needs one. </noscript></p>\n"
+    };
+    html += "</section>\n</main>\n<footer>\n<p>One file, no network. Lines are drawn by uPlot 1.6.32 (MIT licence).</p>\n</footer>\n";
+    if !page.views.is_empty() {
+        html += &data(page, answers);
+    }
+    let _ = writeln!(html, "<script>{SCRIPT}</script>\n</body>\n</html>");
+    html
+}
+
+/// Everything above the body: the policy lets only this script and our style sheet take effect.
+pub(super) fn head(title: &str, script: &str) -> String {
+    let digest = |text: &str| base64(&sha256(text.as_bytes()));
+    let script = if script.is_empty() {
+        String::new()
+    } else {
+        format!("script-src 'sha256-{}'; ", digest(script))
+    };
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         {script}style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n",
+        digest(STYLE),
+        escape(title),
+    )
+}
+
+/// The answers, and the tables.
+fn texts(page: &MemoryPage, answers: &[Answers]) -> String {
+    let mut html = String::new();
+    for table in &page.tables {
+        html += &table.markup();
+    }
+    if page.views.len() > 1 {
+        html += &tables::overview(&page.views, answers).markup();
+    }
+    for (index, (view, about)) in page.views.iter().zip(answers).enumerate() {
+        let mut said = said(view, about);
+        if index + 1 == page.views.len() && index == 1 {
+            // Of two, what changed stands with the second.
+            said.push(compared(page, answers, 0, 1));
+        }
+        let cards = tables::cards(&said, index);
+        let title = match page.views.len() {
+            1 if page.title.contains(&view.log) => "Answers".to_owned(),
+            _ => escape(&view.title()),
+        };
+        let _ = if index < OPEN {
+            write!(
+                html,
+                "<section aria-label=\"Answers\">\n<h2>{title}</h2>\n<div class=\"cards\">\n{cards}</div>\n</section>\n"
+            )
+        } else {
+            let open = if page.views.len() == 2 { " open" } else { "" };
+            write!(
+                html,
+                "<details class=\"more\"{open}>\n<summary><h2>{title}</h2></summary>\n<div class=\"cards\">\n{cards}</div>\n</details>\n"
+            )
+        };
+    }
+    if page.views.len() > 2 {
+        let last = page.views.len() - 1;
+        let answer = compared(page, answers, 0, last);
+        let _ = writeln!(html, "<div class=\"cards\">\n{}</div>", tables::cards(&[answer], last));
+    }
+    html
+}
+
+/// The answers about a view; of a resource in use only what one moment can answer.
+fn said(view: &View, answers: &Answers) -> Vec<Answer> {
+    let mut said = words::say(answers);
+    if view.events == 0 {
+        said.retain(|answer| answer.question == "Leak or fragmentation?");
+    }
+    said
+}
+
+fn compared(page: &MemoryPage, answers: &[Answers], first: usize, second: usize) -> Answer {
+    let [before, after] = [first, second].map(|index| (&page.views[index], &answers[index]));
+    words::say_compared(&Compared::of(before, after))
+}
+
+/// What the script reads: no text of it can end its element.
+fn data(page: &MemoryPage, answers: &[Answers]) -> String {
+    let mut columns = Columns::default();
+    let views: Vec<_> = page
+        .views
+        .iter()
+        .zip(answers)
+        .map(|(view, answers)| {
+            let mut encoded = encode::view(view, &mut columns);
+            encoded["peak"] = json!(answers.peak.position);
+            encoded["growth"] = json!([answers.growth.from, answers.growth.to]);
+            encoded["growers"] = json!(answers.growth.groups);
+            encoded
+        })
+        .collect();
+    let text = json!({ "views": views }).to_string().replace('<', "\\u003c");
+    let mut html = format!("<script type=\"application/json\" id=\"data\">{text}</script>\n");
+    for column in &columns.texts {
+        let _ = writeln!(html, "<script type=\"text/plain\" class=\"column\">{column}</script>");
+    }
+    html
+}

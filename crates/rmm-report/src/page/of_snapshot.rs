@@ -1,0 +1,99 @@
+//! The page of a resource that is in use: what its stack says of itself, and where its blocks are.
+
+use rmm_adaptors::PoolBlock;
+use rmm_core::Description;
+
+use super::tables::Table;
+use super::view::{Ending, NEVER, Names, Segment, ViewBlock};
+use super::{MemoryPage, View};
+use crate::format::bytes;
+use crate::replay::ranges;
+use crate::snapshot::Snapshot;
+
+/// Renders a snapshot.
+///
+/// ```
+/// use rmm_adaptors::PoolMemoryResource;
+/// use rmm_core::AnyResource;
+/// use rmm_report::{page, snapshot::Snapshot};
+/// use rmm_resources::CudaMemoryResource;
+///
+/// # let _machine = rmm_sim::enter();
+/// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).initial_size(1 << 20).build()?;
+/// let snapshot = Snapshot::take("my pool", &AnyResource::new(pool))?;
+/// let page = page::render_live(&snapshot);
+/// assert!(page.contains("<h1>my pool</h1>") && page.contains("Of 1.0 MiB held, 0.0 % were live"));
+/// # Ok::<(), rmm_core::Error>(())
+/// ```
+pub fn render_live(snapshot: &Snapshot) -> String {
+    MemoryPage::of_snapshot(snapshot).render()
+}
+
+impl MemoryPage {
+    /// Of a resource that is in use: one moment, and no events.
+    pub fn of_snapshot(snapshot: &Snapshot) -> Self {
+        let mut stack = Vec::new();
+        rows(&mut stack, &snapshot.description, 0);
+        let number = |index: usize| match snapshot.pools.len() {
+            1 => snapshot.title.clone(),
+            _ => format!("{}, pool {} from the bottom", snapshot.title, index + 1),
+        };
+        let views =
+            snapshot.pools.iter().enumerate().map(|(index, pool)| view(number(index), pool));
+        Self {
+            title: snapshot.title.clone(),
+            about: format!(
+                "On {}, {} of {} free, by rmm {}.",
+                snapshot.device,
+                bytes(snapshot.free_bytes),
+                bytes(snapshot.total_bytes),
+                env!("CARGO_PKG_VERSION")
+            ),
+            notices: Vec::new(),
+            views: views.collect(),
+            tables: vec![Table {
+                caption: "The resource, and what it takes its memory from".to_owned(),
+                columns: vec!["resource".to_owned(), "figures".to_owned()],
+                rows: stack,
+                note: String::new(),
+            }],
+        }
+    }
+}
+
+/// A row for each resource, indented by its depth in the stack.
+fn rows(rows_so_far: &mut Vec<Vec<String>>, description: &Description, depth: usize) {
+    let metrics = description.metrics().iter();
+    let figures: Vec<String> = metrics.map(|(what, figure)| format!("{what} {figure}")).collect();
+    let name = format!("{}{}", "\u{2003}".repeat(depth), description.name());
+    rows_so_far.push(vec![name, figures.join(", ")]);
+    for below in description.below() {
+        rows(rows_so_far, below, depth + 1);
+    }
+}
+
+/// The view of a pool: it has no events, and does not say who holds a block.
+fn view(log: String, pool: &[PoolBlock]) -> View {
+    let block = |block: &PoolBlock| ViewBlock {
+        end: NEVER,
+        size: block.size,
+        address: block.segment_base.0 + block.offset,
+        ..ViewBlock::default()
+    };
+    let segment = |(address, size)| Segment { address, size, start: 0, end: NEVER };
+    let held = pool.iter().map(|block| block.size).sum();
+    View {
+        log,
+        blocks: pool.iter().filter(|block| block.is_live).map(block).collect(),
+        names: Names {
+            streams: vec!["not known".to_owned()],
+            threads: vec!["not known".to_owned()],
+            tags: vec![String::new()],
+            sites: vec![String::new()],
+        },
+        reserved: Some(vec![(0, held)]),
+        segments: ranges(pool).into_iter().map(segment).collect(),
+        ending: Ending::Open,
+        ..View::default()
+    }
+}

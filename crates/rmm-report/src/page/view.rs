@@ -1,0 +1,148 @@
+//! What a page shows of one log or one resource.
+
+use serde::Serialize;
+
+/// [`ViewBlock::end`] of a block that is never freed.
+pub const NEVER: u32 = u32::MAX;
+
+/// One log, or one resource that served its calls.
+///
+/// Places in time are *positions*: position 0 is before the first event, position `n` after the
+/// `n`th. A block that event `n` allocates is live from position `n`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// The log or the program. Views with the same name share their events.
+    pub log: String,
+    /// The resource; `None` where the addresses are those that were recorded.
+    pub resource: Option<String>,
+    /// How many events there are.
+    pub events: u32,
+    /// Nanoseconds since the first event, for each event; empty if they are not known.
+    pub times: Vec<u64>,
+    /// The blocks, by their start.
+    pub blocks: Vec<ViewBlock>,
+    /// The names that the indices of blocks and failures mean.
+    pub names: Names,
+    /// Bytes that are held from the driver, at each position where they change, if they are known.
+    pub reserved: Option<Vec<(u32, u64)>>,
+    /// Where streams were made to wait for others, and how often.
+    pub waits: Vec<(u32, u64)>,
+    /// The failures, in order; at most [`MAX_FAILURES`](Self::MAX_FAILURES) of them.
+    pub failures: Vec<ViewFailure>,
+    /// How many failures there are.
+    pub failed: u64,
+    /// The memory below the addresses; empty if it is not known.
+    pub segments: Vec<Segment>,
+    /// How the log ends.
+    pub ending: Ending,
+    /// The most bytes held at once, as the resource counts them.
+    pub peak_reserved: Option<u64>,
+}
+
+impl View {
+    /// The most failures that a view holds; they are counted beyond that.
+    pub const MAX_FAILURES: usize = 1000;
+
+    /// The log, and the resource if there is one.
+    pub fn title(&self) -> String {
+        match &self.resource {
+            Some(resource) => format!("{} on {resource}", self.log),
+            None => self.log.clone(),
+        }
+    }
+
+    /// Nanoseconds from the first event to a position, if times are known.
+    pub(crate) fn time(&self, position: u32) -> Option<u64> {
+        self.times.get((position as usize).saturating_sub(1)).copied()
+    }
+}
+
+/// A block, from its allocation to its free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewBlock {
+    /// The position from which it is live; 0 if it was live before the first event.
+    pub start: u32,
+    /// The position from which it is not; [`NEVER`] if it is not freed.
+    pub end: u32,
+    /// Bytes, as they were asked for.
+    pub size: u64,
+    /// Where it begins.
+    pub address: u64,
+    /// An index into [`Names::streams`].
+    pub stream: u32,
+    /// An index into [`Names::threads`].
+    pub thread: u32,
+    /// An index into [`Names::tags`].
+    pub tag: u32,
+    /// An index into [`Names::sites`].
+    pub site: u32,
+}
+
+impl ViewBlock {
+    /// Whether it is live at a position.
+    pub(crate) fn is_live(&self, position: u32) -> bool {
+        self.start <= position && position < self.end
+    }
+
+    /// Bytes, rounded up to the alignment of every allocation.
+    pub(crate) fn aligned(&self) -> u64 {
+        self.size.checked_next_multiple_of(crate::trace::ALIGNMENT).unwrap_or(self.size)
+    }
+}
+
+/// The names of streams, threads, tags and sites. Of tags and sites the first is empty: it is not
+/// known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Streams.
+    pub streams: Vec<String>,
+    /// Threads.
+    pub threads: Vec<String>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Call sites; several frames have ` < ` between them, the innermost first.
+    pub sites: Vec<String>,
+}
+
+/// A request that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewFailure {
+    /// The position after it.
+    pub position: u32,
+    /// Bytes that were asked for.
+    pub size: u64,
+    /// The error, if it is known.
+    pub text: String,
+    /// An index into [`Names::streams`].
+    pub stream: u32,
+    /// An index into [`Names::tags`].
+    pub tag: u32,
+    /// An index into [`Names::sites`].
+    pub site: u32,
+}
+
+/// A range of addresses that has memory for some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The position from which it is there.
+    pub start: u32,
+    /// The position from which it is not; [`NEVER`] if it stays.
+    pub end: u32,
+}
+
+/// How a log ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The log does not say.
+    #[default]
+    Unknown,
+    /// The program closed it.
+    Closed,
+    /// In the middle of a line, or the program still runs: blocks that are live need not be leaks.
+    Open,
+}

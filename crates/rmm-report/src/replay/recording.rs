@@ -1,0 +1,141 @@
+//! What a replay shows on a page: each block with its address in the resource, and the memory
+//! below.
+
+use std::collections::BTreeMap;
+
+use rmm_adaptors::PoolBlock;
+use rmm_core::DevicePtr;
+
+use super::subject::Meter;
+use crate::page::{NEVER, Segment, View, ViewBlock};
+use crate::trace::{Before, Trace};
+
+/// The most blocks of pools that are looked at to know their memory; beyond it memory is noted
+/// once in [`RARELY`] events only.
+const LOOKED_AT: usize = 1 << 24;
+const RARELY: usize = 1 << 12;
+
+/// A view under construction.
+#[derive(Debug)]
+pub(super) struct Recording<'a> {
+    trace: &'a Trace,
+    view: View,
+    /// The block that each slot holds.
+    slots: Vec<usize>,
+    /// Memory that is there now: its index among the segments, by address and size.
+    memory: BTreeMap<(u64, u64), usize>,
+    reserved: Vec<(u32, u64)>,
+    waits: u64,
+    looked_at: usize,
+    noted: usize,
+}
+
+impl<'a> Recording<'a> {
+    pub(super) fn of(trace: &'a Trace) -> Self {
+        Self {
+            trace,
+            view: View::of_log(trace),
+            slots: vec![usize::MAX; trace.blocks as usize],
+            memory: BTreeMap::new(),
+            reserved: Vec::new(),
+            waits: 0,
+            looked_at: 0,
+            noted: 0,
+        }
+    }
+
+    /// A block from before the first event is allocated.
+    pub(super) fn begin(&mut self, before: &Before, address: DevicePtr) {
+        let block = ViewBlock { address: address.0, ..ViewBlock::of_before(before) };
+        self.hold(before.block, block);
+    }
+
+    /// An event allocated a block.
+    pub(super) fn allocate(&mut self, index: usize, slot: u32, address: DevicePtr) {
+        if let Some(block) = View::block_of(self.trace, index, address.0) {
+            self.hold(slot, block);
+        }
+    }
+
+    fn hold(&mut self, slot: u32, block: ViewBlock) {
+        self.slots[slot as usize] = self.view.blocks.len();
+        self.view.blocks.push(block);
+    }
+
+    /// An event freed a block.
+    pub(super) fn free(&mut self, index: usize, slot: u32) {
+        if let Some(block) = self.view.blocks.get_mut(self.slots[slot as usize]) {
+            block.end = position(index + 1);
+        }
+    }
+
+    /// An event failed.
+    pub(super) fn fail(&mut self, index: usize, text: &str) {
+        self.view.fail(self.trace, index, text.to_owned());
+    }
+
+    /// Notes the memory after this number of events.
+    pub(super) fn note(&mut self, events: usize, reserved: u64, meter: &Meter<'_>) {
+        let at = position(events);
+        let waits = meter.waits();
+        if waits > self.waits {
+            self.view.waits.push((at, waits - self.waits));
+            self.waits = waits;
+        }
+        if self.reserved.last().is_some_and(|&(_, known)| known == reserved) {
+            return;
+        }
+        self.reserved.push((at, reserved));
+        if self.looked_at < LOOKED_AT || events >= self.noted + RARELY {
+            let blocks = meter.blocks();
+            self.looked_at += blocks.len();
+            self.noted = events;
+            self.note_memory(at, &ranges(&blocks));
+        }
+    }
+
+    fn note_memory(&mut self, at: u32, ranges: &[(u64, u64)]) {
+        let gone = |key: &(u64, u64)| ranges.binary_search(key).is_err();
+        let ended: Vec<_> = self.memory.keys().copied().filter(gone).collect();
+        for key in ended {
+            if let Some(index) = self.memory.remove(&key) {
+                self.view.segments[index].end = at;
+            }
+        }
+        for &(address, size) in ranges {
+            let segments = &mut self.view.segments;
+            self.memory.entry((address, size)).or_insert_with(|| {
+                segments.push(Segment { address, size, start: at, end: NEVER });
+                segments.len() - 1
+            });
+        }
+    }
+
+    pub(super) fn into_view(self) -> View {
+        View { reserved: Some(self.reserved), ..self.view }
+    }
+}
+
+fn position(events: usize) -> u32 {
+    u32::try_from(events).unwrap_or(NEVER - 1)
+}
+
+/// The ranges of addresses that the blocks of pools cover, neighbours in a segment joined, sorted.
+pub(crate) fn ranges(blocks: &[PoolBlock]) -> Vec<(u64, u64)> {
+    let mut sorted: Vec<(usize, u64, u64)> = blocks
+        .iter()
+        .map(|block| (block.segment, block.segment_base.0 + block.offset, block.size))
+        .collect();
+    sorted.sort_unstable();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut segment = usize::MAX;
+    for (of, address, size) in sorted {
+        match ranges.last_mut() {
+            Some(last) if of == segment && last.0 + last.1 == address => last.1 += size,
+            _ => ranges.push((address, size)),
+        }
+        segment = of;
+    }
+    ranges.sort_unstable();
+    ranges
+}
