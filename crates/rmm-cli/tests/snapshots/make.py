@@ -78,6 +78,7 @@ def small():
         entry("oom", 123456, 1 << 40, 11),
         entry("free_requested", OTHER_SEGMENT, 2_000_000, 20, stream=0x55D0),
         entry("snapshot", 0, 0, 30, frames=[]),
+        entry("annotate", first, 0, 35, metadata="embedding"),
         entry("free_completed", OTHER_SEGMENT, 2_000_000, 40, stream=0x55D0),
         entry("segment_free", OTHER_SEGMENT, 1 << 21, 41),
         entry("alloc", fourth, 500, 50),

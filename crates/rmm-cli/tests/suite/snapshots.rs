@@ -50,10 +50,11 @@ fn a_snapshot_of_each_protocol_is_a_trace() {
     assert_eq!(first.devices[1..], [0]);
     let times: Vec<Option<u64>> = (0..6).map(|event| first.time(event)).collect();
     assert_eq!(times, [0, 5000, 10_000, 11_000, 40_000, 50_000].map(Some));
-    assert_eq!(first.tags, ["", "weights", "outer", "Optimizer.step#Adam.step"]);
-    // The program's own metadata first, then the innermost range that is open.
+    assert_eq!(first.tags, ["", "weights", "outer", "Optimizer.step#Adam.step", "embedding"]);
+    // The program's own metadata first, then the innermost range that is open. The first block,
+    // one of the weights at first, was annotated later.
     let tags: Vec<u32> = (0..6).map(|event| first.tag(event)).collect();
-    assert_eq!(tags, [1, 2, 3, 3, 2, 0]);
+    assert_eq!(tags, [4, 2, 3, 3, 2, 0]);
     assert_eq!((site(&first, 0), site(&first, 1)), (PYTHON, NATIVE));
     assert_eq!(first.address(2), OTHER_SEGMENT);
 }

@@ -90,10 +90,15 @@ pub(super) struct Builder {
     reserved_before: u64,
 }
 
+/// In place of an event; there are far fewer.
+const NO_EVENT: u32 = u32::MAX;
+
 /// A live block.
 #[derive(Clone, Copy)]
 struct Live {
     block: u32,
+    /// The event that allocated it; [`NO_EVENT`] if it was live before the first.
+    event: u32,
     size: u64,
     /// Where it was allocated, for messages.
     line: u64,
@@ -131,6 +136,13 @@ impl Builder {
     /// The bytes of the block that is live at an address.
     pub(super) fn size_of(&self, address: u64) -> Option<u64> {
         self.live.get(&address).map(|live| live.size)
+    }
+
+    /// Changes the tag of the live block at an address, if the log has its allocation.
+    pub(super) fn retag(&mut self, address: u64, tag: u32) {
+        if let Some(live) = self.live.get(&address).filter(|live| live.event != NO_EVENT) {
+            self.columns.set_tag(live.event as usize, tag);
+        }
     }
 
     /// Adds the next call.
@@ -196,7 +208,7 @@ impl Builder {
         let peak_live_aligned =
             self.peak_live_aligned.checked_add(aligned(size)).ok_or(Reason::LiveOverflow)?;
         // A slot that no block has had.
-        let new = Live { block: self.blocks, size, line: 0 };
+        let new = Live { block: self.blocks, event: NO_EVENT, size, line: 0 };
         if size == 0 {
             self.live_empty.entry(address).or_default().push(new);
         } else {
@@ -216,7 +228,8 @@ impl Builder {
         let live_aligned =
             self.live_aligned.checked_add(aligned(size)).ok_or(Reason::LiveOverflow)?;
         let block = self.free_slots.last().copied().unwrap_or(self.blocks);
-        let new = Live { block, size, line };
+        let event = u32::try_from(self.events.len()).unwrap_or(NO_EVENT);
+        let new = Live { block, event, size, line };
         match (size, pointer) {
             (0, _) => self.live_empty.entry(pointer).or_default().push(new),
             (_, 0) => return Err(Reason::NullPointer { size }),

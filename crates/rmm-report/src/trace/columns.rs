@@ -35,6 +35,11 @@ impl Columns {
         self.devices.push(index, cell.device);
     }
 
+    /// Changes the tag of an event that has been added.
+    pub(super) fn set_tag(&mut self, index: usize, tag: u32) {
+        self.tags.set(index, tag);
+    }
+
     pub(super) fn time(&self, index: usize) -> Option<u64> {
         self.times.get(index).copied()
     }
@@ -70,6 +75,13 @@ impl Indices {
             self.0.resize(index, 0);
             self.0.push(value);
         }
+    }
+
+    fn set(&mut self, index: usize, value: u32) {
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
+        }
+        self.0[index] = value;
     }
 
     fn get(&self, index: usize) -> u32 {

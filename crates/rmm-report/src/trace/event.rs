@@ -16,9 +16,9 @@ pub const ALIGNMENT: u64 = 256;
 pub struct Event {
     /// The line of the (decompressed) file, from 1.
     pub line: u64,
-    /// The calling thread, an index into [`Trace::threads`].
+    /// The calling thread, an index into [`Trace::threads`](super::Trace::threads).
     pub thread: u32,
-    /// The stream, an index into [`Trace::streams`].
+    /// The stream, an index into [`Trace::streams`](super::Trace::streams).
     pub stream: u32,
     /// What was called.
     pub action: Action,
@@ -29,7 +29,7 @@ pub struct Event {
 pub enum Action {
     /// An allocation that succeeded when it was recorded.
     Allocate {
-        /// The slot that the block has until it is freed, below [`Trace::blocks`].
+        /// The slot that the block has until it is freed, below [`Trace::blocks`](super::Trace::blocks).
         block: u32,
         /// Bytes.
         size: u64,

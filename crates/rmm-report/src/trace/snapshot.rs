@@ -10,7 +10,8 @@
 //! | `free_completed` | a free: until then the memory cannot be used again |
 //! | `oom` | a request that failed |
 //! | `segment_alloc`, `segment_map`, `segment_free`, `segment_unmap` | a [`Growth`] |
-//! | `free_requested`, `snapshot`, `annotate`, and what later versions add | nothing |
+//! | `annotate` | the tag of the allocation of the live block at its address |
+//! | `free_requested`, `snapshot`, and what later versions add | nothing |
 //!
 //! The tag of an event is the metadata that the program set, or else the innermost range of
 //! PyTorch's annotations that the event is in.
@@ -129,6 +130,12 @@ impl Reader<'_> {
                     bytes: entry.size,
                     is_taken: entry.kind == Kind::Grow,
                 });
+                return Ok(());
+            }
+            Kind::Annotate => {
+                let tag = entry.tag.and_then(|tag| self.pickle.text(tag)).unwrap_or_default();
+                let tag = self.builder.tag(site::shortened(&tag))?;
+                self.builder.retag(entry.address, tag);
                 return Ok(());
             }
             Kind::Other => return Ok(()),

@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Grow,
     /// The allocator returned memory.
     Shrink,
+    /// The program attached metadata to a live block.
+    Annotate,
     Other,
 }
 
@@ -42,15 +44,21 @@ impl Entry {
             Some("oom") => Kind::Failure,
             Some("segment_alloc" | "segment_map") => Kind::Grow,
             Some("segment_free" | "segment_unmap") => Kind::Shrink,
+            Some("annotate") => Kind::Annotate,
             Some(_) => Kind::Other,
             None => return Err(place.wrong("has no action")),
         };
         let is_read = kind != Kind::Other;
         let has_address = is_read && kind != Kind::Failure;
+        let has_size = is_read && kind != Kind::Annotate;
         Ok(Self {
             kind,
             address: if has_address { needed(pickle, entry, "addr", place)? } else { 0 },
-            size: if is_read { possible(needed(pickle, entry, "size", place)?, place)? } else { 0 },
+            size: if has_size {
+                possible(needed(pickle, entry, "size", place)?, place)?
+            } else {
+                0
+            },
             stream: number(pickle, entry, "stream", place)?.unwrap_or(0),
             time: match pickle.get(entry, "time_us").map(|time| pickle.node(time)) {
                 Some(Node::Int(time)) => Some(time),
