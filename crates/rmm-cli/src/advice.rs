@@ -151,8 +151,8 @@ fn notes(tuning: &Tuning) -> Vec<String> {
     let mut notes = Vec::new();
     if tuning.failed_when_recorded > 0 {
         notes.push(format!(
-            "{} failed when the log was recorded and are not repeated: a program that was to have that memory needs more",
-            count(tuning.failed_when_recorded, "request")
+            "{} when the log was recorded, not repeated here: a program that was to have that memory needs more",
+            count(tuning.failed_when_recorded, "failed request")
         ));
     }
     if tuning.ends_early {

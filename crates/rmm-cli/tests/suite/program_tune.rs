@@ -179,7 +179,7 @@ fn what_failed_when_it_was_recorded_is_said() {
     let output = tune(&[&folder.log("failed.csv", &rows)]);
     assert_eq!(output.status.code(), Some(0));
     let out = text(&output.stdout).replace("\n  ", " ");
-    assert!(out.contains("1 request failed when the log was recorded"), "{out}");
+    assert!(out.contains("1 failed request when the log was recorded, not repeated here"), "{out}");
 }
 
 #[test]

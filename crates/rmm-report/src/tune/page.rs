@@ -48,10 +48,10 @@ fn section(page: &mut String, tuning: &Tuning) {
         mib(tuning.peak_live_bytes)
     );
     if tuning.failed_when_recorded > 0 {
-        let failed = count(tuning.failed_when_recorded, "request");
+        let failed = count(tuning.failed_when_recorded, "failed request");
         let _ = writeln!(
             page,
-            "<p class=\"notice\">{failed} failed when the log was recorded and are not repeated: a program that was to have \
+            "<p class=\"notice\">{failed} when the log was recorded, not repeated here: a program that was to have \
              that memory needs more.</p>"
         );
     }
