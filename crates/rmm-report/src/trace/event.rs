@@ -29,7 +29,8 @@ pub struct Event {
 pub enum Action {
     /// An allocation that succeeded when it was recorded.
     Allocate {
-        /// The slot that the block has until it is freed, below [`Trace::blocks`](super::Trace::blocks).
+        /// The slot that the block has until it is freed, below
+        /// [`Trace::blocks`](super::Trace::blocks).
         block: u32,
         /// Bytes.
         size: u64,
