@@ -72,6 +72,9 @@ use crate::common::passed_on;
 /// # }
 /// ```
 #[doc(alias = "rmm::device_uvector")]
+#[doc(alias = "cuda::uninitialized_async_buffer")]
+#[doc(alias = "cuda::make_buffer")]
+#[doc(alias = "cuda::make_device_buffer")]
 #[doc(alias = "device_vector")]
 pub struct DeviceUVector<T> {
     /// # Invariant

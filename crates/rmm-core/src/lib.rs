@@ -10,8 +10,8 @@
 //! resource that a container uses. [`MemoryResource`], [`MemoryKind`] and [`ResourceView`] are the
 //! view of the CUDA `<memory_resource>` proposal.
 //!
-//! Every item can be found by the name that it has in RMM or CUDA: search for `cuda_stream_view` or
-//! `cudaMemcpyAsync`.
+//! Items can be found by the names that they have in RMM, CCCL and CUDA: search for
+//! `cuda_stream_view` or `cudaMemcpyAsync`.
 //!
 //! # Stream order
 //!

@@ -165,6 +165,7 @@ unsafe impl<R: SynchronousResource + ?Sized> MemoryResource for R {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "rmm::mr::stream_allocator_adaptor")]
 #[doc(alias = "cuda::stream_bound_memory_resource")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamBound<R> {

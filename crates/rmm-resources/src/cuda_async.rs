@@ -196,6 +196,7 @@ impl CudaAsyncMemoryResourceBuilder {
 
     /// Whether the device's decompression engine should be able to access the memory, if the driver
     /// is of CUDA 12.8 or newer and the device has such an engine. True by default.
+    #[doc(alias = "mempool_usage")]
     #[doc(alias = "cudaMemPoolCreateUsageHwDecompress")]
     pub fn hardware_decompress(mut self, wanted: bool) -> Self {
         self.hardware_decompress = wanted;

@@ -65,6 +65,7 @@ impl CudaAsyncManagedMemoryResource {
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the driver is older than
     /// CUDA 13.0, or host and device cannot access managed memory concurrently; other kinds as the
     /// driver reports.
+    #[doc(alias = "cuda::managed_default_memory_pool")]
     pub fn new() -> Result<Self, Error> {
         Self::with_release_threshold(Some(u64::MAX))
     }

@@ -44,6 +44,7 @@ use crate::traits::{free_when_done, name_and_properties};
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::managed_memory_resource")]
+#[doc(alias = "cuda::legacy_managed_memory_resource")]
 #[doc(alias = "cuda::unified_resource")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

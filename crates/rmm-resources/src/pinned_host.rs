@@ -76,6 +76,8 @@ impl Default for PinnedFlags {
 /// # }
 /// ```
 #[doc(alias = "rmm::mr::pinned_host_memory_resource")]
+#[doc(alias = "cuda::legacy_pinned_memory_resource")]
+#[doc(alias = "rmm::mr::pinned_memory_resource")]
 #[doc(alias = "cuda::pinned_resource")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PinnedHostMemoryResource {

@@ -61,6 +61,8 @@ type Deallocate = dyn Fn(StreamRef<'_>, DevicePtr, Layout) + Send + Sync;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "allocate_callback_t")]
+#[doc(alias = "deallocate_callback_t")]
 #[doc(alias = "rmm::mr::callback_memory_resource")]
 #[derive(Clone)]
 pub struct CallbackMemoryResource<S: PropertySet = DeviceAccessible> {

@@ -215,6 +215,7 @@ pub unsafe trait Resource: SynchronousResource {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if there is not enough memory;
     /// other kinds as the resource documents. A direct call with a size of zero may fail.
+    #[doc(alias = "do_allocate_async")]
     #[doc(alias = "rmm::mr::device_memory_resource::do_allocate")]
     fn do_allocate(&self, stream: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error>;
 
@@ -225,6 +226,7 @@ pub unsafe trait Resource: SynchronousResource {
     /// The memory came from a resource equal to this one, with this layout, whose size is not zero,
     /// and is not freed already; every use of it is ordered before all work enqueued on `stream`
     /// from now on.
+    #[doc(alias = "do_deallocate_async")]
     #[doc(alias = "rmm::mr::device_memory_resource::do_deallocate")]
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout);
 
@@ -541,6 +543,7 @@ impl<D: ?Sized> Clone for Shared<D> {
 ///
 /// Its calls are in the order `O`: with a stream, unless it is an
 /// [`AnySynchronousResource`](crate::AnySynchronousResource).
+#[doc(alias = "rmm::mr::polymorphic_allocator")]
 #[doc(alias = "cuda::mr::any_resource")]
 #[doc(alias = "make_any_resource")]
 #[repr(transparent)]
