@@ -63,6 +63,8 @@ mod pool_caches;
 mod pool_clear;
 #[path = "suite/pool_devices.rs"]
 mod pool_devices;
+#[path = "suite/pool_effort.rs"]
+mod pool_effort;
 #[path = "suite/pool_end.rs"]
 mod pool_end;
 #[path = "suite/pool_events.rs"]

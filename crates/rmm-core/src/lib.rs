@@ -72,6 +72,7 @@ mod device_usage;
 mod driver;
 #[doc(hidden)]
 pub mod driver_pools;
+mod effort;
 mod erased;
 mod error;
 mod event;
@@ -108,6 +109,7 @@ pub use device_usage::DeviceUsage;
 #[doc(hidden)]
 pub use driver::ask_again;
 pub use driver::{check, current_driver, driver_for_drop, driver_in_context};
+pub use effort::{Effort, EffortScope, effort};
 pub use erased::{
     AnySynchronousResource, DeviceAsyncResourceRef, DeviceResourceRef, ErasableAs,
     HostAsyncResourceRef, HostDeviceAsyncResourceRef, HostDeviceResourceRef, HostResourceRef,

@@ -101,6 +101,8 @@ pub enum OomReason {
     /// Enough memory would be free but for what was freed on captured streams and is reserved for
     /// their graphs until it is released.
     KeptForGraphs,
+    /// The request was of limited [effort](crate::Effort), which left out what may have served it.
+    LimitedEffort,
 }
 
 /// Bytes that were freed on a stream and that other streams cannot reuse yet: their last use is not
@@ -149,6 +151,9 @@ impl fmt::Display for OomReason {
             }
             Self::KeptForGraphs => {
                 "enough memory is free only if memory reserved for CUDA graphs is released: call `release_graph_memory`"
+            }
+            Self::LimitedEffort => {
+                "the request was of limited effort: let the host wait, let the pool grow, or take more time"
             }
         })
     }

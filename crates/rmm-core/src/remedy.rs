@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{LimitId, PoolUsage, StreamId, format_bytes};
+use crate::{Effort, LimitId, PoolUsage, StreamId, format_bytes};
 
 /// One thing that would make memory available to a request that failed:
 /// [`Error::remedies`](crate::Error::remedies).
@@ -63,6 +63,11 @@ pub enum RemedyAction {
         /// Its identity, as its `limit_id` method returns it.
         limit: LimitId,
     },
+    /// Let the request go further: the thread was in a scope of [`effort`](crate::effort()).
+    SpendMoreEffort {
+        /// The effort that it was limited to.
+        effort: Effort,
+    },
 }
 
 impl Remedy {
@@ -77,6 +82,14 @@ impl Remedy {
         let bytes = usage.free_bytes();
         let action = RemedyAction::TrimSibling { resource };
         Self { action, bytes, is_enough: bytes >= missing }
+    }
+
+    /// To let a request go further, which may use what was freed and may still be in use, `pending`
+    /// bytes, for a request that lacks `missing`.
+    pub fn more_effort(effort: Effort, pending: u64, missing: u64) -> Self {
+        let bytes = if effort == Effort::NoGrowth { missing } else { pending };
+        let action = RemedyAction::SpendMoreEffort { effort };
+        Self { action, bytes, is_enough: effort != Effort::NoGrowth && bytes >= missing }
     }
 
     /// To raise a limit by `bytes` bytes, which is enough if the memory exists.
@@ -96,6 +109,13 @@ impl fmt::Display for Remedy {
             RemedyAction::WaitForStream { stream: None } => {
                 write!(f, "wait for the device ({bytes})")
             }
+            RemedyAction::SpendMoreEffort { effort: Effort::NoHostWait } => {
+                write!(f, "let the host wait ({bytes})")
+            }
+            RemedyAction::SpendMoreEffort { effort: Effort::NoGrowth } => {
+                write!(f, "let the pool grow by {bytes}")
+            }
+            RemedyAction::SpendMoreEffort { .. } => write!(f, "take more time ({bytes})"),
             RemedyAction::TrimSibling { resource } => write!(f, "trim {resource} ({bytes})"),
             RemedyAction::RaiseLimit { resource, .. } => {
                 write!(f, "raise the limit of {resource} by {bytes}")
@@ -108,7 +128,7 @@ impl fmt::Display for Remedy {
 /// which returns memory and takes it again.
 pub(crate) fn sort(remedies: &mut [Remedy]) {
     let effort = |action| match action {
-        RemedyAction::WaitForStream { .. } => 0,
+        RemedyAction::WaitForStream { .. } | RemedyAction::SpendMoreEffort { .. } => 0,
         RemedyAction::RaiseLimit { .. } => 1,
         RemedyAction::TrimSibling { .. } => 2,
     };

@@ -39,7 +39,7 @@ pub use self::awaited::{
     Awaited, MayBeWaitedFor, awaited, in_library, in_program, is_in_program, not_waited_for,
 };
 pub use self::request::{Asking, OnFailure, Unasked, allocate_in_program, allocate_with};
-pub use self::turn::{Effort, Turn};
+pub use self::turn::{AskedFor, Turn};
 use self::turns::Turns;
 use crate::driver_pools::DriverPools;
 pub use crate::limit_id::LimitId;

@@ -456,7 +456,9 @@ pub use mr::{
     ThreadSafeResourceAdaptor, TrackingResourceAdaptor, VirtualMemoryResource, default_pool,
 };
 #[doc(inline)]
-pub use resource::{AnyResource, Resource, ResourceRef, ResourceSpec, SynchronousResource};
+pub use resource::{
+    AnyResource, Effort, Resource, ResourceRef, ResourceSpec, SynchronousResource, effort,
+};
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 

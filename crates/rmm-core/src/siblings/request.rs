@@ -17,8 +17,8 @@ use rmm_sys::CuStream;
 use super::Others;
 use super::awaited::not_waited_for;
 use super::thread_state::{Flag, begin_alone, begin_request, end_alone, end_request, is_outermost};
-use super::turn::Effort;
-use crate::{CaptureScope, CudaStream, Error, StreamRef};
+use super::turn::AskedFor;
+use crate::{CaptureScope, CudaStream, Effort, Error, StreamRef};
 
 thread_local! {
     /// There is something if the [flag](Flag::Unasked) is set.
@@ -250,6 +250,9 @@ fn ask_for_unasked<T>(
     };
     drop(deferring);
     for callback in callbacks {
+        if !Effort::current().may_wait() {
+            break;
+        }
         let Some(error) = outcome.as_ref().err().filter(|error| error.is_out_of_memory()) else {
             break;
         };
@@ -269,7 +272,7 @@ fn ask_others<T>(
     allocate: &mut dyn FnMut() -> Result<T, Error>,
     others: &Others,
 ) -> Result<T, Error> {
-    let turn = others.take_turn();
+    let Some(turn) = others.take_turn() else { return Err(refusal) };
     let mut last = Some(refusal);
     let mut attempt = |(): &mut ()| match allocate() {
         Err(error) if error.is_out_of_memory() => {
@@ -278,8 +281,8 @@ fn ask_others<T>(
         }
         outcome => ControlFlow::Break(outcome),
     };
-    for effort in [Effort::Idle, Effort::Wait] {
-        if effort == Effort::Wait && is_capturing(stream) {
+    for effort in [AskedFor::Idle, AskedFor::Wait] {
+        if !effort.is_allowed() || effort == AskedFor::Wait && is_capturing(stream) {
             break;
         }
         // Another thread may have left memory while this one waited for its turn.

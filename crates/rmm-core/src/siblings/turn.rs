@@ -7,15 +7,26 @@ use std::sync::{Arc, Weak};
 use super::awaited::{Awaited, Awaiting, in_program};
 use super::turns::State;
 use super::{Group, Other, Others};
-use crate::{PoolUsage, TrimmableResource};
+use crate::{Effort, PoolUsage, TrimmableResource};
 
 /// What a request may ask others for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effort {
+pub enum AskedFor {
     /// Memory that is known to be unused.
     Idle,
     /// Memory that is unused once the device has completed its work.
     Wait,
+}
+
+impl AskedFor {
+    /// Whether the [effort](Effort) of the thread allows it.
+    pub fn is_allowed(self) -> bool {
+        match (self, Effort::current()) {
+            (_, Effort::Full) => true,
+            (Self::Idle, effort @ Effort::Until(_)) => effort.may_grow(),
+            _ => false,
+        }
+    }
 }
 
 impl Awaited for Group {
@@ -37,10 +48,15 @@ struct TurnGuard {
 
 impl TurnGuard {
     fn take(group: &Arc<Group>) -> Option<Self> {
-        group.turns.take().then(|| Self {
-            group: Arc::clone(group),
-            awaiting: Some(Awaiting::begin(Arc::clone(group) as _)),
-        })
+        group.turns.take().then(|| Self::taken(group))
+    }
+
+    fn take_if_free(group: &Arc<Group>) -> Option<Self> {
+        group.turns.take_if_free().then(|| Self::taken(group))
+    }
+
+    fn taken(group: &Arc<Group>) -> Self {
+        Self { group: Arc::clone(group), awaiting: Some(Awaiting::begin(Arc::clone(group) as _)) }
     }
 }
 
@@ -66,10 +82,20 @@ impl fmt::Debug for Turn<'_> {
 }
 
 impl Others {
-    /// Waits until no other thread of these groups asks.
-    pub fn take_turn(&self) -> Turn<'_> {
+    /// Waits until no other thread of these groups asks, if the [effort](Effort) of the thread is
+    /// full. With a deadline it does not wait: `None` if another thread asks. Other efforts ask
+    /// no one.
+    pub fn take_turn(&self) -> Option<Turn<'_>> {
         // In the order of their addresses, so that no two threads wait for each other.
-        Turn { others: self, _guards: self.groups.iter().filter_map(TurnGuard::take).collect() }
+        let groups = self.groups.iter();
+        let guards = match Effort::current() {
+            Effort::Full => groups.filter_map(TurnGuard::take).collect(),
+            effort @ Effort::Until(_) if effort.may_grow() => {
+                groups.map(TurnGuard::take_if_free).collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        Some(Turn { others: self, _guards: guards })
     }
 }
 
@@ -79,14 +105,14 @@ impl Turn<'_> {
     /// runs in `unlocked`, which releases the caller's own lock meanwhile.
     pub fn ask<C, T>(
         &self,
-        effort: Effort,
+        effort: AskedFor,
         needed: u64,
         caller: &mut C,
         unlocked: impl Fn(&mut C, &mut dyn FnMut() -> u64) -> u64,
         mut attempt: impl FnMut(&mut C) -> ControlFlow<T>,
     ) -> ControlFlow<T> {
         let mut missing = needed;
-        if effort == Effort::Idle {
+        if effort == AskedFor::Idle {
             for other in &self.others.resources {
                 let given = unlocked(caller, &mut || {
                     other.give(|usage| usage.reserved.saturating_sub(missing))
@@ -103,13 +129,13 @@ impl Turn<'_> {
         let mut has_waited = false;
         for other in &self.others.resources {
             let given = unlocked(caller, &mut || match effort {
-                Effort::Idle => other.give(|_| 0),
-                Effort::Wait => other.give_after_wait(),
+                AskedFor::Idle => other.give(|_| 0),
+                AskedFor::Wait => other.give_after_wait(),
             });
             if given > 0 {
                 attempt(caller)?;
             }
-            has_waited = effort == Effort::Wait && given == 0;
+            has_waited = effort == AskedFor::Wait && given == 0;
         }
         // A wait lets the driver release memory by itself, too.
         if has_waited {

@@ -32,6 +32,11 @@ impl Turns {
         is_free
     }
 
+    /// Takes the turn if no other thread has it.
+    pub(super) fn take_if_free(&self) -> bool {
+        !std::mem::replace(&mut fork::lock(&self.state).is_taken, true)
+    }
+
     pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut fork::lock(&self.state));
         self.changed.notify_all();

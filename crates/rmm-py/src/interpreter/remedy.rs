@@ -10,7 +10,8 @@ use rmm_core::{Error, Remedy as Engine, RemedyAction};
 /// ----------
 /// action : str
 ///     "wait": synchronize the stream, or the device if there is no name, and repeat the request;
-///     "trim": trim the suballocator, with `wait=True`; "raise-limit": raise the resource's limit.
+///     "trim": trim the suballocator, with `wait=True`; "raise-limit": raise the resource's limit;
+///     "more-effort": the thread limited the request.
 /// name : str or None
 ///     Of the stream or the resource.
 /// nbytes : int
@@ -41,6 +42,7 @@ impl From<&Engine> for Remedy {
             RemedyAction::WaitForStream { stream } => ("wait", stream.map(|it| it.to_string())),
             RemedyAction::TrimSibling { resource } => ("trim", Some(resource.to_owned())),
             RemedyAction::RaiseLimit { resource, .. } => ("raise-limit", Some(resource.to_owned())),
+            RemedyAction::SpendMoreEffort { .. } => ("more-effort", None),
             _ => ("other", None),
         };
         let limit_id = match remedy.action {

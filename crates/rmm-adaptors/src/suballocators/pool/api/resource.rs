@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
-    AnyResource, AnySynchronousResource, Contains, DevicePtr, Error, HasProperty, Property,
+    AnyResource, AnySynchronousResource, Contains, DevicePtr, Effort, Error, HasProperty, Property,
     PropertySet, Query, Resource, StreamRef, Structure, SynchronousResource,
 };
 
@@ -45,6 +45,40 @@ unsafe impl<S: PropertySet> SynchronousResource for PoolMemoryResource<S> {
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         provide_views(self, query);
         self.provide_state(query);
+    }
+}
+
+impl<S: PropertySet> PoolMemoryResource<S> {
+    /// Allocates with limited [effort](Effort): a request that no free block serves is refused
+    /// before the steps that the effort leaves out. A scope of [`effort`](rmm_core::effort()) does
+    /// so for all requests of a thread, of every resource.
+    ///
+    /// ```
+    /// use rmm_adaptors::PoolMemoryResource;
+    /// use rmm_core::{CudaStream, Effort};
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let _machine = rmm_sim::enter();
+    /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
+    /// let (stream, layout) = (CudaStream::new()?, std::alloc::Layout::new::<[u8; 4096]>());
+    /// let error = pool.allocate_with(&stream, layout, Effort::NoGrowth).unwrap_err();
+    /// assert!(error.to_string().contains("limited effort"), "the pool holds nothing yet");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Resource::allocate`]; out of memory also where a greater effort would serve
+    /// the request, which the error's [remedies](Error::remedies) say.
+    pub fn allocate_with<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        layout: Layout,
+        effort: Effort,
+    ) -> Result<DevicePtr, Error> {
+        let _scope = rmm_core::effort(effort);
+        self.allocate(stream, layout)
     }
 }
 

@@ -22,7 +22,7 @@ const POLLED_IN_VAIN: usize = 16;
 /// How far a request asks the driver what is complete, and whether it records an event of the
 /// context whatever that costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Effort {
+pub(crate) enum Polling {
     /// A bounded number of calls, or as many as were paid for by frees.
     Bounded,
     /// As many calls as there are streams: what comes next costs more.
@@ -73,7 +73,7 @@ impl PoolState {
     /// Asks the driver what is complete of what was freed on all streams but the one of `list`. On
     /// that one, an event is recorded if blocks await it.
     pub(crate) fn poll_others(&mut self, list: ListId) {
-        let _all = self.poll_context_and(list, Effort::Full);
+        let _all = self.poll_context_and(list, Polling::Full);
         let mut next = 0;
         while let Some(other) = self.heap.next_occupied(&mut next) {
             if other != list {
@@ -104,7 +104,7 @@ impl PoolState {
 
     /// Asks the driver about events of the context, and on the stream of `list` records an event if
     /// blocks await it. Returns `false` if an event of the context is wanted and not paid for.
-    fn poll_context_and(&mut self, list: ListId, effort: Effort) -> bool {
+    fn poll_context_and(&mut self, list: ListId, effort: Polling) -> bool {
         if list != ListId::ANY_STREAM && self.timeline.awaits_fence(list) {
             // If none can be recorded the blocks go on waiting.
             let _waiting = self.seal_late(list);
@@ -124,8 +124,8 @@ impl PoolState {
 
     /// Whether an event of the context may be recorded, for which each stream is asked whether it
     /// is captured: after as many frees as there are streams, or if nothing cheaper is left.
-    fn affords_context_event(&self, effort: Effort) -> bool {
-        effort == Effort::Full || self.timeline.has_paid_for_context_event()
+    fn affords_context_event(&self, effort: Polling) -> bool {
+        effort == Polling::Full || self.timeline.has_paid_for_context_event()
     }
 
     /// Records an event behind all work of the context, for the lists on whose streams none can be
@@ -187,7 +187,7 @@ impl PoolState {
         stream: StreamRef<'_>,
         other: ListId,
         point: Point,
-        effort: Effort,
+        effort: Polling,
     ) -> bool {
         if self.timeline.visible_to(list, other) >= point {
             return true;
@@ -250,7 +250,7 @@ impl Session<'_> {
         &mut self,
         list: ListId,
         size: u64,
-        effort: Effort,
+        effort: Polling,
     ) -> (Option<NodeId>, bool) {
         let is_all = self.poll_context_and(list, effort);
         let (mut polled, mut in_vain) = (0, 0);
@@ -267,7 +267,7 @@ impl Session<'_> {
             polled += 1;
             // What is complete is found so once.
             in_vain += usize::from(done == before);
-            let is_enough = effort == Effort::Bounded && in_vain >= POLLED_IN_VAIN;
+            let is_enough = effort == Polling::Bounded && in_vain >= POLLED_IN_VAIN;
             if polled % POLLED_TOGETHER == 0 || is_enough {
                 let node = self.heap.take(ListId::ANY_STREAM, size);
                 if node.is_some() || is_enough {

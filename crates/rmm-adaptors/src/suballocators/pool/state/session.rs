@@ -229,6 +229,14 @@ impl<'p> Session<'p> {
         has_waited
     }
 
+    /// Waits for `time` with the lock released, or until a call of another thread to upstream has
+    /// ended.
+    pub(crate) fn wait_shortly(&mut self, time: Duration) {
+        self.away += 1;
+        self.wait_at_most(time);
+        self.come_back();
+    }
+
     /// Waits on this thread until the device has completed all work. Then everything freed before
     /// is idle.
     pub(crate) fn wait_for_device(&mut self) {

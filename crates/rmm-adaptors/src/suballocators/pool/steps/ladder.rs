@@ -16,15 +16,20 @@
 //! 11. [`ask_to_wait`](Ladder::ask_to_wait): siblings wait for the device, and release memory
 //! 12. [`refuse`]: an error that says what ran short
 //!
+//! A request of limited [effort](rmm_core::Effort) leaves some of them out: without growth 0, 4,
+//! 6 to 8, 10 and 11; without a wait of the host 7 to 11. With a deadline none begins after it, and
+//! the wait of the host ends with it.
+//!
 //! Growth and waits on the host cost more than to ask about all streams, so they come after that:
 //! [`poll_rest`](Ladder::poll_rest). `docs/architecture.md` has the table. Siblings are the other
 //! suballocators that draw on the same memory ([`relief`](super::relief)).
 
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
 
-use rmm_core::siblings::{Asking, Effort as AskEffort, Unasked};
-use rmm_core::{CudaStream, Error, RelaxedCapture, StreamRef};
+use rmm_core::siblings::{AskedFor, Asking, Unasked};
+use rmm_core::{CudaStream, Effort, Error, RelaxedCapture, StreamRef};
 
 use super::outlook;
 use super::pressure::{self, Pressure};
@@ -32,7 +37,7 @@ use super::refusal::refuse;
 use super::relief::Scarce;
 use super::remedies::remedies;
 use crate::suballocators::pool::heap::NodeId;
-use crate::suballocators::pool::state::probe::Effort;
+use crate::suballocators::pool::state::probe::Polling;
 use crate::suballocators::pool::state::session::{MAX_RETRIES, Request, Session};
 use crate::suballocators::pool::values::units::ListId;
 
@@ -41,6 +46,9 @@ mod tests;
 
 /// Of how many streams a request compares the free memory before it makes its stream wait for one.
 const LOOKED_AT: usize = 32;
+
+/// How long a request with a deadline waits between two questions about events.
+const POLL_EVERY: Duration = Duration::from_micros(50);
 
 /// Serves a request that no free block serves.
 ///
@@ -108,6 +116,9 @@ fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Resu
         return outcome;
     }
     for callback in session.core.pressure.all() {
+        if !Effort::current().may_wait() {
+            break;
+        }
         let Some(error) = outcome.as_ref().err().filter(|error| error.is_out_of_memory()) else {
             break;
         };
@@ -129,6 +140,7 @@ fn climb_until_settled(
     may_ask: bool,
 ) -> Result<NodeId, Error> {
     let core = session.core;
+    let ladder_effort = Effort::current();
     let mut retries = 0;
     loop {
         let settled = session.settled_of_others();
@@ -154,8 +166,10 @@ fn climb_until_settled(
             && session.in_program == 0;
         retries += u32::from(!others_decide);
         let may_succeed = retries <= MAX_RETRIES && (session.others_call() || has_changed);
-        if !may_succeed || !session.wait_for_others(settled) {
-            let names_siblings = may_ask || Unasked::is_wanted();
+        // Without a full effort it does not wait for requests of others, which may take long.
+        let is_full = ladder_effort == Effort::Full;
+        if !is_full || !may_succeed || !session.wait_for_others(settled) {
+            let names_siblings = is_full && (may_ask || Unasked::is_wanted());
             let remedies = remedies(session, request, error.as_ref(), names_siblings);
             return Err(refuse(core, session, request, error).with_remedies(remedies));
         }
@@ -175,6 +189,8 @@ struct Ladder<'l, 'p> {
     has_polled_all: bool,
     /// Whether siblings may be asked: not within the request of a resource above.
     may_ask: bool,
+    /// How far the request may go.
+    effort: Effort,
 }
 
 impl<'l, 'p> Ladder<'l, 'p> {
@@ -186,6 +202,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
             extends_by_waiting: false,
             has_polled_all: false,
             may_ask,
+            effort: Effort::current(),
         }
     }
 
@@ -237,7 +254,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Whether growth leaves the pool with no more than it retains, whatever caches hold.
     fn may_grow_unflushed(&self) -> bool {
         let (core, session) = (self.session.core, &*self.session);
-        if !core.caches.follows_demand() {
+        if !core.caches.follows_demand() || !self.effort.may_grow() {
             return false;
         }
         let cached = core.caches.granted() + session.transfer.bytes();
@@ -264,7 +281,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Asks the driver which events of other streams are complete, and looks again. Stops
     /// after a few streams that lag behind: a pool that is full makes the stream wait for one.
     fn poll(&mut self) -> Option<NodeId> {
-        self.poll_with(Effort::Bounded)
+        self.poll_with(Polling::Bounded)
     }
 
     /// Asks about all streams, if `poll` has not, and looks again.
@@ -272,10 +289,10 @@ impl<'l, 'p> Ladder<'l, 'p> {
         if self.has_polled_all {
             return None;
         }
-        self.poll_with(Effort::Full).or_else(|| self.coalesce())
+        self.poll_with(Polling::Full).or_else(|| self.coalesce())
     }
 
-    fn poll_with(&mut self, effort: Effort) -> Option<NodeId> {
+    fn poll_with(&mut self, effort: Polling) -> Option<NodeId> {
         let Request { list, size, .. } = self.request;
         let (node, is_all) = self.session.poll_for(list, size, effort);
         self.has_polled_all = is_all;
@@ -290,6 +307,9 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Asks upstream for memory up to the soft limit. If growth would leave the pool with
     /// much more than the program has ever used, idle upstream blocks are released first.
     fn grow_to_soft_limit(&mut self) -> Option<NodeId> {
+        if !self.effort.may_grow() {
+            return None;
+        }
         let soft_limit = self.session.core.soft_limit();
         if let Some(node) = self.poll_before_growth(soft_limit) {
             return Some(node);
@@ -319,7 +339,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         {
             return Some(node);
         }
-        self.extends_by_waiting = self.may_extend_by_waiting();
+        self.extends_by_waiting = self.effort.may_grow() && self.may_extend_by_waiting();
         let stream = self.request.stream?;
         // SAFETY: the stream is borrowed.
         if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
@@ -327,11 +347,11 @@ impl<'l, 'p> Ladder<'l, 'p> {
         }
         // If memory is spread over many streams, a few of them are enough.
         let (few, are_all) = self.some_others();
-        let mut node = self.wait_for_one(stream, few, Effort::Bounded);
+        let mut node = self.wait_for_one(stream, few, Polling::Bounded);
         if !are_all {
-            node = node.or_else(|| self.wait_for_one(stream, self.others(), Effort::Bounded));
+            node = node.or_else(|| self.wait_for_one(stream, self.others(), Polling::Bounded));
         }
-        node.or_else(|| self.wait_for_one(stream, self.others(), Effort::Full))
+        node.or_else(|| self.wait_for_one(stream, self.others(), Polling::Full))
             .or_else(|| self.wait_for_neighbours(stream))
     }
 
@@ -368,7 +388,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         &mut self,
         stream: StreamRef<'_>,
         mut others: Vec<ListId>,
-        effort: Effort,
+        effort: Polling,
     ) -> Option<NodeId> {
         let Request { list, size, .. } = self.request;
         let session = &mut *self.session;
@@ -393,7 +413,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         if !self.extends_by_waiting {
             let owners = session.heap.owners_of_run(size)?;
             for (other, point) in owners.into_iter().filter(|&(other, _)| other != list) {
-                session.order_after(list, stream, other, point, Effort::Full);
+                session.order_after(list, stream, other, point, Polling::Full);
             }
             if let Some(node) = session.take_coalesced(list, size) {
                 return Some(node);
@@ -403,7 +423,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
         // the memory of any of them.
         for other in self.others() {
             let newest = self.session.timeline.newest(other);
-            self.session.order_after(list, stream, other, newest, Effort::Full);
+            self.session.order_after(list, stream, other, newest, Polling::Full);
         }
         self.session.take_coalesced(list, size)
     }
@@ -412,7 +432,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
     fn grow_to_hard_limit(&mut self) -> Option<NodeId> {
         let core = self.session.core;
         let hard_limit = core.hard_limit();
-        if !self.extends_by_waiting && core.soft_limit() >= hard_limit {
+        if !self.effort.may_grow() || !self.extends_by_waiting && core.soft_limit() >= hard_limit {
             return None;
         }
         if let Some(node) = self.poll_before_growth(hard_limit) {
@@ -447,18 +467,18 @@ impl<'l, 'p> Ladder<'l, 'p> {
 
     /// Asks siblings for idle memory, until the request is served.
     fn ask_for_idle(&mut self) -> Option<NodeId> {
-        self.ask_siblings(AskEffort::Idle)
+        self.ask_siblings(AskedFor::Idle)
     }
 
     /// Asks siblings to wait for the device and for all memory that is idle then. Does
     /// nothing if a stream may be under capture.
     fn ask_to_wait(&mut self) -> Option<NodeId> {
-        self.ask_siblings(AskEffort::Wait)
+        self.ask_siblings(AskedFor::Wait)
     }
 
-    fn ask_siblings(&mut self, effort: AskEffort) -> Option<NodeId> {
+    fn ask_siblings(&mut self, asked_for: AskedFor) -> Option<NodeId> {
         let scarce = self.scarce()?;
-        let outcome = self.session.ask_siblings(self.request, scarce, effort);
+        let outcome = self.session.ask_siblings(self.request, scarce, asked_for);
         self.served(outcome)
     }
 
@@ -484,20 +504,48 @@ impl<'l, 'p> Ladder<'l, 'p> {
         if let Some(node) = self.poll_rest() {
             return Some(node);
         }
+        let may_grow = self.effort.may_grow();
         let can_merge = self.session.heap.has_free_run(size)
-            || outlook::could_extend(core, self.session, self.request, |_, _| true);
-        let can_release = self.session.heap.idle_bytes() > 0
+            || may_grow && outlook::could_extend(core, self.session, self.request, |_, _| true);
+        let can_release = may_grow
+            && self.session.heap.idle_bytes() > 0
             && outlook::could_grow_without_idle(core, self.session, self.request);
         let helps = can_merge || can_release;
-        if !helps || !self.session.may_wait_for_device() {
+        if !helps || !self.effort.may_wait() || !self.session.may_wait_for_device() {
             return None;
         }
-        self.session.wait_for_device();
-        self.session.take_free_or_coalesced(list, size)
+        let Some(deadline) = self.effort.deadline() else {
+            self.session.wait_for_device();
+            return self.session.take_free_or_coalesced(list, size);
+        };
+        self.poll_until(deadline)
+    }
+
+    /// Asks about all streams again and again, with the lock released between.
+    fn poll_until(&mut self, deadline: Instant) -> Option<NodeId> {
+        let Request { list, size, .. } = self.request;
+        self.session.statistics.host_waits += 1;
+        loop {
+            let (node, _) = self.session.poll_for(list, size, Polling::Full);
+            if let Some(node) = node.or_else(|| self.session.take_coalesced(list, size)) {
+                return Some(node);
+            }
+            let heap = &self.session.heap;
+            let is_all_idle = heap.idle_bytes() == heap.reserved() - heap.live();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if is_all_idle || left <= POLL_EVERY {
+                return None;
+            }
+            self.session.wait_shortly(POLL_EVERY);
+        }
     }
 
     /// Releases every idle upstream block and asks for one that is large enough.
     fn release_idle_and_grow(&mut self) -> Option<NodeId> {
+        // The driver may wait for the device before it takes memory back.
+        if !self.effort.may_wait() || !self.effort.may_grow() {
+            return None;
+        }
         let outcome = self.session.release_idle_and_grow(self.request);
         self.served(outcome)
     }

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{Error, OomReason, PendingBytes};
+use rmm_core::{Effort, Error, OomReason, PendingBytes};
 
 use super::outlook::could_grow_without_idle;
 use crate::suballocators::pool::state::core::PoolCore;
@@ -73,6 +73,11 @@ fn shortage(
     let could_return = heap.idle_bytes() > 0 && could_grow_without_idle(core, state, request);
     if size > core.hard_limit().max(heap.reserved()) {
         OomReason::Exhausted
+    } else if Effort::current() != Effort::Full
+        && !refused_upstream
+        && free.saturating_add(room) >= size
+    {
+        OomReason::LimitedEffort
     } else if heap.has_free_run(size) || could_return && !refused_upstream {
         OomReason::Pending
     } else if refused_upstream && room >= size {

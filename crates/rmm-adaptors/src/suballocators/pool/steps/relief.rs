@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 
-use rmm_core::siblings::{Effort, LimitId, OnFailure, Others, Unasked};
+use rmm_core::siblings::{AskedFor, LimitId, OnFailure, Others, Unasked};
 use rmm_core::{Device, Error};
 
 use super::outlook::least_needed;
@@ -49,22 +49,25 @@ impl Session<'_> {
         &mut self,
         request: Request<'_>,
         scarce: Scarce,
-        effort: Effort,
+        asked_for: AskedFor,
     ) -> Result<NodeId, Option<Error>> {
         let core = self.core;
         let others = core.siblings.others(scarce.limit());
         let may_capture = |session: &mut Self| {
             asks_captured(request.stream).unwrap_or(true) || session.may_capture()
         };
-        if others.is_empty() || effort == Effort::Wait && may_capture(self) {
+        let is_allowed = asked_for.is_allowed();
+        if others.is_empty() || !is_allowed || asked_for == AskedFor::Wait && may_capture(self) {
             return Err(None);
         }
         if !self.could_help(request, &others, scarce) {
             return Err(None);
         }
         // Without the pool's lock: the thread whose turn it is may ask this pool.
-        let turn =
-            self.unlocked(|| others.take_turn()).unwrap_or_else(|panic| resume_unwind(panic));
+        let turn = self.unlocked(|| others.take_turn());
+        let Some(turn) = turn.unwrap_or_else(|panic| resume_unwind(panic)) else {
+            return Err(None);
+        };
         let mut last = None;
         let mut attempt = |session: &mut Self| -> Attempt {
             match session.take_or_grow(request) {
@@ -81,7 +84,7 @@ impl Session<'_> {
                 let unlocked = |session: &mut Self, ask: &mut dyn FnMut() -> u64| {
                     session.unlocked(ask).unwrap_or_else(|panic| resume_unwind(panic))
                 };
-                turn.ask(effort, needed, self, unlocked, &mut attempt)
+                turn.ask(asked_for, needed, self, unlocked, &mut attempt)
             }
             served @ ControlFlow::Break(_) => served,
         };

@@ -4,7 +4,7 @@
 
 use std::panic::resume_unwind;
 
-use rmm_core::{Error, Remedy, RemedyAction};
+use rmm_core::{Effort, Error, Remedy, RemedyAction};
 
 use super::outlook::least_needed;
 use crate::suballocators::pool::state::session::{Request, Session};
@@ -23,6 +23,11 @@ pub(crate) fn remedies(
     let pending = session.pending_bytes();
     let waits = pending.iter().map(|held| Remedy::wait(held.stream, held.bytes, request.size));
     let mut remedies: Vec<Remedy> = waits.collect();
+    let effort = Effort::current();
+    if effort != Effort::Full {
+        let bytes = pending.iter().map(|held| held.bytes).sum();
+        remedies.push(Remedy::more_effort(effort, bytes, needed));
+    }
     let held = session.heap.reserved() + session.pending;
     let lacking = held.saturating_add(needed).saturating_sub(core.hard_limit());
     if lacking > 0 {
