@@ -53,7 +53,10 @@ impl Device {
         total: usize,
         attributes: BTreeMap<CuDeviceAttribute, i32>,
     ) -> Result<Self, CuResult> {
-        let addresses = (total.max(UNIT) * 4).next_multiple_of(UNIT);
+        let addresses = total.max(UNIT).checked_mul(4);
+        let addresses = addresses.and_then(|bytes| bytes.checked_next_multiple_of(UNIT));
+        let most = usize::MAX - 2 * UNIT;
+        let addresses = addresses.filter(|&bytes| bytes <= most).ok_or(CuResult::OUT_OF_MEMORY)?;
         // Two units more than are used: placement starts at a multiple of the unit, and addresses
         // just below the first or above the last allocation still belong to this device, so that a
         // wrong address finds its machine.

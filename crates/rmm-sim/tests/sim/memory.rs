@@ -182,3 +182,11 @@ fn registered_memory_belongs_to_the_program() {
     assert_eq!(unsafe { machine.read_shared(device, &mut [0]) }, Err(CuResult::INVALID_VALUE));
     ok!(cuMemHostUnregister(start));
 }
+
+#[test]
+fn a_machine_of_more_memory_than_there_are_addresses_is_an_error() {
+    for memory in [1 << 62, usize::MAX / 4, usize::MAX] {
+        let machine = Machine::builder().memory(memory).try_build();
+        assert_eq!(machine.map(drop), Err(CuResult::OUT_OF_MEMORY), "{memory}");
+    }
+}
