@@ -56,13 +56,17 @@ impl Laboratory for SoftwareLaboratory {
             Pace::WhenWaitedFor => Schedule::Lazy,
             Pace::Mixed(seed) => Schedule::Seeded(seed),
         };
-        let too_much = || {
-            let text = format!("the system has no addresses for a device of {memory} bytes");
-            Error::invalid_argument("tune", text)
+        let machine = usize::try_from(memory).ok().and_then(|bytes| {
+            let machine = Machine::builder().memory(bytes).host_memory(HOST_MEMORY).checks(false);
+            machine.schedule(schedule).try_build().ok()
+        });
+        let Some(machine) = machine else {
+            // A larger one will not do either.
+            let mut attempt = Attempt::default();
+            attempt.failure =
+                Some(format!("this system has no room for a device of {memory} bytes"));
+            return Ok(attempt);
         };
-        let bytes = usize::try_from(memory).map_err(|_| too_much())?;
-        let machine = Machine::builder().memory(bytes).host_memory(HOST_MEMORY).checks(false);
-        let machine = machine.schedule(schedule).try_build().map_err(|_| too_much())?;
         let device = OpenDevice::on_machine(&machine);
         let last_uses = LastUses(machine.clone());
         let work: Option<&dyn Work> = match pace {

@@ -3,6 +3,11 @@
 use std::fs;
 use std::process::Output;
 
+use rmm_cli::device::OpenDevice;
+use rmm_cli::laboratory::GpuLaboratory;
+use rmm_report::replay::ReplayOptions;
+use rmm_report::trace;
+use rmm_report::tune::{self, Configuration};
 use serde_json::Value;
 
 use super::common::{Folder, HEADER, gzip, keys, program, rmm, text};
@@ -27,12 +32,12 @@ fn streams() -> String {
     (0..40).map(turn).collect()
 }
 
-fn tune(args: &[&str]) -> Output {
+fn tuned(args: &[&str]) -> Output {
     rmm(&[&["tune"], args].concat())
 }
 
 fn json(args: &[&str]) -> Value {
-    let output = tune(&[args, &["--json"]].concat());
+    let output = tuned(&[args, &["--json"]].concat());
     assert_eq!(text(&output.stderr), "", "{args:?}");
     serde_json::from_slice(&output.stdout).expect("JSON and nothing else")
 }
@@ -41,7 +46,7 @@ fn json(args: &[&str]) -> Value {
 fn one_block_needs_its_own_bytes() {
     let folder = Folder::new();
     let log = folder.log("simple.csv", SIMPLE);
-    let output = tune(&[&log]);
+    let output = tuned(&[&log]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let out = text(&output.stdout);
     assert!(out.contains("\nIt runs in 100.0 MiB, 1.00 times its peak, with this "), "{out}");
@@ -111,7 +116,7 @@ fn the_line_runs_where_it_is_copied_to_and_not_with_less() {
 fn a_given_memory_fits_or_what_would_do_is_said() {
     let folder = Folder::new();
     let log = folder.log("simple.csv", SIMPLE);
-    let output = tune(&[&log, "--memory", "1GiB"]);
+    let output = tuned(&[&log, "--memory", "1GiB"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let out = text(&output.stdout);
     assert!(out.contains("It fits into 1,024.0 MiB"), "{out}");
@@ -119,7 +124,7 @@ fn a_given_memory_fits_or_what_would_do_is_said() {
     let cells: Vec<&str> = arena.split_whitespace().collect();
     assert_eq!(cells[..5], ["arena", "1,024.0", "fits", "fits", "0"]);
 
-    let output = tune(&[&log, "--memory", "64MiB"]);
+    let output = tuned(&[&log, "--memory", "64MiB"]);
     assert_eq!(output.status.code(), Some(1));
     let out = text(&output.stdout);
     assert!(out.contains("Nothing that was tried fits into 64.0 MiB."), "{out}");
@@ -159,7 +164,7 @@ fn each_log_and_each_device_is_tuned() {
     let mib = |mib: u64| Some(mib << 20);
     assert_eq!(memory, [(&Value::Null, mib(100)), (&0.into(), mib(50)), (&3.into(), mib(10))]);
     assert_eq!(found["memory_bytes"], 100 << 20, "that of the log that needs most");
-    let out = tune(&[&two]);
+    let out = tuned(&[&two]);
     assert!(text(&out.stdout).contains("devices.csv, device 3: 1 event"), "{}", text(&out.stdout));
 }
 
@@ -176,7 +181,7 @@ fn a_log_that_begins_in_the_middle_counts_what_was_live_before() {
 fn what_failed_when_it_was_recorded_is_said() {
     let folder = Folder::new();
     let rows = format!("{SIMPLE}1,0,allocate failure,(nil),1073741824,0\n");
-    let output = tune(&[&folder.log("failed.csv", &rows)]);
+    let output = tuned(&[&folder.log("failed.csv", &rows)]);
     assert_eq!(output.status.code(), Some(0));
     let out = text(&output.stdout).replace("\n  ", " ");
     assert!(out.contains("1 failed request when the log was recorded, not repeated here"), "{out}");
@@ -195,7 +200,7 @@ fn bad_input_and_usage_are_exit_status_2() {
         (&[log.as_str(), "--html", "/nowhere/page.html"], "cannot write /nowhere/page.html"),
         (&[], "required arguments were not provided"),
     ] {
-        let output = tune(args);
+        let output = tuned(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert_eq!(text(&output.stdout), "", "{args:?}");
         assert!(text(&output.stderr).contains(complaint), "{args:?}: {}", text(&output.stderr));
@@ -208,10 +213,34 @@ fn bad_input_and_usage_are_exit_status_2() {
 }
 
 #[test]
+fn what_no_device_can_hold_runs_nowhere() {
+    let folder = Folder::new();
+    let rows = "1,0,allocate,0x100,4611686018427387904,0\n";
+    let output = tuned(&[&folder.log("huge.csv", rows)]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("It runs in no memory that was tried."));
+}
+
+#[test]
+fn on_a_gpu_the_configuration_is_what_is_small() {
+    // The software device in place of a GPU: its memory stays what it is.
+    let machine = rmm_sim::Machine::builder().memory(4 << 30).build();
+    let device = OpenDevice::on_machine(&machine);
+    let laboratory = GpuLaboratory::new(&device, ReplayOptions::default());
+    let folder = Folder::new();
+    let trace = trace::read(folder.log("simple.csv", SIMPLE).as_ref()).expect("a log");
+    let tuning = tune::tune(&laboratory, &trace, &Configuration::ours(), None, &|_| ());
+    let tuning = tuning.expect("it can be tuned");
+    let answer = tuning.answer.expect("it runs");
+    assert_eq!(answer.resource, "pool(virtual, max=100MiB, preset=compact)");
+    assert!(answer.less.is_some() && tuning.at_once.is_none(), "there is one pace");
+}
+
+#[test]
 fn the_page_is_one_file_that_needs_nothing_else() {
     let folder = Folder::new();
     let (log, page) = (folder.log("simple.csv", SIMPLE), folder.path("tune.html"));
-    let output = tune(&[&log, "--html", &page]);
+    let output = tuned(&[&log, "--html", &page]);
     assert_eq!(output.status.code(), Some(0));
     let html = fs::read_to_string(page).expect("written");
     assert!(html.contains("It runs in <b>100.0 MiB</b>") && html.ends_with("</html>\n"), "{html}");
@@ -234,6 +263,6 @@ fn a_recorded_program_of_six_streams_needs_less_if_its_work_is_done_at_once() {
     assert!(log_found["less"]["failure"].is_string(), "{found}");
 
     let given = (memory >> 20).to_string() + "MiB";
-    let output = tune(&[log, "--resource", resource, "--memory", &given]);
+    let output = tuned(&[log, "--resource", resource, "--memory", &given]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
 }

@@ -39,7 +39,8 @@ pub(super) fn is_long<L: Laboratory>(trials: &Trials<'_, L>) -> bool {
 
 /// The least that any memory can be.
 pub(super) fn lowest<L: Laboratory>(trials: &Trials<'_, L>) -> u64 {
-    trials.trace.peak_live_aligned.next_multiple_of(PAGE)
+    let peak = trials.trace.peak_live_aligned;
+    peak.checked_next_multiple_of(PAGE).unwrap_or(peak)
 }
 
 /// The most that is tried.
