@@ -155,6 +155,13 @@ fn notes(tuning: &Tuning) -> Vec<String> {
             count(tuning.failed_when_recorded, "failed request")
         ));
     }
+    let is_left_out =
+        |result: &ConfigurationResult| result.memory_bytes.is_none() && result.failure.is_none();
+    if tuning.configurations.iter().any(is_left_out) {
+        notes.push(
+            "the log is long: only the best configurations were tried with work that is done when waited for".to_owned(),
+        );
+    }
     if tuning.ends_early {
         notes.push("the log ends before its program: what that did later may need more".to_owned());
     }

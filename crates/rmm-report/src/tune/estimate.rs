@@ -1,5 +1,7 @@
 //! A quick estimate of what a configuration needs.
 
+use std::ops::Range;
+
 use super::error::TuneError;
 use super::laboratory::{Laboratory, Pace};
 use super::memory::PAGE;
@@ -9,7 +11,7 @@ use super::trials::Trials;
 const DOUBLINGS: u32 = 10;
 
 /// With more events, only contenders are tried at the paces after the first.
-const MANY_EVENTS: u64 = 1_000_000;
+const MANY_EVENTS: u64 = 300_000;
 
 /// The smallest memory of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -109,8 +111,21 @@ fn estimate_from<L: Laboratory>(
         }
         too_little = size;
     }
-    let Some(mut enough) = enough else { return Ok(None) };
+    let Some(enough) = enough else { return Ok(None) };
     let resolution = (low / 256).next_multiple_of(PAGE);
+    halve(trials, index, paces, too_little..enough, resolution).map(Some)
+}
+
+/// A size that is enough, in a range whose start is too little and whose end is enough: as near to
+/// one that is too little as the resolution says.
+pub(super) fn halve<L: Laboratory>(
+    trials: &Trials<'_, L>,
+    index: usize,
+    paces: &[Pace],
+    range: Range<u64>,
+    resolution: u64,
+) -> Result<u64, TuneError> {
+    let Range { start: mut too_little, end: mut enough } = range;
     while enough - too_little > resolution {
         let half = too_little + ((enough - too_little) / 2).next_multiple_of(PAGE);
         if half == enough {
@@ -122,7 +137,7 @@ fn estimate_from<L: Laboratory>(
             too_little = half;
         }
     }
-    Ok(Some(enough))
+    Ok(enough)
 }
 
 /// A 64th more, or a page, doubled so often.

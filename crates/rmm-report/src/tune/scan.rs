@@ -1,15 +1,16 @@
 //! Every size, since more memory does not always fit better.
 
 use super::error::TuneError;
-use super::estimate::{Smallest, estimate_at, lowest};
-use super::laboratory::Laboratory;
+use super::estimate::{Smallest, estimate_at, halve, lowest};
+use super::laboratory::{Laboratory, Pace};
 use super::memory::PAGE;
 use super::trials::Trials;
 
 /// Events of all replays that try every size: some tens of seconds.
 const SCANNED_EVENTS: u64 = 60_000_000;
 
-/// Tries every size from the program's peak up to the estimate, at all paces.
+/// Tries every size from the program's peak up to the estimate, at all paces; where that is too
+/// many, sizes some pages apart, and those before the first that is enough by halves.
 pub(super) fn scan<L: Laboratory>(
     trials: &Trials<'_, L>,
     index: usize,
@@ -38,6 +39,17 @@ pub(super) fn scan<L: Laboratory>(
     if found.of_all.is_none() {
         try_size(trials, index, high, &mut found)?;
     }
+    let refine = |enough: Option<u64>, paces: &[Pace]| match enough {
+        Some(enough) if enough > low => {
+            let range = enough.saturating_sub(step).max(low)..enough;
+            halve(trials, index, paces, range, PAGE).map(Some)
+        }
+        _ => Ok(enough),
+    };
+    for (pace, smallest) in paces.iter().zip(&mut found.of_paces) {
+        *smallest = refine(*smallest, &[*pace])?;
+    }
+    found.of_all = refine(found.of_all, paces)?;
     Ok(found)
 }
 

@@ -165,6 +165,32 @@ fn the_proof_takes_less_memory_if_that_is_enough() -> Result<(), TuneError> {
 }
 
 #[test]
+fn of_a_long_log_only_the_best_are_tried_at_every_pace() {
+    let mut trace = program(100);
+    trace.events = trace.events.iter().copied().cycle().take(300_002).collect();
+    // The order of the list, 10 pages apart; the first needs more if its work is not done at once.
+    let laboratory = Planted::new(|text: &str, pages, pace| {
+        let ours = Configuration::ours();
+        let place = ours.iter().position(|ours| ours.text(pages * PAGE) == text);
+        let place = place.expect("one of ours") as u64;
+        let late = if place == 0 && pace != Pace::AtOnce { 15 } else { 0 };
+        pages >= 110 + 10 * place + late
+    });
+    let tuning = tune(&laboratory, &trace, &Configuration::ours(), None, &|_| ());
+    let tuning = tuning.expect("it can be tuned");
+    assert_eq!(pages(tuning.answer.expect("an answer").memory_bytes), 120);
+    let memory = tuning.configurations.iter().map(|result| result.memory_bytes.map(pages));
+    let memory: Vec<_> = memory.collect();
+    assert_eq!(memory[..3], [Some(125), Some(120), Some(130)]);
+    assert!(memory[3..].iter().all(Option::is_none), "{memory:?}");
+    for (result, least) in tuning.configurations.iter().zip((110..).step_by(10)) {
+        let at_once = pages(result.at_once_memory_bytes.expect("all are tried at the first pace"));
+        assert!((least..least + 2).contains(&at_once), "{result:?}");
+        assert!(result.failure.is_none(), "{result:?}");
+    }
+}
+
+#[test]
 fn what_fits_is_what_waits_least() {
     let laboratory = Planted::new(|_: &str, pages, _| pages >= 110);
     let tuning = tuned(&laboratory, &program(100), Some(150 * PAGE)).expect("it can be tuned");
