@@ -52,7 +52,13 @@ fn section(tuning: &Tuning) -> String {
         (None, Some(given)) => {
             text.push_str(&bad(&format!("Nothing that was tried fits into {} MiB.", mib(given))));
         }
-        (None, None) => text.push_str(&bad("It runs in no memory that was tried.")),
+        (None, None) => {
+            text.push_str(&bad("It runs in no memory that was tried."));
+            let failures = tuning.configurations.iter().filter_map(|result| {
+                Some(format!("{}: {}", result.configuration, result.failure.as_ref()?))
+            });
+            text.extend(failures.take(1).map(|failure| wrap(&failure, 2)));
+        }
     }
     if let Some(least) = &tuning.least {
         text.push_str(&answered("It would run in", least, tuning));

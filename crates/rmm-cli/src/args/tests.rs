@@ -65,6 +65,23 @@ fn every_option() {
 }
 
 #[test]
+fn a_tuning_tries_ours_or_what_is_named() {
+    let tune = |line: &str| match parse(line).expect("valid") {
+        Command::Tune(args) => args,
+        _ => panic!("not a tuning: {line}"),
+    };
+    let args = tune("rmm tune a.csv b.csv");
+    assert_eq!((args.files.len(), args.memory, args.repeat), (2, None, 1));
+    assert_eq!(args.device, DeviceChoice::Software);
+    assert!(args.configurations().len() > 5);
+    let args =
+        tune("rmm tune - --memory 24GiB --resource pool(max={memory}) --resource arena(cuda)");
+    assert_eq!(args.memory.map(MemorySize::bytes), Some(24 << 30));
+    assert_eq!(args.configurations().len(), 2);
+    assert_eq!(args.configurations()[0].text(1 << 30), "pool(max=1024MiB)");
+}
+
+#[test]
 fn json_without_a_file_is_printed() {
     let json = |line: &str| replay(line).outputs.json;
     assert_eq!(json("rmm replay --json a.csv"), Some("-".into()));
