@@ -13,7 +13,7 @@ use crate::error::{Context as _, Result};
 use crate::metadata::{self, Workspace as _};
 use crate::steps::{Part, Steps};
 use crate::test::Extent;
-use crate::{deny, python, readme, rmm_tests, test, tidy};
+use crate::{browser, deny, python, readme, rmm_tests, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: the first
 /// consists of assertions that the compiler checks, the second needs a C++ compiler, and the others
@@ -81,6 +81,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     add_cuda_core(&mut steps);
     add_dynamo(&root, &mut steps);
     add_python(&mut steps, extent);
+    let without_browser = if steps.takes("browser") { browser::missing() } else { None };
+    match without_browser {
+        Some(why) => steps.skip("browser", why),
+        None => steps.check("browser", || browser::run(&root)),
+    }
     test::add_steps(&args.test, extent, &mut steps)?;
     steps.run(
         "documentation",

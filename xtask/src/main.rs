@@ -14,6 +14,7 @@
 
 mod archive;
 mod bench_gpu;
+mod browser;
 mod build;
 mod c_library;
 mod ci;

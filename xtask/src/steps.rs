@@ -25,7 +25,7 @@ pub(crate) enum Part {
     Tests,
     /// The libraries for C and C++ programs.
     C,
-    /// The Python package, and the commands of README.md.
+    /// The Python package, pages in a browser, and the commands of README.md.
     Python,
 }
 
@@ -37,7 +37,7 @@ impl Part {
             Self::Lints
         } else if begins(&["test -p rmm-capi", "test -p rmm-preload", "rmm-tests, C++"]) {
             Self::C
-        } else if begins(&["python", "rmm-tests, Python", "README.md"]) {
+        } else if begins(&["python", "browser", "rmm-tests, Python", "README.md"]) {
             Self::Python
         } else {
             Self::Tests

@@ -30,7 +30,10 @@ pub fn report(args: &ReportArgs) -> Ended {
         said += &in_words(&answers.log, &words::say(answers));
     }
     if let ([before, .., after], [first, .., last]) = (page.views.as_slice(), answers.as_slice()) {
-        let compared = words::say_compared(&Compared::of((before, first), (after, last)));
+        let compared = words::say_compared(&Compared::of(
+            (&before.log, before, first),
+            (&after.log, after, last),
+        ));
         said += &in_words(&compared.caption.clone(), &[compared]);
     }
     let written = deliver::write(

@@ -9,7 +9,7 @@ use super::answers::compare::Compared;
 use super::answers::words::{self, Answer};
 use super::encode::{self, Columns, base64, sha256};
 use super::escape::escape;
-use super::view::View;
+use super::view::{View, titles};
 use super::{MemoryPage, tables};
 
 /// The style sheet.
@@ -36,9 +36,6 @@ const SCRIPT: &str = concat!(
     include_str!("assets/main.js"),
 );
 
-/// Beyond this number of views each has its answers behind its name.
-const OPEN: usize = 1;
-
 /// Renders a page, whose views have these answers.
 pub(super) fn render(page: &MemoryPage, answers: &[Answers]) -> String {
     let mut html = head(&page.title, SCRIPT);
@@ -48,7 +45,8 @@ pub(super) fn render(page: &MemoryPage, answers: &[Answers]) -> String {
         let _ = writeln!(html, "<p class=\"notice\">{}</p>", escape(notice));
     }
     html += "</header>\n<main>\n";
-    html += &texts(page, answers);
+    let titles = titles(&page.views);
+    html += &texts(page, answers, &titles);
     html += "<section id=\"picture\" aria-label=\"The picture\">\n<p id=\"state\" role=\"status\">";
     html += if page.views.is_empty() {
         "There is no pool whose memory could be drawn.</p>\n"
@@ -57,7 +55,7 @@ pub(super) fn render(page: &MemoryPage, answers: &[Answers]) -> String {
     };
     html += "</section>\n</main>\n<footer>\n<p>One file, no network. Lines are drawn by uPlot 1.6.32 (MIT licence).</p>\n</footer>\n";
     if !page.views.is_empty() {
-        html += &data(page, answers);
+        html += &data(page, answers, &titles);
     }
     let _ = writeln!(html, "<script>{SCRIPT}</script>\n</body>\n</html>");
     html
@@ -83,43 +81,40 @@ pub(super) fn head(title: &str, script: &str) -> String {
     )
 }
 
-/// The answers, and the tables.
-fn texts(page: &MemoryPage, answers: &[Answers]) -> String {
+/// The answers, and the tables. Of many views a table comes first.
+fn texts(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
     let mut html = String::new();
-    for table in &page.tables {
-        html += &table.markup();
-    }
-    if page.views.len() > 1 {
-        html += &tables::overview(&page.views, answers).markup();
+    if page.tables.is_empty() && page.views.len() > 1 {
+        html += &tables::overview(titles, answers).markup();
     }
     for (index, (view, about)) in page.views.iter().zip(answers).enumerate() {
         let mut said = said(view, about);
-        if index + 1 == page.views.len() && index == 1 {
-            // Of two, what changed stands with the second.
-            said.push(compared(page, answers, 0, 1));
+        if index == 0 && view.events > 0 {
+            said.push(match page.views.len() {
+                1 => words::say_alone(about),
+                count => compared(page, answers, titles, count - 1),
+            });
         }
         let cards = tables::cards(&said, index);
         let title = match page.views.len() {
-            1 if page.title.contains(&view.log) => "Answers".to_owned(),
-            _ => escape(&view.title()),
+            1 => "Answers".to_owned(),
+            _ => escape(&titles[index]),
         };
-        let _ = if index < OPEN {
-            write!(
+        // Writing to a String cannot fail.
+        let _ = if index == 0 {
+            writeln!(
                 html,
-                "<section aria-label=\"Answers\">\n<h2>{title}</h2>\n<div class=\"cards\">\n{cards}</div>\n</section>\n"
+                "<section aria-label=\"Answers\">\n<h2>{title}</h2>\n<div class=\"cards\">\n{cards}</div>\n</section>"
             )
         } else {
-            let open = if page.views.len() == 2 { " open" } else { "" };
-            write!(
+            writeln!(
                 html,
-                "<details class=\"more\"{open}>\n<summary><h2>{title}</h2></summary>\n<div class=\"cards\">\n{cards}</div>\n</details>\n"
+                "<details class=\"more\">\n<summary><h2>{title}</h2></summary>\n<div class=\"cards\">\n{cards}</div>\n</details>"
             )
         };
     }
-    if page.views.len() > 2 {
-        let last = page.views.len() - 1;
-        let answer = compared(page, answers, 0, last);
-        let _ = writeln!(html, "<div class=\"cards\">\n{}</div>", tables::cards(&[answer], last));
+    for table in &page.tables {
+        html += &table.markup();
     }
     html
 }
@@ -133,20 +128,23 @@ fn said(view: &View, answers: &Answers) -> Vec<Answer> {
     said
 }
 
-fn compared(page: &MemoryPage, answers: &[Answers], first: usize, second: usize) -> Answer {
-    let [before, after] = [first, second].map(|index| (&page.views[index], &answers[index]));
-    words::say_compared(&Compared::of(before, after))
+/// What changed from the first view to another.
+fn compared(page: &MemoryPage, answers: &[Answers], titles: &[String], other: usize) -> Answer {
+    let of = |index: usize| (titles[index].as_str(), &page.views[index], &answers[index]);
+    words::say_compared(&Compared::of(of(0), of(other)))
 }
 
 /// What the script reads: no text of it can end its element.
-fn data(page: &MemoryPage, answers: &[Answers]) -> String {
+fn data(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
     let mut columns = Columns::default();
     let views: Vec<_> = page
         .views
         .iter()
         .zip(answers)
-        .map(|(view, answers)| {
+        .zip(titles)
+        .map(|((view, answers), title)| {
             let mut encoded = encode::view(view, &mut columns);
+            encoded["title"] = json!(title);
             encoded["peak"] = json!(answers.peak.position);
             encoded["growth"] = json!([answers.growth.from, answers.growth.to]);
             encoded["growers"] = json!(answers.growth.groups);

@@ -1,7 +1,7 @@
 //! The view of a log alone: recorded addresses, no resource.
 
-use super::view::{Ending, NEVER, Names, View, ViewBlock, ViewFailure};
-use crate::trace::{Action, Before, Trace};
+use super::view::{Ending, NEVER, Names, Segment, View, ViewBlock, ViewFailure};
+use crate::trace::{Action, Before, Growth, Trace};
 
 impl View {
     /// What a log says by itself. Its addresses are those that were recorded; what was held from
@@ -28,7 +28,40 @@ impl View {
                 Action::AllocateFailure { .. } => view.fail(trace, index, String::new()),
             }
         }
+        view.add_growth(trace);
         view
+    }
+
+    /// What a snapshot says of the memory below: bytes, and where it is if all of it is known.
+    fn add_growth(&mut self, trace: &Trace) {
+        if trace.growth.is_empty() && trace.reserved_before == 0 {
+            return;
+        }
+        let mut reserved = trace.reserved_before;
+        let mut levels = vec![(0, reserved)];
+        for growth in &trace.growth {
+            let position = u32::try_from(growth.event).unwrap_or(NEVER - 1);
+            let Growth { address, bytes: size, .. } = *growth;
+            if growth.is_taken {
+                reserved = reserved.saturating_add(size);
+                self.segments.push(Segment { address, size, start: position, end: NEVER });
+            } else {
+                reserved = reserved.saturating_sub(size);
+                let is_it =
+                    |segment: &&mut Segment| segment.address == address && segment.end == NEVER;
+                if let Some(segment) = self.segments.iter_mut().rev().find(is_it) {
+                    segment.end = position;
+                }
+            }
+            match levels.last_mut() {
+                Some(last) if last.0 == position => last.1 = reserved,
+                _ => levels.push((position, reserved)),
+            }
+        }
+        self.reserved = Some(levels);
+        if trace.reserved_before > 0 {
+            self.segments.clear();
+        }
     }
 
     /// The events and names of a log, without its blocks.
@@ -109,5 +142,41 @@ impl ViewBlock {
             site: before.site,
             ..Self::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::read_from;
+
+    #[test]
+    fn what_a_snapshot_held_is_known() {
+        let log = "Thread,Time,Action,Pointer,Size,Stream\n1,0,allocate,0x200000,1000,0\n\
+                   1,0,allocate failure,0x0,5000,0\n1,0,free,0x200000,1000,0\n";
+        let mut trace = read_from("log.csv", log.as_bytes()).expect("a log");
+        assert_eq!(View::of_trace(&trace).reserved, None);
+        let grown = |event, is_taken| Growth {
+            event,
+            time: None,
+            address: 0x20_0000,
+            bytes: 2 << 20,
+            is_taken,
+        };
+        trace.growth = vec![grown(0, true), grown(3, false)];
+        let view = View::of_trace(&trace);
+        assert_eq!(view.reserved, Some(vec![(0, 2 << 20), (3, 0)]));
+        assert_eq!(
+            view.segments,
+            [Segment { address: 0x20_0000, size: 2 << 20, start: 0, end: 3 }]
+        );
+        assert_eq!((view.failed, view.failures[0].position), (1, 2));
+        assert_eq!((view.blocks[0].start, view.blocks[0].end), (1, 3));
+        trace.reserved_before = 1 << 20;
+        let view = View::of_trace(&trace);
+        assert_eq!(
+            (view.reserved, view.segments.len()),
+            (Some(vec![(0, 3 << 20), (3, 1 << 20)]), 0)
+        );
     }
 }

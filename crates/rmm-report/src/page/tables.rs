@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::answers::Answers;
 use super::answers::words::{Answer, AnswerRow, at};
 use super::escape::escape;
-use super::view::View;
 use crate::format::{bytes, thousands};
 
 /// A table of text.
@@ -59,15 +58,15 @@ impl Table {
 }
 
 /// A table of the views, a row each.
-pub(super) fn overview(views: &[View], answers: &[Answers]) -> Table {
-    let row = |(view, answers): (&View, &Answers)| {
+pub(super) fn overview(titles: &[String], answers: &[Answers]) -> Table {
+    let row = |(title, answers): (&String, &Answers)| {
         let failures = answers.failed.as_ref().map_or(0, |failed| failed.count);
         let held = answers.settings.used_bytes.map_or("-".to_owned(), bytes);
         let growth =
             if answers.growth.grows { bytes(answers.growth.bytes) } else { "-".to_owned() };
         vec![
-            view.title(),
-            thousands(view.events.into()),
+            title.clone(),
+            thousands(answers.events.into()),
             bytes(answers.peak.bytes),
             thousands(answers.peak.position.into()),
             held,
@@ -77,11 +76,11 @@ pub(super) fn overview(views: &[View], answers: &[Answers]) -> Table {
         ]
     };
     let columns =
-        ["", "events", "peak live", "at event", "held", "failures", "growth", "never freed"];
+        ["run", "events", "peak live", "at event", "held", "failures", "growth", "never freed"];
     Table {
         caption: "What there is on this page".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
-        rows: views.iter().zip(answers).map(row).collect(),
+        rows: titles.iter().zip(answers).map(row).collect(),
         note: String::new(),
     }
 }

@@ -43,14 +43,6 @@ impl View {
     /// The most failures that a view holds; they are counted beyond that.
     pub const MAX_FAILURES: usize = 1000;
 
-    /// The log, and the resource if there is one.
-    pub fn title(&self) -> String {
-        match &self.resource {
-            Some(resource) => format!("{} on {resource}", self.log),
-            None => self.log.clone(),
-        }
-    }
-
     /// Nanoseconds from the first event to a position, if times are known.
     pub(crate) fn time(&self, position: u32) -> Option<u64> {
         self.times.get((position as usize).saturating_sub(1)).copied()
@@ -145,4 +137,51 @@ pub enum Ending {
     Closed,
     /// In the middle of a line, or the program still runs: blocks that are live need not be leaks.
     Open,
+}
+
+/// A short name for each view: the resource where all have the same log, and logs without their
+/// folders where that tells them apart.
+pub(crate) fn titles(views: &[View]) -> Vec<String> {
+    let is_one = views.iter().all(|view| view.log == views[0].log);
+    let file = |log: &str| log.rsplit('/').next().unwrap_or(log).to_owned();
+    let mut logs: Vec<(&str, String)> =
+        views.iter().map(|view| (&*view.log, file(&view.log))).collect();
+    logs.sort();
+    logs.dedup();
+    let is_ambiguous = logs.windows(2).any(|pair| {
+        pair[0].0 != pair[1].0 && logs.iter().filter(|log| log.1 == pair[0].1).count() > 1
+    });
+    let log = |view: &View| if is_ambiguous { view.log.clone() } else { file(&view.log) };
+    let title = |view: &View| match &view.resource {
+        Some(resource) if is_one && views.len() > 1 => resource.clone(),
+        Some(resource) => format!("{} on {resource}", log(view)),
+        None => log(view),
+    };
+    views.iter().map(title).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(names: &[(&str, Option<&str>)]) -> Vec<String> {
+        let view = |&(log, resource): &(&str, Option<&str>)| View {
+            log: log.to_owned(),
+            resource: resource.map(str::to_owned),
+            ..View::default()
+        };
+        titles(&names.iter().map(view).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn views_have_short_names_that_differ() {
+        assert_eq!(named(&[("/a/x.csv", Some("pool"))]), ["x.csv on pool"]);
+        assert_eq!(
+            named(&[("/a/x.csv", Some("pool")), ("/a/x.csv", Some("cuda"))]),
+            ["pool", "cuda"]
+        );
+        assert_eq!(named(&[("/a/x.csv", None), ("/a/y.csv", None)]), ["x.csv", "y.csv"]);
+        assert_eq!(named(&[("/a/x.csv", None), ("/b/x.csv", None)]), ["/a/x.csv", "/b/x.csv"]);
+        assert!(titles(&[]).is_empty());
+    }
 }

@@ -42,8 +42,10 @@ impl Changed {
 }
 
 impl Compared {
-    /// Compares two views with their answers.
-    pub fn of(before: (&View, &Answers), after: (&View, &Answers)) -> Self {
+    /// Compares two views with their answers, each with its name.
+    pub fn of(before: (&str, &View, &Answers), after: (&str, &View, &Answers)) -> Self {
+        let (names, before, after) =
+            ([before.0, after.0], (before.1, before.2), (after.1, after.2));
         let both = |what, figure: &dyn Fn(&Answers) -> Option<u64>| {
             (what, figure(before.1), figure(after.1))
         };
@@ -78,7 +80,7 @@ impl Compared {
         let mut shares: Vec<Changed> = sums.into_values().filter(|share| share.by() > 0).collect();
         shares.sort_by_key(|share| Reverse(share.by()));
         shares.truncate(ROWS);
-        Self { before: before.0.title(), after: after.0.title(), figures, shares, kind }
+        Self { before: names[0].to_owned(), after: names[1].to_owned(), figures, shares, kind }
     }
 
     /// Whether nothing that is compared differs.

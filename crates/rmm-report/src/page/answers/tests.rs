@@ -272,7 +272,7 @@ fn a_failure_says_what_would_have_let_it_succeed() {
 fn two_versions_are_told_apart() {
     let (before, after) = (leak_freed_at_exit(200), leak_freed_at_exit(260));
     let answers = [before.answers(), after.answers()];
-    let compared = Compared::of((&before.view, &answers[0]), (&after.view, &answers[1]));
+    let compared = Compared::of(("a", &before.view, &answers[0]), ("b", &after.view, &answers[1]));
     assert_eq!((compared.kind, compared.shares.len()), (Grouping::Tag, 1));
     assert_eq!(compared.shares[0].name, "cache");
     assert_eq!(compared.shares[0].after - compared.shares[0].before, 60 * 100_096);
@@ -281,7 +281,7 @@ fn two_versions_are_told_apart() {
         short.starts_with("The peak is 5.7 MiB higher") && short.contains("cache (+5.7 MiB)"),
         "{short}"
     );
-    let same = Compared::of((&before.view, &answers[0]), (&before.view, &answers[0]));
+    let same = Compared::of(("a", &before.view, &answers[0]), ("a", &before.view, &answers[0]));
     assert!(same.is_same() && say_compared(&same).short.starts_with("Nothing"));
 }
 

@@ -372,6 +372,17 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// How to see what changed, where there is only one.
+pub fn say_alone(answers: &Answers) -> Answer {
+    let command = format!("rmm report {} OTHER --html changed.html", quoted(&answers.log));
+    Answer {
+        question: "What changed between two runs?",
+        short: "There is one run on this page. To compare it with another:".to_owned(),
+        rows: vec![AnswerRow::new(command, String::new(), String::new())],
+        caption: "The command".to_owned(),
+    }
+}
+
 /// What changed between two views.
 pub fn say_compared(compared: &Compared) -> Answer {
     let question = "What changed between two runs?";

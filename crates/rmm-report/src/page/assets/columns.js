@@ -73,7 +73,7 @@ class Numbers {
 
 /**
  * What the page says of a view beside its columns; numbers stand for columns.
- * @typedef {{ log: string, resource: string | null, events: number, blocks: number,
+ * @typedef {{ title: string, log: string, resource: string | null, events: number, blocks: number,
  *   leftOut: { blocks: number, bytes: number } | null, unit: number, page: number, pages: number,
  *   start: number, length: number, size: { plain?: number, table?: number, index?: number },
  *   address: number, stream: number | { all: number }, thread: number | { all: number },

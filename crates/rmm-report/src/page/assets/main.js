@@ -140,7 +140,7 @@ async function start() {
   const finder = new Finder(add("finder"), state);
   const grid = add("grid");
   const left = add("left", grid);
-  const right = make("aside", { class: "moment", "aria-labelledby": "moment-heading" });
+  const right = make("section", { class: "moment", "aria-labelledby": "moment-heading" });
   grid.append(right);
   const list = () => {
     const element = make("ul", { class: "legend" });

@@ -12,7 +12,7 @@ class Model {
   /** @param {ViewData} data @param {Uint8Array[]} columns */
   constructor(data, columns) {
     this.data = data;
-    this.title = data.resource ? `${data.log} on ${data.resource}` : data.log;
+    this.title = data.title;
     this.events = data.events;
     this.count = data.blocks;
     const numbers = (/** @type {number} */ column) => new Numbers(columns[column]);
