@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page
 
@@ -117,6 +119,17 @@ def test_hovering_shows_the_block(tmp_path, report, show) -> None:
     assert "5.0 MiB" in tip.inner_text() and "tag upper" in tip.inner_text()
     page.mouse.move(*point(page, 0.5 / 5, 0.7))
     assert tip.is_hidden()
+
+
+def test_hovering_over_bytes_shows_them(leak) -> None:
+    program, page = leak
+    box = page.locator(".picture.bytes").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + LEFT + 0.5 * (box["width"] - LEFT - RIGHT), box["y"] + 80)
+    tip = page.locator(".picture.bytes .tip").inner_text()
+    event = int(re.search(r"event ([\d,]+)", tip)[1].replace(",", ""))
+    live = sum(aligned(block.size) for block in live_at(program, event))
+    assert event == pytest.approx(program.events / 2, abs=4) and f"{live / MIB:,.1f} MiB live" in tip
 
 
 def test_dragging_zooms_and_a_double_click_shows_all(leak) -> None:

@@ -140,7 +140,7 @@ pub enum Ending {
 }
 
 /// A short name for each view: the resource where all have the same log, and logs without their
-/// folders where that tells them apart.
+/// folders if those names differ.
 pub(crate) fn titles(views: &[View]) -> Vec<String> {
     let is_one = views.iter().all(|view| view.log == views[0].log);
     let file = |log: &str| log.rsplit('/').next().unwrap_or(log).to_owned();

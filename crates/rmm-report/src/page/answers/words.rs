@@ -435,7 +435,9 @@ pub fn say_compared(compared: &Compared) -> Answer {
     if let Some((_, Some(before), Some(after))) = held
         && before != after
     {
-        let _ = write!(short, " Held at most: {} after {}.", bytes(*after), bytes(*before));
+        let (first, second) = (&compared.before, &compared.after);
+        let (before, after) = (bytes(*before), bytes(*after));
+        let _ = write!(short, " {second} held {after} at most, {first} held {before}.");
     }
     Answer {
         question,

@@ -169,3 +169,14 @@ function followPointer(element, state, hover, leave) {
     state.zoom(event.deltaY < 0 ? 0.8 : 1.25, state.positionAt(part(event)));
   }, { passive: false });
 }
+
+/** Shows a tip beside the pointer, inside its picture. @param {HTMLElement} tip @param {HTMLElement} home @param {PointerEvent} event @param {number} height */
+function placeTip(tip, home, event, height) {
+  tip.hidden = false;
+  const box = home.getBoundingClientRect();
+  const right = event.clientX - box.left + 14;
+  // Beside the pointer at the left where there is no room at its right.
+  const left = right + tip.offsetWidth < box.width ? right : right - 28 - tip.offsetWidth;
+  tip.style.left = `${Math.max(0, left)}px`;
+  tip.style.top = `${Math.max(0, Math.min(event.clientY - box.top + 14, height - tip.offsetHeight))}px`;
+}

@@ -7,10 +7,11 @@ class BytesPicture {
     this.home = home;
     this.line = make("div", { class: "cursor" });
     this.plotHome = make("div", { class: "plot" });
-    home.append(this.plotHome, this.line);
+    this.tip = make("div", { class: "tip", hidden: true });
+    home.append(this.plotHome, this.line, this.tip);
     /** @type {any} */
     this.plot = null;
-    followPointer(home, state, () => {}, () => {});
+    followPointer(home, state, (part, _, event) => this.hover(part, event), () => (this.tip.hidden = true));
   }
 
   /** The views that are drawn: those of the same log. */
@@ -91,6 +92,16 @@ class BytesPicture {
     live.push(live[live.length - 1] ?? 0);
     held.forEach((values) => values.push(values[values.length - 1] ?? 0));
     return [xs, live, ...held];
+  }
+
+  /** Shows the bytes below the pointer. @param {number} part @param {PointerEvent} event */
+  hover(part, event) {
+    const { state } = this;
+    const position = Math.max(0, Math.min(state.model.events, state.positionAt(part)));
+    const held = this.models.map((model) => `${sizeText(model.reservedAt(position) ?? 0)} held by ${model.data.resource ?? model.title}`);
+    const lines = [`${sizeText(state.model.live[position])} live`, ...held];
+    this.tip.replaceChildren(make("strong", {}, state.say(position)), ...lines.map((line) => make("span", {}, line)));
+    placeTip(this.tip, this.home, event, this.home.clientHeight);
   }
 
   /** The range has changed. */

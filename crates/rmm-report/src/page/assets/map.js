@@ -95,11 +95,7 @@ class MapPicture {
       return;
     }
     this.tip.replaceChildren(...tipOf(model, block, this.state));
-    this.tip.hidden = false;
-    const box = this.home.getBoundingClientRect();
-    const left = event.clientX - box.left;
-    this.tip.style.left = `${Math.min(left + 14, Math.max(0, box.width - this.tip.offsetWidth - 4))}px`;
-    this.tip.style.top = `${Math.max(0, Math.min(y + 14, this.height - this.tip.offsetHeight))}px`;
+    placeTip(this.tip, this.home, event, this.height);
   }
 }
 

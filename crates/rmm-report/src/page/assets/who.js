@@ -32,7 +32,7 @@ class WhoTable {
     this.caption.textContent = `By ${kindOfGroups(model.data)}. Growth: by how much what stays live rises from event ${thousands(growth[0])} to ${thousands(growth[1])}.`;
     /** @type {HTMLElement[]} */
     const rows = [];
-    this.add(rows, all, 0);
+    this.add(rows, all, 0, false);
     const focused = document.activeElement?.getAttribute("data-path");
     this.body.replaceChildren(...rows);
     if (focused) {
@@ -41,14 +41,15 @@ class WhoTable {
     }
   }
 
-  /** @param {HTMLElement[]} rows @param {Group} group @param {number} depth */
-  add(rows, group, depth) {
-    const isOpen = depth === 0 || this.open.has(group.path);
+  /** @param {HTMLElement[]} rows @param {Group} group @param {number} depth @param {boolean} isAlone */
+  add(rows, group, depth, isAlone) {
+    // What is the only one is open, unless it is closed.
+    const isOpen = depth === 0 || this.open.has(group.path) !== isAlone;
     rows.push(this.row(group, depth, isOpen));
     if (!isOpen) return;
     const weight = (/** @type {Group} */ one) => Math.max(one.bytes[0], one.bytes[1], one.growth);
     const below = [...group.below.values()].sort((a, b) => b.bytes[0] - a.bytes[0] || weight(b) - weight(a));
-    for (const one of below.slice(0, ROWS)) this.add(rows, one, depth + 1);
+    for (const one of below.slice(0, ROWS)) this.add(rows, one, depth + 1, depth === 0 && below.length === 1);
     if (below.length > ROWS) {
       const rest = below.slice(ROWS);
       const sum = (/** @type {(one: Group) => number[]} */ of) => rest.reduce((sums, one) => sums.map((value, set) => value + of(one)[set]), [0, 0, 0]);
