@@ -286,6 +286,25 @@ fn two_versions_are_told_apart() {
 }
 
 #[test]
+fn what_changed_most_comes_first() {
+    let program = |cache: u64, steps: u64| {
+        let mut program = Program::new();
+        program.allocate(cache * MIB, 1);
+        program.allocate(steps * MIB, 2);
+        program
+    };
+    let (before, after) = (program(5, 50), program(8, 20));
+    let answers = [before.answers(), after.answers()];
+    let compared = Compared::of(("a", &before.view, &answers[0]), ("b", &after.view, &answers[1]));
+    let changed: Vec<(&str, u64, u64)> =
+        compared.shares.iter().map(|one| (one.name.as_str(), one.before, one.after)).collect();
+    assert_eq!(changed, [("steps", 50 * MIB, 20 * MIB), ("cache", 5 * MIB, 8 * MIB)]);
+    let short = say_compared(&compared).short;
+    assert!(short.starts_with("The peak is 27.0 MiB lower"), "{short}");
+    assert!(short.contains("steps (\u{2212}30.0 MiB)"), "{short}");
+}
+
+#[test]
 fn a_view_without_anything_has_answers() {
     let answers = Answers::of(&View::default());
     assert_eq!((answers.peak.bytes, answers.leaked_blocks), (0, 0));
