@@ -82,7 +82,7 @@ def test_a_recorded_log_is_replayed(tmp_path: Path) -> None:
         assert "6 events, 1 thread, 1 stream" in text
         assert "pool" in text and "cuda" in text and "Does memory grow" in text
     text = visible(rmm_rs.report(log, tmp_path / "page.html", resources=()))
-    assert "Read from allocation logs" in text and "104.0 KiB in 3 blocks, at event 3" in text
+    assert "Read from allocation logs" in text and "103.8 KiB in 3 blocks, at event 3" in text
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
