@@ -4,8 +4,8 @@
 use rmm_adaptors::{
     AlignedResourceAdaptor, CallbackMemoryResource, FailureCallbackResourceAdaptor,
     FallbackMemoryResource, LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource,
-    PrefetchResourceAdaptor, StatisticsResourceAdaptor, TaggedResourceAdaptor,
-    ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+    PrefetchResourceAdaptor, RecorderResourceAdaptor, StatisticsResourceAdaptor,
+    TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_core::{AnyResource, DeviceAccessible, HasProperty, Resource, StreamRef};
 use rmm_resources::ManagedMemoryResource;
@@ -26,7 +26,7 @@ pub struct Adaptor<U> {
 }
 
 /// Every adaptor. RMM has those of the same names; the others are timed as well.
-pub fn adaptors<U>() -> [Adaptor<U>; 12]
+pub fn adaptors<U>() -> [Adaptor<U>; 13]
 where
     U: Resource + HasProperty<DeviceAccessible> + PartialEq + Clone + 'static,
 {
@@ -49,6 +49,7 @@ where
             Ok(AnyResource::new(LoggingResourceAdaptor::create(up, NULL_FILE)?))
         }),
         adaptor("prefetch", |up| Ok(AnyResource::new(PrefetchResourceAdaptor::new(up)))),
+        adaptor("recorder", |up| Ok(AnyResource::new(RecorderResourceAdaptor::new(up)))),
         adaptor("statistics", |up| Ok(AnyResource::new(StatisticsResourceAdaptor::new(up)))),
         adaptor("tagged", |up| Ok(AnyResource::new(TaggedResourceAdaptor::new(up)))),
         adaptor("thread_safe", |up| Ok(AnyResource::new(ThreadSafeResourceAdaptor::new(up)))),

@@ -9,6 +9,7 @@ mod limiting;
 mod logging;
 mod observer;
 mod prefetch;
+mod recorder;
 mod statistics;
 mod tagged;
 mod thread_safe;
@@ -24,9 +25,13 @@ pub use failure_callback::{
 pub use fallback::FallbackMemoryResource;
 pub use limiting::LimitingResourceAdaptor;
 pub use logging::{
-    LOG_FILE_VARIABLE, LOG_HEADER, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
+    LOG_FILE_VARIABLE, LOG_HEADER, LogColumn, LoggingResourceAdaptor, LoggingResourceAdaptorBuilder,
 };
 pub use prefetch::PrefetchResourceAdaptor;
+pub use recorder::{
+    OOM_REPORT_VARIABLE, RecorderResourceAdaptor, RecorderResourceAdaptorBuilder, WritePage,
+    with_oom_report, write_pages_by,
+};
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};
 pub use tagged::{Tag, TagScope, TagUsage, TaggedResourceAdaptor};
 pub use thread_safe::ThreadSafeResourceAdaptor;

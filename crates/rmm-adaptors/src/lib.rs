@@ -21,6 +21,7 @@
 //! | [`TaggedResourceAdaptor`] | counts bytes by tag, that is, by part of the program |
 //! | [`TrackingResourceAdaptor`] | finds leaks and invalid frees |
 //! | [`LoggingResourceAdaptor`] | writes a log that RMM's tools and `rmm replay` read |
+//! | [`RecorderResourceAdaptor`] | keeps the last calls, and writes them when memory runs out |
 //! | `TracingResourceAdaptor` | emits `tracing` events; needs the feature `tracing` |
 //! | [`ThreadSafeResourceAdaptor`] | serializes calls with a mutex |
 //!
@@ -38,13 +39,16 @@ pub use adaptors::TracingResourceAdaptor;
 pub use adaptors::{
     AlignedResourceAdaptor, AllocationCounters, CallbackMemoryResource, Counter, FailedAllocation,
     FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
-    LOG_FILE_VARIABLE, LOG_HEADER, LimitingResourceAdaptor, LoggingResourceAdaptor,
-    LoggingResourceAdaptorBuilder, PrefetchResourceAdaptor, StatisticsResourceAdaptor,
+    LOG_FILE_VARIABLE, LOG_HEADER, LimitingResourceAdaptor, LogColumn, LoggingResourceAdaptor,
+    LoggingResourceAdaptorBuilder, OOM_REPORT_VARIABLE, PrefetchResourceAdaptor,
+    RecorderResourceAdaptor, RecorderResourceAdaptorBuilder, StatisticsResourceAdaptor,
     StatisticsScope, Tag, TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
-    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder,
+    TrackingResourceAdaptor, TrackingResourceAdaptorBuilder, with_oom_report,
 };
 #[doc(hidden)]
-pub use shared::tracked::name_callers_by;
+pub use adaptors::{WritePage, write_pages_by};
+#[doc(hidden)]
+pub use shared::site::{NameFrames, name_frames_by};
 pub use shared::tracked::{CallSite, OutstandingAllocation, TrackingFinding, TrackingReport};
 pub use suballocators::{
     ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport, BinningMemoryResource,

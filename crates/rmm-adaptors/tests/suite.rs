@@ -105,6 +105,8 @@ mod pool_wake;
 mod pressure;
 #[path = "suite/programs.rs"]
 mod programs;
+#[path = "suite/recorder.rs"]
+mod recorder;
 #[path = "suite/release.rs"]
 mod release;
 #[path = "suite/reservation.rs"]

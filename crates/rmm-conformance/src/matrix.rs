@@ -263,6 +263,7 @@ mod tests {
             "limiting",
             "logging",
             "prefetch",
+            "recorder",
             "statistics",
             "tagged",
             "thread-safe",

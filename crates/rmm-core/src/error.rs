@@ -103,6 +103,8 @@ struct Inner {
     device: Option<DeviceUsage>,
     /// The largest tags of the program, with their bytes.
     tags: Vec<(&'static str, u64)>,
+    /// Which files report on it, or why none do.
+    report: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -121,6 +123,7 @@ impl Error {
             remedies: Vec::new(),
             device: None,
             tags: Vec::new(),
+            report: None,
             source: None,
         }))
     }
@@ -268,6 +271,20 @@ impl Error {
     pub fn with_largest_tags(mut self, tags: Vec<(&'static str, u64)>) -> Self {
         self.0.tags = tags;
         self
+    }
+
+    /// Adds which files report on the failure, for the message.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_report(mut self, report: impl Into<String>) -> Self {
+        self.0.report = Some(report.into());
+        self
+    }
+
+    /// Which files report on the failure, or why none do, if a recorder was to write them. `Display`
+    /// says it, too.
+    pub fn report(&self) -> Option<&str> {
+        self.0.report.as_deref()
     }
 
     /// Notes which limit has refused the request.
@@ -451,6 +468,7 @@ impl fmt::Display for Error {
             remedies: _,
             device,
             tags,
+            report,
             source,
         } = &*self.0;
         match kind {
@@ -489,6 +507,9 @@ impl fmt::Display for Error {
         }
         if let Some(device) = device {
             write!(f, "; {device}")?;
+        }
+        if let Some(report) = report {
+            write!(f, "; {report}")?;
         }
         // The driver's absence is explained by its cause alone, so the one line has to carry it.
         if let (ErrorKind::DriverUnavailable, Some(source)) = (kind, source) {

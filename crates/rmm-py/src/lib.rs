@@ -64,7 +64,7 @@ fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
 #[pymodule]
 fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     check_interpreter(module.py())?;
-    rmm_adaptors::name_callers_by(interpreter::caller::name);
+    rmm_adaptors::name_frames_by(interpreter::caller::frames);
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;
     stream::add_to(module)?;

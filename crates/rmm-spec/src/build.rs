@@ -6,7 +6,8 @@ use rmm_adaptors::{
     AlignedResourceAdaptor, ArenaMemoryResource, ArenaMemoryResourceBuilder, BinningMemoryResource,
     FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
     FixedSizeMemoryResourceBuilder, LOG_FILE_VARIABLE, LimitingResourceAdaptor,
-    LoggingResourceAdaptor, PoolMemoryResource, PoolMemoryResourceBuilder, TrackingResourceAdaptor,
+    LoggingResourceAdaptor, PoolMemoryResource, PoolMemoryResourceBuilder, RecorderResourceAdaptor,
+    RecorderResourceAdaptorBuilder, TrackingResourceAdaptor,
 };
 use rmm_core::{AnyResource, Error};
 use rmm_resources::{
@@ -53,16 +54,27 @@ impl Plan {
                     AlignedResourceAdaptor::with_threshold(upstream, *alignment, *threshold);
                 AnyResource::new(aligned?)
             }
-            Self::Logging { upstream, file, per_device, auto_flush } => {
+            Self::Logging { upstream, file, per_device, auto_flush, columns } => {
                 let file = log_file(file.as_deref())?;
                 let builder = LoggingResourceAdaptor::builder(upstream.build()?);
                 let builder =
                     if *per_device { builder.file_of_device(&file) } else { builder.file(&file) };
-                let logging = builder.auto_flush(*auto_flush).build().map_err(|error| {
-                    let message = format!("{}: {error}", file.display());
-                    Error::invalid_argument("logging", message).with_source(error)
-                });
+                let logging = builder
+                    .auto_flush(*auto_flush)
+                    .columns(columns.iter().copied())
+                    .build()
+                    .map_err(|error| {
+                        let message = format!("{}: {error}", file.display());
+                        Error::invalid_argument("logging", message).with_source(error)
+                    });
                 AnyResource::new(logging?)
+            }
+            Self::Recorder { upstream, events, sites, oom_report } => {
+                let builder = RecorderResourceAdaptor::builder(upstream.build()?).sites(*sites);
+                let builder = set(builder, *events, RecorderResourceAdaptorBuilder::events);
+                let directory = oom_report.as_deref();
+                let builder = set(builder, directory, RecorderResourceAdaptorBuilder::oom_report);
+                AnyResource::new(builder.build())
             }
             Self::Tracking { upstream, stacks } => {
                 let builder = TrackingResourceAdaptor::builder(upstream.build()?);

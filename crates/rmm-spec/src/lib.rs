@@ -56,7 +56,8 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 /// | `binning` | `bins`: powers of two, `18..22` |
 /// | `limiting` | `limit`, required |
 /// | `aligned` | `alignment`, required; `threshold` |
-/// | `logging` | `file` (default: the variable `RMM_LOG_FILE`); `per-device`, `auto-flush` |
+/// | `logging` | `file` (default: the variable `RMM_LOG_FILE`); `per-device`, `auto-flush`; `columns`: `all`, or of `"tag,site,device"` |
+/// | `recorder` | `events`: how many are kept; `sites`; `oom-report`: a directory |
 /// | `tracking` | `stacks` |
 /// | `failure-callback` | `retries`, required: how often a failed request is repeated |
 /// | `statistics`, `tagged`, `prefetch`, `thread-safe` | |
@@ -108,10 +109,14 @@ impl ResourceSpec {
 
     /// Creates the resources on the current device, from the bottom up. Each call creates new ones.
     ///
+    /// If the environment variable `RMM_OOM_REPORT` names a directory, a
+    /// [recorder](rmm_adaptors::RecorderResourceAdaptor) is put over them, which writes a report
+    /// there when a request fails for lack of memory.
+    ///
     /// # Errors
     /// The error of the resource that cannot be created.
     pub fn build(&self) -> Result<AnyResource, Error> {
-        self.plan.build()
+        self.plan.build().map(rmm_adaptors::with_oom_report)
     }
 }
 

@@ -3,14 +3,14 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use rmm_adaptors::PoolPreset;
+use rmm_adaptors::{LogColumn, PoolPreset};
 use rmm_resources::Budget;
 
 use crate::arguments::{Arguments, same};
 use crate::error::Fault;
 use crate::plain::{Adaptor, Base};
 use crate::syntax::Call;
-use crate::value::{budget, count, is_on, layout_size, number, powers, size};
+use crate::value::{budget, columns, count, is_on, layout_size, number, powers, size};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
@@ -54,6 +54,13 @@ pub(crate) enum Plan {
         file: Option<PathBuf>,
         per_device: bool,
         auto_flush: bool,
+        columns: Vec<LogColumn>,
+    },
+    Recorder {
+        upstream: Box<Self>,
+        events: Option<usize>,
+        sites: bool,
+        oom_report: Option<PathBuf>,
     },
     Tracking {
         upstream: Box<Self>,
@@ -82,7 +89,7 @@ pub(crate) struct PoolOptions {
 }
 
 /// Resources with options.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "sam-headroom",
     "cuda-async",
     "pool",
@@ -92,6 +99,7 @@ const OTHERS: [&str; 12] = [
     "limiting",
     "aligned",
     "logging",
+    "recorder",
     "tracking",
     "failure-callback",
     "fallback",
@@ -167,6 +175,13 @@ impl Plan {
                 file: arguments.option("file", |text| Ok(text.into()))?,
                 per_device: on(arguments.option("per-device", is_on)?),
                 auto_flush: on(arguments.option("auto-flush", is_on)?),
+                columns: arguments.option("columns", columns)?.unwrap_or_default(),
+            },
+            "recorder" => Self::Recorder {
+                upstream,
+                events: arguments.option("events", number)?,
+                sites: on(arguments.option("sites", is_on)?),
+                oom_report: arguments.option("oom-report", |text| Ok(text.into()))?,
             },
             "tracking" => {
                 Self::Tracking { upstream, stacks: on(arguments.option("stacks", is_on)?) }

@@ -130,6 +130,7 @@ pub const STACKS: &[NamedStack] = &[
     adaptor("limiting", "limiting(pool(cuda, max={max}), limit={max})"),
     adaptor("logging", "logging(pool(cuda, max={max}), file=/dev/null)"),
     adaptor("prefetch", "prefetch(pool(cuda, max={max}))"),
+    adaptor("recorder", "recorder(pool(cuda, max={max}))"),
     adaptor("statistics", "statistics(pool(cuda, max={max}))"),
     adaptor("tagged", "tagged(pool(cuda, max={max}))"),
     adaptor("thread-safe", "thread-safe(pool(cuda, max={max}))"),

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use rmm_adaptors::LogColumn;
 use rmm_resources::Budget;
 
 /// The bytes of a unit by its name: `KiB` to `TiB` are powers of 1,024, `kB` to `TB` powers of
@@ -89,6 +90,18 @@ pub(crate) fn powers(text: &str) -> Result<RangeInclusive<u32>, String> {
     Ok(first..=last)
 }
 
+/// Columns of a log beyond RMM's: `all`, or names with commas between them.
+pub(crate) fn columns(text: &str) -> Result<Vec<LogColumn>, String> {
+    if text == "all" {
+        return Ok(LogColumn::ALL.into());
+    }
+    let named = text.split(',').map(|name| {
+        let expected = || "expected all, or of \"tag,site,device\"".to_owned();
+        LogColumn::named(name.trim()).ok_or_else(expected)
+    });
+    named.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +127,15 @@ mod tests {
         assert_eq!(budget("12.5%host"), Ok(Budget::host_fraction(0.125)));
         for text in ["%", "101%", "-1%", "50%disk", "x%", "nan%"] {
             assert!(budget(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn columns_are_named_or_all() {
+        assert_eq!(columns("all"), Ok(LogColumn::ALL.into()));
+        assert_eq!(columns("device, Tag"), Ok(vec![LogColumn::Device, LogColumn::Tag]));
+        for text in ["", "tag,", "thread"] {
+            assert!(columns(text).is_err(), "{text}");
         }
     }
 

@@ -11,6 +11,7 @@ pub mod failure_callback;
 pub mod logging;
 pub mod pinned_host;
 pub mod pool;
+pub mod recorder;
 pub mod statistics;
 pub mod tagged;
 pub mod tracking;
@@ -22,8 +23,8 @@ pub use rmm_adaptors::{
     AlignedResourceAdaptor, ArenaMemoryResource, BinningMemoryResource, CallbackMemoryResource,
     FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
     LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor,
-    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
-    TrackingResourceAdaptor, default_pool,
+    RecorderResourceAdaptor, StatisticsResourceAdaptor, TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor, TrackingResourceAdaptor, default_pool,
 };
 pub use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,

@@ -9,17 +9,20 @@ use std::path::{Path, PathBuf};
 const MOST_IN_ROOT: usize = 60;
 
 /// Items that are public for sister crates and macros only.
-const PLUMBING: [&str; 10] = [
+const PLUMBING: [&str; 13] = [
     "AnnouncedStream",
     "AsDyn",
     "Contains",
+    "NameFrames",
     "PropertySet",
     "PropertySink",
     "RetiringStream",
     "SatisfiedBy",
     "StreamWatcher",
+    "WritePage",
     "ask_again",
-    "name_callers_by",
+    "name_frames_by",
+    "write_pages_by",
 ];
 
 /// Places that name the resources and adaptors of a part (of both, if there is none), and those

@@ -1,6 +1,7 @@
 //! A log of allocations and frees, in RMM's format.
 
 mod builder;
+mod columns;
 mod file;
 mod line;
 mod sinks;
@@ -13,10 +14,14 @@ use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
 use super::layer::handle;
 use super::observer::{AllocatedAs, Call, Observer};
-use line::{Action, Line};
+use super::tagged::Tag;
+use crate::shared::site::Site;
 use sinks::Sinks;
 
 pub use builder::LoggingResourceAdaptorBuilder;
+pub use columns::LogColumn;
+pub(crate) use columns::{Columns, DeviceColumn};
+pub(crate) use line::{Action, Line, Row};
 
 /// The first line of a log.
 pub const LOG_HEADER: &str = "Thread,Time,Action,Pointer,Size,Stream";
@@ -34,6 +39,10 @@ handle! {
     /// allocation is logged after it succeeded, a free before it is made, so an address that
     /// another thread gets next never appears to be allocated twice. RMM's tools and `rmm replay`
     /// read it.
+    ///
+    /// [More columns](LoggingResourceAdaptorBuilder::columns) may be added: the tag, the call site,
+    /// and the device. A log that was not cut [ends with a
+    /// mark](LoggingResourceAdaptorBuilder::end_mark).
     ///
     /// The header is flushed at once. Lines are flushed [every 100
     /// lines](LoggingResourceAdaptorBuilder::flush_every), by [`flush`](Self::flush), when the last
@@ -75,8 +84,12 @@ handle! {
     LoggingResourceAdaptor(Log)
 }
 
-/// The writers of the log.
-struct Log(std::sync::Arc<Sinks>);
+/// The writers of the log, and what it says of a call.
+struct Log {
+    sinks: std::sync::Arc<Sinks>,
+    columns: Columns,
+    header: String,
+}
 
 impl<U> LoggingResourceAdaptor<U> {
     /// Flushes all writers.
@@ -85,17 +98,17 @@ impl<U> LoggingResourceAdaptor<U> {
     /// If a writer fails, with the name of the file if it is one; the other writers are flushed all
     /// the same.
     pub fn flush(&self) -> io::Result<()> {
-        self.inner.layer.0.flush()
+        self.inner.layer.sinks.flush()
     }
 
     /// Lines that could not be written, counted once for each writer that lacks the line.
     pub fn lost_lines(&self) -> u64 {
-        self.inner.layer.0.lost_lines()
+        self.inner.layer.sinks.lost_lines()
     }
 
-    /// The header of the log, [`LOG_HEADER`].
-    pub fn header(&self) -> &'static str {
-        LOG_HEADER
+    /// The first line of the log: [`LOG_HEADER`], and the names of further columns.
+    pub fn header(&self) -> &str {
+        &self.inner.layer.header
     }
 }
 
@@ -103,18 +116,31 @@ impl Log {
     fn line(&self, action: Action, pointer: DevicePtr, call: Call<'_>) {
         let stream = call.stream.map(StreamRef::as_raw);
         let line = Line::new(action, pointer, call.layout.size(), stream);
-        in_program(|| self.0.write(line.as_bytes()));
+        if self.columns.is_empty() {
+            in_program(|| self.sinks.write(line.as_bytes()));
+            return;
+        }
+        let mut line = line.open();
+        // A block is its allocation's, whoever frees it.
+        let tag = (action != Action::Free).then(Tag::current);
+        self.columns.finish(&mut line, tag, call.site);
+        in_program(|| self.sinks.write(&line));
     }
 }
 
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("lost", &self.0.lost_lines()).finish_non_exhaustive()
+        f.debug_struct("Log").field("lost", &self.sinks.lost_lines()).finish_non_exhaustive()
     }
 }
 
 impl Observer for Log {
     const NAME: &'static str = "logging";
+
+    #[inline]
+    fn site(&self) -> Site {
+        if self.columns.site { Site::here() } else { Site::NONE }
+    }
 
     fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
         self.line(Action::Allocate, pointer, call);
@@ -132,6 +158,8 @@ impl Observer for Log {
     }
 
     fn describe(&self, description: &mut Description) {
-        description.count("writers", self.0.len() as u64).count("lost lines", self.0.lost_lines());
+        description
+            .count("writers", self.sinks.len() as u64)
+            .count("lost lines", self.sinks.lost_lines());
     }
 }

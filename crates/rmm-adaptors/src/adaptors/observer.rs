@@ -7,6 +7,8 @@ use rmm_core::adaptor_support::Calls;
 use rmm_core::{Description, DevicePtr, Error, StreamRef};
 
 use super::layer::Layer;
+use crate::shared::site::Site;
+use crate::shared::tracked::Caller;
 
 /// A call as an observer sees it.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,10 @@ pub(crate) struct Call<'a> {
     pub(crate) layout: Layout,
     /// The stream that the call is ordered on; `None` if it is synchronous.
     pub(crate) stream: Option<StreamRef<'a>>,
+    /// Where the program made the call, if the observer asked; [`Site::NONE`] for a free.
+    pub(crate) site: Site,
+    /// The same as a stack, if the observer asked.
+    pub(crate) caller: Option<&'a Caller>,
 }
 
 /// The layout with which upstream allocated a block, for a free that states another.
@@ -32,6 +38,19 @@ impl AllocatedAs {
 /// upstream's.
 pub(crate) trait Observer: Debug + Send + Sync {
     const NAME: &'static str;
+
+    /// Where the calling thread is in the program, for observers that note it. Asked before upstream
+    /// is called, which may let go of a lock of the program's language.
+    #[inline]
+    fn site(&self) -> Site {
+        Site::NONE
+    }
+
+    /// As [`site`](Self::site), as a stack.
+    #[inline]
+    fn caller(&self) -> Option<Caller> {
+        None
+    }
 
     /// Upstream has allocated a block. If the observer refuses it, it is freed, and the error goes
     /// to the caller.
@@ -59,8 +78,9 @@ unsafe impl<O: Observer> Layer for O {
 
     #[inline]
     fn allocate(&self, upstream: &impl Calls, layout: Layout) -> Result<DevicePtr, Error> {
+        let (site, caller) = (self.site(), self.caller());
         let allocated = upstream.allocate(layout);
-        let call = Call { layout, stream: upstream.stream() };
+        let call = Call { layout, stream: upstream.stream(), site, caller: caller.as_ref() };
         let pointer = allocated.map_err(|error| self.failed(error, call))?;
         if let Err(refused) = self.allocated(pointer, call) {
             // SAFETY: allocated above with this layout, in the same order, and not returned to any
@@ -73,7 +93,9 @@ unsafe impl<O: Observer> Layer for O {
 
     #[inline]
     unsafe fn deallocate(&self, upstream: &impl Calls, pointer: DevicePtr, layout: Layout) {
-        let freeing = self.freeing(pointer, Call { layout, stream: upstream.stream() });
+        let stream = upstream.stream();
+        let call = Call { layout, stream, site: Site::NONE, caller: None };
+        let freeing = self.freeing(pointer, call);
         let layout = freeing.map_or(layout, |AllocatedAs(layout)| layout);
         // SAFETY: the caller's contract is the same; where its layout breaks it, this is the layout
         // of the allocation (the contract of `AllocatedAs`).

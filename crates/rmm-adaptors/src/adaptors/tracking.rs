@@ -6,7 +6,7 @@ use rmm_core::{Description, DevicePtr, Error};
 
 use super::layer::handle;
 use super::observer::{AllocatedAs, Call, Observer};
-use crate::shared::tracked::{OutstandingAllocation, Tracking, TrackingReport};
+use crate::shared::tracked::{Caller, OutstandingAllocation, Tracking, TrackingReport};
 
 pub use builder::TrackingResourceAdaptorBuilder;
 
@@ -97,8 +97,13 @@ impl Observer for Tracking {
     const NAME: &'static str = NAME;
 
     #[inline]
+    fn caller(&self) -> Option<Caller> {
+        self.captures_callers().then(Caller::now)
+    }
+
+    #[inline]
     fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
-        if self.insert(pointer, call.layout) {
+        if self.insert(pointer, call.layout, || call.caller.cloned().unwrap_or_else(Caller::now)) {
             return Ok(());
         }
         let message = format!(

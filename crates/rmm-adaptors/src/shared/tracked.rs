@@ -7,8 +7,8 @@ mod finding;
 mod report;
 mod table;
 
-#[doc(hidden)]
-pub use caller::name_callers_by;
+pub(crate) use call_site::program_frames;
+pub(crate) use caller::Caller;
 pub use finding::TrackingFinding;
 pub use report::{CallSite, OutstandingAllocation, TrackingReport};
 pub(crate) use table::{OnFinding, Tracking};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rmm_adaptors::LoggingResourceAdaptor;
+use rmm_adaptors::{LogColumn, LoggingResourceAdaptor, Tag};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef, SynchronousResource};
 use rmm_resources::CudaMemoryResource;
 
@@ -298,8 +298,9 @@ fn auto_flush_writes_each_line_at_once() {
     lazily.flush().unwrap();
     assert!(read(&lazy).ends_with(",1,0\n"));
     // Another log in the same file truncates it.
-    drop(make(&eager, true));
+    let another = make(&eager, true);
     assert_eq!(read(&eager), "Thread,Time,Action,Pointer,Size,Stream\n");
+    drop(another);
     for path in [lazy, eager] {
         std::fs::remove_file(path).unwrap();
     }
@@ -321,7 +322,7 @@ fn a_file_lags_by_fewer_lines_than_flush_every() {
         .collect();
     assert_eq!(seen, [1, 1, 4, 4, 4, 7, 7]);
     drop(resource);
-    assert_eq!(lines(), 8);
+    assert_eq!(lines(), 9, "with the mark at the end");
     let by_default = Logged::create(CudaMemoryResource::new(), &path).unwrap();
     for _ in 0..100 {
         by_default.allocate_sync(layout(1)).unwrap();
@@ -353,7 +354,8 @@ fn a_log_that_is_never_dropped_is_flushed_at_exit() {
         .env(CHILD, &path);
     assert!(child.output().unwrap().status.success());
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!((text.lines().count(), text.matches(",allocate,0x").count()), (4, 3), "{text}");
+    assert_eq!((text.lines().count(), text.matches(",allocate,0x").count()), (5, 3), "{text}");
+    assert!(text.ends_with(",allocate failure,(nil),0,0\n"), "{text}");
     std::fs::remove_file(&path).unwrap();
 }
 
@@ -413,6 +415,58 @@ fn rmm_log_file_names_the_log() {
         assert!(child.output().unwrap().status.success());
     }
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(text, "Thread,Time,Action,Pointer,Size,Stream\n");
+    assert!(text.starts_with("Thread,Time,Action,Pointer,Size,Stream\n"), "{text}");
+    assert!(text.lines().count() == 2 && text.ends_with(",allocate failure,(nil),0,0\n"), "{text}");
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn tag_site_and_device_are_written_on_request() {
+    let _machine = rmm_sim::enter();
+    let page = Page::default();
+    let builder = Logged::builder(CudaMemoryResource::new()).writer(page.clone());
+    let resource = builder.columns(LogColumn::ALL).build().unwrap();
+    assert_eq!(resource.header(), "Thread,Time,Action,Pointer,Size,Stream,Tag,Site,Device");
+    let scope = Tag::named("a, \"b\"\n").enter();
+    let [first, second] = [1, 2].map(|_| resource.allocate_sync(layout(1000)).unwrap());
+    let of_both = line!() - 1;
+    drop(scope);
+    let third = resource.allocate_sync(layout(1000)).unwrap();
+    let of_third = line!() - 1;
+    for pointer in [first, second, third] {
+        // SAFETY: allocated above with this layout, and not used.
+        unsafe { resource.deallocate_sync(pointer, layout(1000)) };
+    }
+    drop(resource);
+    let text = page.text();
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    let site = |line: u32| format!("tests/suite/logging.rs:{line} ");
+    for row in rows.iter().take(2) {
+        assert!(row.contains(",1000,0,\"a, \"\"b\"\" \","), "{row}");
+        assert!(row.contains(&site(of_both)) && row.ends_with(",0"), "{row}");
+        assert!(!row.contains("observer.rs") && !row.contains("library/core"), "{row}");
+    }
+    assert!(rows[2].contains(",1000,0,untagged,"), "{}", rows[2]);
+    assert!(rows[2].contains(&site(of_third)), "{}", rows[2]);
+    for row in &rows[3..6] {
+        assert!(row.contains(",free,0x") && row.ends_with(",1000,0,,,0"), "{row}");
+    }
+    assert!(rows[6].ends_with(",allocate failure,(nil),0,0,,,0"), "{}", rows[6]);
+    assert_eq!(rows.len(), 7);
+}
+
+#[test]
+fn a_log_ends_with_one_mark_after_its_last_handle() {
+    let _machine = rmm_sim::enter();
+    let (resource, page) = logged();
+    let other = resource.clone();
+    drop(resource);
+    assert_eq!(page.calls(), [""; 0]);
+    drop(other);
+    assert_eq!(page.calls(), ["allocate failure,(nil),0,0"]);
+
+    let page = Page::default();
+    let builder = Logged::builder(CudaMemoryResource::new()).writer(page.clone());
+    drop(builder.end_mark(false).build().unwrap());
+    assert_eq!(page.calls(), [""; 0]);
 }

@@ -1,36 +1,98 @@
-//! The line of the program that calls the engine.
+//! The lines of the program that calls the engine.
 
+use std::ffi::{c_char, c_int, c_void};
+use std::mem;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
 
 use crate::interpreter::attached;
 
-/// The innermost line of Python that the calling thread runs, outside of this package: for reports
-/// of blocks. `None` in a thread without one, and while the interpreter ends.
-pub(crate) fn name() -> Option<String> {
-    attached(|py| {
-        // A free may be part of the unwinding of an exception.
-        let pending = PyErr::take(py);
-        let place = place(py).ok();
-        if let Some(pending) = pending {
-            pending.restore(py);
-        }
-        place
-    })?
-}
-
-fn place(py: Python<'_>) -> PyResult<String> {
-    let mut frame = py.import("sys")?.call_method0("_getframe")?;
-    while is_ours(&frame)? {
-        frame = frame.getattr("f_back")?;
+/// Tells the lines of Python that the calling thread runs outside of this package, the innermost
+/// first, until it returns `false`: the file, the line and the function. It tells nothing in a
+/// thread without one, while the interpreter ends, and, unless it may wait, in a thread that does
+/// not hold the interpreter's lock.
+pub(crate) fn frames(may_wait: bool, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
+    if holds_the_lock() {
+        // SAFETY: the thread holds the lock.
+        walk(unsafe { Python::assume_attached() }, each);
+    } else if may_wait {
+        // `None` in an interpreter that has ended.
+        let _ignored = attached(|py| walk(py, each));
     }
-    let code = frame.getattr("f_code")?;
-    let (file, function) = (code.getattr("co_filename")?, code.getattr("co_name")?);
-    Ok(format!("{file}:{} in {function}", frame.getattr("f_lineno")?))
 }
 
-/// Whether a frame runs code of this package.
-fn is_ours(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let name = frame.getattr("f_globals")?.call_method1("get", ("__name__", ""))?;
-    let name = name.to_string();
-    Ok(name == "rmm_rs" || name.starts_with("rmm_rs."))
+/// Whether the calling thread holds the interpreter's lock now, whatever PyO3 counts.
+fn holds_the_lock() -> bool {
+    type Check = unsafe extern "C" fn() -> c_int;
+    static CHECK: OnceLock<Option<Check>> = OnceLock::new();
+
+    // Declared as in POSIX.
+    unsafe extern "C" {
+        fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
+
+    // The function is in all releases, and is not one of those to which this module is bound when
+    // it is loaded (the limited API).
+    let check = CHECK.get_or_init(|| {
+        // SAFETY: a null handle searches the libraries of the process (on macOS it finds nothing);
+        // the name ends with a zero byte.
+        let found = NonNull::new(unsafe { dlsym(ptr::null_mut(), c"PyGILState_Check".as_ptr()) })?;
+        // SAFETY: CPython's function of this name has this signature.
+        Some(unsafe { mem::transmute::<*mut c_void, Check>(found.as_ptr()) })
+    });
+    // SAFETY: it may be called on any thread, with the lock or without; and while the interpreter
+    // is not initialized, it is not called.
+    check.is_some_and(|check| unsafe { ffi::Py_IsInitialized() != 0 && check() == 1 })
+}
+
+fn walk(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
+    // A free may be part of the unwinding of an exception.
+    let pending = PyErr::take(py);
+    // Out of host memory: the rest is not told.
+    let _ignored = told(py, each);
+    if let Some(pending) = pending {
+        pending.restore(py);
+    }
+}
+
+fn told(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) -> PyResult<()> {
+    static OWN: PyOnceLock<String> = PyOnceLock::new();
+    let own = OWN.get_or_try_init(py, || folder(py))?;
+    // SAFETY: the thread is attached; the result is null or borrowed.
+    let frame = unsafe { ffi::PyEval_GetFrame() }.cast::<ffi::PyObject>();
+    // SAFETY: it is null or a frame of the thread, which runs meanwhile.
+    let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame) };
+    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
+        let pointer = frame.as_ptr().cast::<ffi::PyFrameObject>();
+        // SAFETY: it is a frame; the result is a new reference, and never null.
+        let code = unsafe { ffi::PyFrame_GetCode(pointer) }.cast::<ffi::PyObject>();
+        // SAFETY: as above.
+        let code = unsafe { Bound::from_owned_ptr(py, code) };
+        let file = code.getattr(pyo3::intern!(py, "co_filename"))?;
+        let file = file.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
+        if !file.starts_with(own.as_str()) {
+            let function = code.getattr(pyo3::intern!(py, "co_qualname"))?;
+            let function = function.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
+            // SAFETY: it is a frame.
+            let line = unsafe { ffi::PyFrame_GetLineNumber(pointer) };
+            if !each(file, u32::try_from(line).unwrap_or(0), function) {
+                break;
+            }
+        }
+        next = Some(frame.getattr(pyo3::intern!(py, "f_back"))?);
+    }
+    Ok(())
+}
+
+/// The folder of this package, with a separator at its end.
+fn folder(py: Python<'_>) -> PyResult<String> {
+    let file: String = py.import("rmm_rs")?.getattr("__file__")?.extract()?;
+    let folder = Path::new(&file).parent().unwrap_or(Path::new(&file));
+    Ok(format!("{}{}", folder.display(), std::path::MAIN_SEPARATOR))
 }

@@ -1,3 +1,3 @@
 //! Options and columns of [`LoggingResourceAdaptor`](super::LoggingResourceAdaptor).
 
-pub use rmm_adaptors::{LOG_FILE_VARIABLE, LOG_HEADER, LoggingResourceAdaptorBuilder};
+pub use rmm_adaptors::{LOG_FILE_VARIABLE, LOG_HEADER, LogColumn, LoggingResourceAdaptorBuilder};

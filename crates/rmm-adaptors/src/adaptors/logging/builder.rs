@@ -7,14 +7,17 @@ use std::path::{Path, PathBuf};
 
 use rmm_core::Device;
 
+use super::columns::{Columns, DeviceColumn, LogColumn};
 use super::file::{LogFile, named};
-use super::sinks::{Sink, Sinks};
-use super::{LOG_FILE_VARIABLE, LOG_HEADER, Log, LoggingResourceAdaptor};
+use super::line::Line;
+use super::sinks::{EndMark, Sink, Sinks};
+use super::{LOG_FILE_VARIABLE, Log, LoggingResourceAdaptor};
+use crate::shared::site::Site;
 
 /// Lines between two flushes by default: about as many as fit into the buffer of a file.
 const FLUSH_EVERY: NonZeroU64 = NonZeroU64::new(100).expect("100 is not 0");
 
-/// Options for a [`LoggingResourceAdaptor`]: where and when it writes.
+/// Options for a [`LoggingResourceAdaptor`]: where, when and what it writes.
 ///
 /// ```
 /// use rmm_adaptors::LoggingResourceAdaptor;
@@ -41,6 +44,8 @@ pub struct LoggingResourceAdaptorBuilder<U> {
     upstream: U,
     targets: Vec<Target>,
     flush_every: NonZeroU64,
+    columns: Vec<LogColumn>,
+    has_end_mark: bool,
 }
 
 enum Target {
@@ -84,9 +89,15 @@ impl<U> LoggingResourceAdaptor<U> {
         Self::create(upstream, std::env::var_os(LOG_FILE_VARIABLE).ok_or_else(unset)?)
     }
 
-    /// Options for a log with several writers, or one that is flushed after every line.
+    /// Options for a log with several writers, more columns, or a flush after every line.
     pub fn builder(upstream: U) -> LoggingResourceAdaptorBuilder<U> {
-        LoggingResourceAdaptorBuilder { upstream, targets: Vec::new(), flush_every: FLUSH_EVERY }
+        LoggingResourceAdaptorBuilder {
+            upstream,
+            targets: Vec::new(),
+            flush_every: FLUSH_EVERY,
+            columns: Vec::new(),
+            has_end_mark: true,
+        }
     }
 }
 
@@ -124,16 +135,73 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
         self
     }
 
+    /// Writes these columns after RMM's six, in the order of [`LogColumn::ALL`]; none by default.
+    /// RMM's reader and `rmm replay` find columns by their names. Calls add up.
+    ///
+    /// A text with a comma or a double quote is quoted as in RFC 4180; control characters are
+    /// replaced by spaces, so a row is one line. Rows of frees have no tag and no site.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use rmm_adaptors::{LogColumn, LoggingResourceAdaptor, Tag};
+    /// use rmm_core::SynchronousResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let _machine = rmm_sim::enter();
+    /// # let log = std::env::temp_dir().join(format!("rmm-columns-{}.csv", std::process::id()));
+    /// let builder = LoggingResourceAdaptor::builder(CudaMemoryResource::new()).file(&log);
+    /// let resource = builder.columns([LogColumn::Tag, LogColumn::Device]).build()?;
+    /// let layout = Layout::from_size_align(1000, 256)?;
+    /// let _scope = Tag::named("loader").enter();
+    /// let pointer = resource.allocate_sync(layout)?;
+    /// resource.flush()?;
+    /// let text = std::fs::read_to_string(&log)?;
+    /// assert!(text.starts_with("Thread,Time,Action,Pointer,Size,Stream,Tag,Device\n"), "{text}");
+    /// assert!(text.ends_with(",1000,0,loader,0\n"), "{text}");
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { resource.deallocate_sync(pointer, layout) };
+    /// # std::fs::remove_file(&log)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn columns(mut self, columns: impl IntoIterator<Item = LogColumn>) -> Self {
+        self.columns.extend(columns);
+        self
+    }
+
+    /// Whether the log ends with a mark, by which a reader tells it from one that was cut; `true` by
+    /// default. The mark is a failed allocation of 0 bytes, which RMM's replay ignores. It is
+    /// written when the last handle is dropped, and on Unix when the process exits.
+    pub fn end_mark(mut self, has_mark: bool) -> Self {
+        self.has_end_mark = has_mark;
+        self
+    }
+
     /// Opens the files, and writes the header.
     ///
     /// # Errors
     /// If a file cannot be created, there is no current device to name one after, or the header
     /// cannot be written. An error about a file names it, and has the kind of the system's error.
     pub fn build(self) -> io::Result<LoggingResourceAdaptor<U>> {
-        let Self { upstream, targets, flush_every } = self;
+        let Self { upstream, targets, flush_every, columns, has_end_mark } = self;
         let sinks: io::Result<Vec<Sink>> = targets.into_iter().map(Target::open).collect();
-        let sinks = Sinks::new(sinks?, LOG_HEADER, flush_every.get())?;
-        Ok(LoggingResourceAdaptor::over(upstream, Log(sinks)))
+        let has = |column| columns.contains(&column);
+        let device = if has(LogColumn::Device) {
+            DeviceColumn::Of(Device::current().ok().map(Device::ordinal))
+        } else {
+            DeviceColumn::Absent
+        };
+        let columns = Columns { tag: has(LogColumn::Tag), site: has(LogColumn::Site), device };
+        let end_mark = move || {
+            let mut line = Line::end_mark().open();
+            columns.finish(&mut line, None, Site::NONE);
+            line
+        };
+        let end_mark = has_end_mark.then(|| Box::new(end_mark) as EndMark);
+        let header = columns.header();
+        let sinks = Sinks::new(sinks?, &header, flush_every.get(), end_mark)?;
+        Ok(LoggingResourceAdaptor::over(upstream, Log { sinks, columns, header }))
     }
 }
 
@@ -164,10 +232,11 @@ fn of_device(path: &Path, ordinal: usize) -> PathBuf {
 
 impl<U: fmt::Debug> fmt::Debug for LoggingResourceAdaptorBuilder<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { upstream, targets, flush_every } = self;
+        let Self { upstream, targets, flush_every, columns, has_end_mark } = self;
         let mut fields = f.debug_struct("LoggingResourceAdaptorBuilder");
         fields.field("upstream", upstream).field("writers", &targets.len());
-        fields.field("flush_every", flush_every).finish()
+        fields.field("flush_every", flush_every).field("columns", columns);
+        fields.field("has_end_mark", has_end_mark).finish()
     }
 }
 

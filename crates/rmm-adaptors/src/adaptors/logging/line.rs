@@ -9,8 +9,8 @@ use rmm_sys::CuStream;
 
 use crate::sync::thread_number;
 
-#[derive(Clone, Copy)]
-pub(super) enum Action {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
     Allocate,
     Free,
     Failure,
@@ -30,15 +30,28 @@ impl Action {
 /// separators.
 const ROOM: usize = 128;
 
+/// The fields of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) thread: u64,
+    /// Microseconds since midnight, UTC.
+    pub(crate) time: u64,
+    pub(crate) action: Action,
+    pub(crate) pointer: DevicePtr,
+    pub(crate) bytes: u64,
+    /// The stream's handle; 0 for null.
+    pub(crate) stream: u64,
+}
+
 /// A line with its newline, formatted on the stack: without a heap allocation, and several times as
 /// fast as with `fmt`. It is written in one call.
-pub(super) struct Line {
+pub(crate) struct Line {
     bytes: [u8; ROOM],
     length: usize,
 }
 
 impl Line {
-    /// `Thread,Time,Action,Pointer,Size,Stream`
+    /// `Thread,Time,Action,Pointer,Size,Stream` of a call that the calling thread makes now.
     pub(super) fn new(
         action: Action,
         pointer: DevicePtr,
@@ -46,22 +59,41 @@ impl Line {
         stream: Option<CuStream>,
     ) -> Self {
         // As in RMM, synchronous calls are logged as calls on the null stream.
-        let stream = stream.map_or(0, CuStream::addr);
+        let stream = stream.map_or(0, CuStream::addr) as u64;
+        let (thread, time) = (thread_number(), micros_of_day());
+        Self::of(&Row { thread, time, action, pointer, bytes: bytes as u64, stream })
+    }
+
+    /// The last row of a log that is whole, on which RMM's reader and replay do nothing: a failed
+    /// request for no bytes. It says when the log ended.
+    pub(crate) fn end_mark() -> Self {
+        Self::new(Action::Failure, DevicePtr::NULL, 0, None)
+    }
+
+    pub(crate) fn of(row: &Row) -> Self {
+        let Row { thread, time, action, pointer, bytes, stream } = *row;
         let mut line = Self { bytes: [0; ROOM], length: 0 };
-        line.decimal(thread_number());
+        line.decimal(thread);
         line.text(",");
-        line.time_of_day(micros_of_day());
+        line.time_of_day(time);
         line.text(",");
         line.text(action.name());
         line.text(",");
         // As C's `%p` prints it.
         line.hexadecimal(pointer.0, "(nil)");
         line.text(",");
-        line.decimal(bytes as u64);
+        line.decimal(bytes);
         line.text(",");
-        line.hexadecimal(stream as u64, "0");
+        line.hexadecimal(stream, "0");
         line.text("\n");
         line
+    }
+
+    /// The line without its newline, in a vector with room for more fields.
+    pub(crate) fn open(&self) -> Vec<u8> {
+        let mut open = Vec::with_capacity(2 * ROOM);
+        open.extend_from_slice(self.as_bytes().trim_ascii_end());
+        open
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {

@@ -30,13 +30,20 @@ pub(super) struct Sinks {
     generation: u64,
     /// Lines between two flushes.
     flush_every: u64,
+    /// Makes the last line, if there is to be one.
+    end_mark: Option<EndMark>,
     lost: AtomicU64,
 }
+
+/// Makes the line that is written last.
+pub(super) type EndMark = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
 
 struct State {
     sinks: Vec<Sink>,
     /// Lines since the last flush.
     unflushed: u64,
+    /// Whether the last line is the end mark.
+    is_ended: bool,
 }
 
 impl Sinks {
@@ -45,15 +52,16 @@ impl Sinks {
         mut sinks: Vec<Sink>,
         header: &str,
         flush_every: u64,
+        end_mark: Option<EndMark>,
     ) -> io::Result<Arc<Self>> {
         for sink in &mut sinks {
             writeln!(sink, "{header}")?;
             sink.flush()?;
         }
         fork::watch_forks();
-        let state = ManuallyDrop::new(Mutex::new(State { sinks, unflushed: 0 }));
+        let state = ManuallyDrop::new(Mutex::new(State { sinks, unflushed: 0, is_ended: false }));
         let (generation, lost) = (fork::generation(), AtomicU64::new(0));
-        let sinks = Arc::new(Self { state, generation, flush_every, lost });
+        let sinks = Arc::new(Self { state, generation, flush_every, end_mark, lost });
         let mut logs = fork::lock(&LOGS);
         logs.retain(|log| log.strong_count() > 0);
         logs.push(Arc::downgrade(&sinks));
@@ -69,7 +77,8 @@ impl Sinks {
             return;
         }
         let mut state = self.lock();
-        let State { sinks, unflushed } = &mut *state;
+        let State { sinks, unflushed, is_ended } = &mut *state;
+        *is_ended = false;
         *unflushed += 1;
         let flushes = *unflushed >= self.flush_every || EXITING.load(Ordering::Relaxed);
         for sink in sinks {
@@ -85,6 +94,9 @@ impl Sinks {
         }
         if flushes {
             *unflushed = 0;
+        }
+        if EXITING.load(Ordering::Relaxed) {
+            state.end_quietly(self.end_mark.as_ref());
         }
     }
 
@@ -117,8 +129,8 @@ impl Sinks {
         fork::lock(&self.state)
     }
 
-    /// Flushes the sinks, but gives up if the lock stays taken.
-    fn flush_unless_locked(&self) {
+    /// Writes the end mark and flushes, but gives up if the lock stays taken.
+    fn end_unless_locked(&self) {
         for _ in 0..TRIES {
             let mut state = match self.state.try_lock() {
                 Ok(state) => state,
@@ -128,7 +140,7 @@ impl Sinks {
                     continue;
                 }
             };
-            state.flush_quietly();
+            state.end_quietly(self.end_mark.as_ref());
             return;
         }
     }
@@ -140,11 +152,18 @@ impl State {
         self.sinks.iter_mut().map(Write::flush).fold(Ok(()), io::Result::and)
     }
 
-    /// Flushes where errors and panics cannot be reported.
-    fn flush_quietly(&mut self) {
+    /// Writes the end mark and flushes, where errors and panics cannot be reported.
+    fn end_quietly(&mut self, end_mark: Option<&EndMark>) {
+        let mark = end_mark.filter(|_| !self.is_ended).map(|mark| mark());
+        self.is_ended = true;
         for sink in &mut self.sinks {
-            // There is nowhere to report a failed flush.
-            let _ignored = catch_unwind(AssertUnwindSafe(|| sink.flush()));
+            // There is nowhere to report a failed write.
+            let _ignored = catch_unwind(AssertUnwindSafe(|| {
+                if let Some(mark) = &mark {
+                    sink.write_all(mark)?;
+                }
+                sink.flush()
+            }));
         }
     }
 }
@@ -152,14 +171,15 @@ impl State {
 impl Drop for Sinks {
     fn drop(&mut self) {
         if self.check_process().is_ok() {
-            self.state.get_mut().unwrap_or_else(PoisonError::into_inner).flush_quietly();
+            let mark = self.end_mark.as_ref();
+            self.state.get_mut().unwrap_or_else(PoisonError::into_inner).end_quietly(mark);
             // SAFETY: dropped here only, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.state) };
         }
     }
 }
 
-/// Registers an exit handler that flushes all logs.
+/// Registers an exit handler that ends all logs.
 #[cfg(unix)]
 fn flush_at_exit() {
     use std::ffi::c_int;
@@ -170,13 +190,13 @@ fn flush_at_exit() {
         fn atexit(handler: extern "C" fn()) -> c_int;
     }
 
-    extern "C" fn flush_all() {
+    extern "C" fn end_all() {
         EXITING.store(true, Ordering::Relaxed);
         // A thread that holds this lock is creating a log, whose header it has flushed already.
         let Ok(logs) = LOGS.try_lock() else { return };
         let logs = logs.iter().filter_map(Weak::upgrade);
         for log in logs.filter(|log| log.check_process().is_ok()) {
-            log.flush_unless_locked();
+            log.end_unless_locked();
         }
     }
 
@@ -184,7 +204,7 @@ fn flush_at_exit() {
     ONCE.call_once(|| {
         // SAFETY: the handler is a function without arguments that neither unwinds nor ends the
         // process. If that fails, the last lines are lost.
-        let _ignored = unsafe { atexit(flush_all) };
+        let _ignored = unsafe { atexit(end_all) };
     });
 }
 

@@ -108,12 +108,12 @@ impl Tag {
     }
 
     /// The tag's number: tags are numbered from 0 in the order in which they are made.
-    pub(super) fn number(self) -> u16 {
+    pub(crate) fn number(self) -> u16 {
         self.0
     }
 
     /// The tag with this [number](Self::number).
-    pub(super) fn numbered(number: u16) -> Self {
+    pub(crate) fn numbered(number: u16) -> Self {
         Self(number)
     }
 }

@@ -1,78 +1,138 @@
-//! The call site of an allocation: the first frame of a backtrace outside these crates.
+//! The frames of a backtrace that are the program's: those outside these crates.
 
 #![forbid(unsafe_code)]
 
 use std::path::{Component, Path};
 
-/// The first frame of a backtrace, as [`Backtrace`](std::backtrace::Backtrace) displays it in the
-/// current directory, that is in neither these crates nor the standard library. Frames are
-/// recognised by the path of the function, or, with `debug = "line-tables-only"`, where functions
-/// have no path, by the file.
-pub(super) fn call_site(stack: &str, folder: &Path) -> String {
+/// The crates of this project, by their folders. That of the facade is `crates/rmm`, and `rmm-rs` in
+/// cargo's registry.
+const OURS: [&str; 23] = [
+    "rmm-adaptors",
+    "rmm-async",
+    "rmm-capi",
+    "rmm-cli",
+    "rmm-conformance",
+    "rmm-containers",
+    "rmm-core",
+    "rmm-interop-cuda-core",
+    "rmm-interop-cuda-sys",
+    "rmm-interop-cudarc",
+    "rmm-interop-dlpack",
+    "rmm-preload",
+    "rmm-py",
+    "rmm-report",
+    "rmm-resources",
+    "rmm-rs",
+    "rmm-sim",
+    "rmm-sim-cuda",
+    "rmm-sim-driver",
+    "rmm-sim-macros",
+    "rmm-spec",
+    "rmm-sys",
+    "rmm-sys-oracle",
+];
+
+/// A frame of the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramFrame<'t> {
+    pub(crate) function: &'t str,
+    /// The file and the line, if they are known.
+    pub(crate) place: Option<(&'t str, u32)>,
+    /// The same as it is displayed, with the column.
+    at: Option<&'t str>,
+}
+
+/// The frames of a backtrace, as [`Backtrace`](std::backtrace::Backtrace) displays it in the
+/// current directory, that are in neither these crates nor the standard library, the innermost
+/// first. Frames are recognised by the path of the function, or, with `debug =
+/// "line-tables-only"`, where functions have no path, by the file. Only the first may be without a
+/// line: what is below the program's functions has none.
+pub(crate) fn program_frames<'t>(
+    stack: &'t str,
+    folder: &'t Path,
+) -> impl Iterator<Item = ProgramFrame<'t>> {
     let mut lines = stack.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some((number, name)) = line.split_once(": ") else { continue };
-        let is_frame = number.trim().bytes().all(|byte| byte.is_ascii_digit());
-        if !is_frame || is_our_function(name) {
-            continue;
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        loop {
+            let line = lines.next()?;
+            let Some((number, function)) = line.split_once(": ") else { continue };
+            let is_frame = number.trim().bytes().all(|byte| byte.is_ascii_digit());
+            if !is_frame || is_our_function(function) {
+                continue;
+            }
+            let at = lines.peek().and_then(|next| next.trim_start().strip_prefix("at "));
+            // Files in the current directory are displayed relative to it.
+            let is_shown = at.map_or(is_first, |at| !is_our_file(&folder.join(at)));
+            if is_shown {
+                is_first = false;
+                return Some(ProgramFrame { function, place: at.and_then(file_and_line), at });
+            }
         }
-        let place = lines.peek().and_then(|next| next.trim_start().strip_prefix("at "));
-        let Some(place) = place else { return name.to_owned() };
-        // Files in the current directory are displayed relative to it.
-        if !is_our_file(&folder.join(place)) {
-            return format!("{name} at {place}");
-        }
+    })
+}
+
+/// `./src/load.rs:12:5` as `src/load.rs` and 12.
+fn file_and_line(at: &str) -> Option<(&str, u32)> {
+    let (rest, last) = at.rsplit_once(':')?;
+    let last: u32 = last.parse().ok()?;
+    // The column may be missing.
+    let with_column =
+        rest.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?)));
+    let (file, line) = with_column.unwrap_or((rest, last));
+    Some((file.strip_prefix("./").unwrap_or(file), line))
+}
+
+/// The first frame of the program.
+pub(super) fn call_site(stack: &str, folder: &Path) -> String {
+    match program_frames(stack, folder).next() {
+        Some(ProgramFrame { function, at: Some(at), .. }) => format!("{function} at {at}"),
+        Some(ProgramFrame { function, at: None, .. }) => function.to_owned(),
+        None => "unknown".to_owned(),
     }
-    "unknown".to_owned()
 }
 
 /// Whether a function belongs to the allocation itself, whichever code requests it.
 fn is_our_function(name: &str) -> bool {
     // Those of the libraries for C and Python too, whose functions for C have no path.
-    const OURS: [&str; 13] = [
-        "rmm::",
-        "rmm_rs::",
-        "rmm_rs_",
-        "_rmm::",
-        "__rust_",
-        "rmm_adaptors::",
-        "rmm_containers::",
-        "rmm_core::",
-        "rmm_resources::",
-        "rmm_spec::",
-        "std::",
-        "core::",
-        "alloc::",
-    ];
+    const OTHERS: [&str; 7] =
+        ["rmm::", "rmm_rs::", "rmm_rs_", "_rmm::", "__rust_", "std::", "alloc::"];
     let name = name.trim_start_matches(['<', '&']);
-    OURS.iter().any(|prefix| name.starts_with(prefix))
+    let of_crate = |name: &str, of: &str| {
+        // The library of `rmm-adaptors` is `rmm_adaptors`.
+        let rest = name.strip_prefix("rmm_").zip(of.strip_prefix("rmm-"));
+        rest.is_some_and(|(name, of)| {
+            let (krate, path) = name.split_once("::").unwrap_or((name, ""));
+            !path.is_empty()
+                && krate.bytes().map(|b| if b == b'_' { b'-' } else { b }).eq(of.bytes())
+        })
+    };
+    OTHERS.iter().any(|prefix| name.starts_with(prefix))
+        || name.starts_with("core::")
+        || OURS.iter().any(|of| of_crate(name, of))
 }
 
 /// Whether a file is of these crates, whose directory may have the version in its name, or of the
 /// standard library, recognised by where the compiler was built or installed.
 fn is_our_file(place: &Path) -> bool {
-    const OURS: [&str; 7] = [
-        "rmm-adaptors",
-        "rmm-capi",
-        "rmm-containers",
-        "rmm-core",
-        "rmm-py",
-        "rmm-resources",
-        "rmm-spec",
-    ];
     let is_our_crate = |folder: &str| {
-        let version = OURS.iter().find_map(|name| folder.strip_prefix(name));
-        version.is_some_and(|version| {
-            let number = version.strip_prefix('-');
-            version.is_empty()
-                || number.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()))
+        OURS.iter().any(|name| {
+            let version = folder.strip_prefix(name);
+            version.is_some_and(|version| {
+                let number = version.strip_prefix('-');
+                version.is_empty()
+                    || number.is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()))
+            })
         })
     };
     let folders: Vec<&str> = place.components().filter_map(name_of).collect();
     folders.windows(2).any(|two| is_our_crate(two[0]) && two[1] == "src")
-        || folders
-            .windows(3)
-            .any(|three| matches!(three, ["rustc", _, "library"] | ["src", "rust", "library"]))
+        || folders.windows(3).any(|three| {
+            matches!(
+                three,
+                ["crates", "rmm", "src"] | ["rustc", _, "library"] | ["src", "rust", "library"]
+            )
+        })
 }
 
 /// The last component of a path, if it is a plain name.
@@ -132,6 +192,48 @@ mod tests {
              at /home/me/program.c:12:5
    4: main";
         assert_eq!(in_work(stack), "load at /home/me/program.c:12:5");
+    }
+
+    #[test]
+    fn every_crate_of_the_project_is_recognised() {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
+        for entry in std::fs::read_dir(home).expect("the folder of crates") {
+            let source = entry.expect("readable").path().join("src");
+            assert!(
+                !source.exists() || is_our_file(&source.join("lib.rs")),
+                "{}",
+                source.display()
+            );
+        }
+        for function in ["rmm_interop_cudarc::f", "<rmm_async::S as x>::poll", "rmm_sys::table::g"]
+        {
+            assert!(is_our_function(function), "{function}");
+        }
+        for function in ["rmm_core_models::f", "rmm_core", "rmm_trainer::rmm_core::f"] {
+            assert!(!is_our_function(function), "{function}");
+        }
+    }
+
+    #[test]
+    fn a_site_has_the_lines_of_the_program_alone() {
+        let stack = "   0: rmm_core::resource::Resource::allocate
+   1: trainer::load
+             at ./src/load.rs:12:5
+   2: core::option::Option<T>::map
+             at /rustc/1/library/core/src/option.rs:1:1
+   3: trainer::main
+             at /other/main.rs:7
+   4: main
+   5: __libc_start_main";
+        let found = program_frames(stack, Path::new("/work/trainer"));
+        let found: Vec<_> = found.map(|frame| (frame.function, frame.place)).collect();
+        assert_eq!(
+            found,
+            [
+                ("trainer::load", Some(("src/load.rs", 12))),
+                ("trainer::main", Some(("/other/main.rs", 7)))
+            ]
+        );
     }
 
     #[test]

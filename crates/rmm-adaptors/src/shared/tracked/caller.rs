@@ -5,24 +5,10 @@
 
 use std::backtrace::Backtrace;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::call_site::call_site;
-
-/// Returns the place in the program that the calling thread is at, if the thread runs code of that
-/// language.
-type NameCaller = fn() -> Option<String>;
-
-static NAME_CALLER: OnceLock<NameCaller> = OnceLock::new();
-
-/// Has callers named by a function, for bindings to another language: it returns the place in the
-/// program that the calling thread is at, if the thread runs code of that language. The first call
-/// counts.
-#[doc(hidden)]
-pub fn name_callers_by(name: fn() -> Option<String>) {
-    // The first name stays.
-    let _ignored = NAME_CALLER.set(name);
-}
+use crate::shared::site::innermost_named;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
@@ -32,8 +18,8 @@ pub(crate) enum Caller {
 
 impl Caller {
     /// The caller of the calling thread. Takes microseconds.
-    pub(super) fn now() -> Self {
-        match NAME_CALLER.get().and_then(|name| name()) {
+    pub(crate) fn now() -> Self {
+        match innermost_named() {
             Some(place) => Self::Named(place.into()),
             None => Self::Stack(Arc::new(Backtrace::force_capture())),
         }

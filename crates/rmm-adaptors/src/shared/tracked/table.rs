@@ -70,11 +70,16 @@ impl Tracking {
         self.callers.is_some()
     }
 
-    /// Inserts a block. Returns whether the address was absent; otherwise nothing changes.
+    /// Inserts a block, which `caller` allocated: called if callers are captured. Returns whether the address was absent; otherwise nothing changes.
     #[inline]
-    pub(crate) fn insert(&self, pointer: DevicePtr, layout: Layout) -> bool {
+    pub(crate) fn insert(
+        &self,
+        pointer: DevicePtr,
+        layout: Layout,
+        caller: impl FnOnce() -> Caller,
+    ) -> bool {
         if let Some(callers) = &self.callers {
-            let caller = Caller::now();
+            let caller = caller();
             // Before the block, so that every live block has one.
             callers.entry(pointer).or_insert(caller);
         }

@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use rmm_adaptors::{
     AlignedResourceAdaptor, ArenaMemoryResource, CallbackMemoryResource,
     FailureCallbackResourceAdaptor, FallbackMemoryResource, LimitingResourceAdaptor,
-    LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor, StatisticsResourceAdaptor,
-    Tag, TaggedResourceAdaptor, ThreadSafeResourceAdaptor, TrackingResourceAdaptor,
+    LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor, RecorderResourceAdaptor,
+    StatisticsResourceAdaptor, Tag, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
+    TrackingResourceAdaptor,
 };
 use rmm_core::{
     AnyResource, DeviceAccessible, DevicePtr, Error, HasProperty, Introspect, Resource, StreamRef,
@@ -35,6 +36,7 @@ enum Adaptor {
     Logging,
     Pool,
     Prefetch,
+    Recorder,
     Statistics,
     Tagged,
     ThreadSafe,
@@ -49,7 +51,7 @@ enum Base {
     Arena,
 }
 
-const ALL: [Adaptor; 12] = [
+const ALL: [Adaptor; 13] = [
     Adaptor::Aligned,
     Adaptor::Callback,
     Adaptor::FailureCallback,
@@ -58,6 +60,7 @@ const ALL: [Adaptor; 12] = [
     Adaptor::Logging,
     Adaptor::Pool,
     Adaptor::Prefetch,
+    Adaptor::Recorder,
     Adaptor::Statistics,
     Adaptor::Tagged,
     Adaptor::ThreadSafe,
@@ -130,6 +133,12 @@ impl Stack {
                     Any::new(PoolMemoryResource::builder(below).build()?)
                 }
                 Adaptor::Prefetch => Any::new(PrefetchResourceAdaptor::new(below)),
+                Adaptor::Recorder => {
+                    let recorder = RecorderResourceAdaptor::builder(below).events(16).build();
+                    let same = recorder.clone();
+                    count(Box::new(move || live_blocks(&same)));
+                    Any::new(recorder)
+                }
                 Adaptor::Statistics => {
                     let counted = StatisticsResourceAdaptor::new(below);
                     let same = counted.clone();
@@ -159,6 +168,15 @@ impl Stack {
         }
         Ok(Self { top, counts: Arc::new(counts), findings })
     }
+}
+
+/// The blocks that are live at the end of a recorder's log.
+fn live_blocks(recorder: &RecorderResourceAdaptor<Any>) -> u64 {
+    let mut log = Vec::new();
+    recorder.write_log(&mut log).expect("memory");
+    let log = String::from_utf8(log).expect("UTF-8");
+    let count = |action: &str| log.matches(&format!(",{action},0x")).count() as u64;
+    count("allocate") - count("free")
 }
 
 fn callback(below: Any) -> CallbackMemoryResource {

@@ -8,6 +8,7 @@ use std::alloc::Layout;
 
 use rmm_core::{CudaStream, DevicePtr, Error, RelaxedCapture, StreamRef, copy};
 
+use crate::shared::tracked::Caller;
 use crate::suballocators::pool::state::core::PoolCore;
 
 impl PoolCore {
@@ -35,7 +36,7 @@ impl PoolCore {
     /// Enters a block into the table of checks, if there is one.
     pub(crate) fn note_handed_out(&self, pointer: DevicePtr, layout: Layout) {
         if let Some(checks) = &self.checks {
-            let is_new = checks.insert(pointer, layout);
+            let is_new = checks.insert(pointer, layout, Caller::now);
             debug_assert!(is_new, "a block is handed out once until it is freed");
         }
     }

@@ -1,0 +1,137 @@
+//! Call sites: where in the program a call comes from, as a text that is kept once for each place.
+
+mod native;
+mod stack;
+mod text;
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, OnceLock, RwLock};
+
+use rmm_core::fork;
+
+use text::SiteText;
+
+/// The most frames of a site.
+const FRAMES: usize = 4;
+
+/// The most sites of a process: what a [`Site`] has room for.
+pub(crate) const MOST_SITES: usize = 1 << 14;
+
+/// Tells a function the frames of the calling thread in the language of the program, the innermost
+/// first, until it returns `false`: file, line and name of the function.
+///
+/// The first argument says whether it may wait for a lock of the language. Where it may not, it tells
+/// nothing unless the thread has that lock. It runs with no lock of these crates held.
+pub type NameFrames = fn(bool, &mut dyn FnMut(&str, u32, &str) -> bool);
+
+static NAME_FRAMES: OnceLock<NameFrames> = OnceLock::new();
+
+/// Has call sites named by a function, for bindings to another language. The first call counts.
+#[doc(hidden)]
+pub fn name_frames_by(name: NameFrames) {
+    // The first one stays.
+    let _ignored = NAME_FRAMES.set(name);
+}
+
+/// Whether sites take under a microsecond: those of a program of another language.
+pub(crate) fn are_cheap() -> bool {
+    NAME_FRAMES.get().is_some()
+}
+
+/// The innermost frame of the calling thread in the language of the program, for a person:
+/// `file:line in function`. `None` if the thread runs no code of that language.
+pub(crate) fn innermost_named() -> Option<String> {
+    let mut place = None;
+    NAME_FRAMES.get()?(true, &mut |file, line, function| {
+        place = Some(format!("{file}:{line} in {function}"));
+        false
+    });
+    place
+}
+
+/// Where in the program a call comes from: a number for its text. Numbers are never removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Site(u16);
+
+/// The texts of all sites, and the number of each.
+#[derive(Default)]
+struct Sites {
+    texts: Vec<&'static str>,
+    numbers: HashMap<&'static str, Site>,
+}
+
+static SITES: LazyLock<RwLock<Sites>> = LazyLock::new(RwLock::default);
+
+impl Site {
+    /// No place is known.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The place that the calling thread is at: `file:line function` for up to [`FRAMES`] frames of
+    /// the program, the innermost first, with ` < ` between them.
+    ///
+    /// In a program of another language it takes under a microsecond. Otherwise a few, and
+    /// milliseconds for a stack that was not seen before, whose symbols are resolved.
+    pub(crate) fn here() -> Self {
+        match NAME_FRAMES.get() {
+            Some(name) => {
+                let mut text = SiteText::default();
+                name(false, &mut |file, line, function| text.frame(file, line, function) < FRAMES);
+                Self::named(text.as_str())
+            }
+            None => native::here(),
+        }
+    }
+
+    /// The site with this text; [`NONE`](Self::NONE) if it is empty, or if the process has
+    /// [`MOST_SITES`].
+    fn named(text: &str) -> Self {
+        if text.is_empty() {
+            return Self::NONE;
+        }
+        if let Some(&site) = fork::read(&SITES).numbers.get(text) {
+            return site;
+        }
+        let mut sites = fork::write(&SITES);
+        if let Some(&site) = sites.numbers.get(text) {
+            return site;
+        }
+        let number = sites.texts.len() + 1;
+        let Some(number) = u16::try_from(number).ok().filter(|_| number < MOST_SITES) else {
+            return Self::NONE;
+        };
+        let text: &'static str = Box::leak(text.into());
+        sites.texts.push(text);
+        sites.numbers.insert(text, Self(number));
+        Self(number)
+    }
+
+    /// `file:line function`, or several with ` < ` between them; empty if the place is unknown.
+    pub(crate) fn text(self) -> &'static str {
+        let Some(index) = usize::from(self.0).checked_sub(1) else { return "" };
+        fork::read(&SITES).texts.get(index).copied().unwrap_or_default()
+    }
+
+    /// The site's number, below [`MOST_SITES`].
+    pub(crate) fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The site with this [number](Self::number).
+    pub(crate) fn numbered(number: u16) -> Self {
+        Self(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_one_number() {
+        let site = Site::named("a.rs:1 f");
+        assert_eq!(Site::named("a.rs:1 f"), site);
+        assert_ne!(Site::named("a.rs:2 f"), site);
+        assert_eq!((site.text(), Site::numbered(site.number())), ("a.rs:1 f", site));
+        assert_eq!((Site::named(""), Site::NONE.text()), (Site::NONE, ""));
+    }
+}
