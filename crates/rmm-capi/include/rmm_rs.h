@@ -39,6 +39,21 @@
 #include <stdint.h>
 
 /**
+ * A column of a log: the tag for which a block was allocated.
+ */
+#define RMM_RS_LOG_TAG 1
+
+/**
+ * A column of a log: where in the program the allocation was requested, `file:line function`.
+ */
+#define RMM_RS_LOG_SITE 2
+
+/**
+ * A column of a log: the number of the device.
+ */
+#define RMM_RS_LOG_DEVICE 4
+
+/**
  * The pages are on the NUMA node of the current device.
  */
 #define RMM_RS_NUMA_NODE_OF_DEVICE -1
@@ -869,6 +884,35 @@ rmm_rs_status rmm_rs_logging_new(const struct rmm_rs_resource *upstream,
                                  const char *file,
                                  bool auto_flush,
                                  const struct rmm_rs_resource **out);
+
+/**
+ * Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum of
+ * `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the environment
+ * variable `RMM_LOG_FILE` names it.
+ */
+rmm_rs_status rmm_rs_logging_with_columns_new(const struct rmm_rs_resource *upstream,
+                                              const char *file,
+                                              bool auto_flush,
+                                              uint32_t columns,
+                                              const struct rmm_rs_resource **out);
+
+/**
+ * Makes an adaptor that keeps the last `events` calls and what was live before them, with the call
+ * site of each allocation if `sites`. If `oom_report` is not null, it names a directory, to which
+ * what is kept is written when a request fails for lack of memory, at most three times in a
+ * process; the error names the file. 0 events are the default, 65,536.
+ */
+rmm_rs_status rmm_rs_recorder_new(const struct rmm_rs_resource *upstream,
+                                  size_t events,
+                                  bool sites,
+                                  const char *oom_report,
+                                  const struct rmm_rs_resource **out);
+
+/**
+ * Writes what such an adaptor, or the first one below the resource, keeps to a file, as a log with
+ * all columns.
+ */
+rmm_rs_status rmm_rs_recorder_save(const struct rmm_rs_resource *resource, const char *file);
 
 /**
  * Makes an adaptor that counts bytes and allocations.

@@ -132,7 +132,10 @@
     X(rmm_rs_pool_observe_upstream)                \
     X(rmm_rs_upstream_observer_release)            \
     X(rmm_rs_pool_can_sleep)                       \
-    X(rmm_rs_pool_read_asleep)
+    X(rmm_rs_pool_read_asleep)                     \
+    X(rmm_rs_logging_with_columns_new)             \
+    X(rmm_rs_recorder_new)                         \
+    X(rmm_rs_recorder_save)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -84,6 +84,11 @@ fn let_go() {
     LET_GO.set(LetGo { state, calls: outer.calls + 1 });
 }
 
+/// Whether a call of the engine that the thread is in has let go of the lock.
+pub(crate) fn has_let_go() -> bool {
+    LET_GO.get().calls > 0
+}
+
 /// Takes the lock again, at the end of a call that has let go of it. No lock of the engine is held.
 #[cold]
 fn take_back() {

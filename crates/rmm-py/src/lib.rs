@@ -80,6 +80,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<resource::callbacks::FailureCallbackResourceAdaptor>()?;
     resource::adaptors::add_to(module)?;
     resource::logging::add_to(module)?;
+    resource::recorder::add_to(module)?;
     module.add_class::<resource::counting::StatisticsResourceAdaptor>()?;
     module.add_class::<resource::spec::SpecMemoryResource>()?;
     module.add_class::<resource::tag::TagContext>()?;

@@ -11,6 +11,7 @@ pub(crate) mod counting;
 pub(crate) mod logging;
 pub(crate) mod pool;
 pub(crate) mod pressure;
+pub(crate) mod recorder;
 pub(crate) mod registry;
 pub(crate) mod report;
 pub(crate) mod reservation;

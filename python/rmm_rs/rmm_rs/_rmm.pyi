@@ -1,6 +1,6 @@
 """The extension module. Programs import its classes from the modules where RMM has them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Protocol, final
@@ -286,6 +286,8 @@ class LoggingResourceAdaptor(UpstreamResourceAdaptor):
         self,
         upstream_mr: DeviceMemoryResource,
         log_file_name: str | PathLike[str] | None = None,
+        *,
+        columns: Sequence[str] = (),
     ) -> None: ...
     def flush(self) -> None: ...
     def get_file_name(self) -> str: ...
@@ -313,6 +315,21 @@ class TrackingResourceAdaptor(UpstreamResourceAdaptor):
 
 class PrefetchResourceAdaptor(UpstreamResourceAdaptor):
     def __new__(cls, upstream_mr: DeviceMemoryResource) -> Self: ...
+
+@disjoint_base
+class RecorderResourceAdaptor(UpstreamResourceAdaptor):
+    def __new__(
+        cls,
+        upstream_mr: DeviceMemoryResource,
+        events: int = 65536,
+        sites: object = True,
+        oom_report: str | PathLike[str] | None = None,
+    ) -> Self: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
 
 @disjoint_base
 class TaggedResourceAdaptor(UpstreamResourceAdaptor):

@@ -92,7 +92,7 @@ SIGNATURES = {
     "mr.BinningMemoryResource.add_bin": "(self, allocation_size, bin_resource=None)",
     "mr.CallbackMemoryResource": "(allocate_func, deallocate_func)",
     "mr.LimitingResourceAdaptor": "(upstream_mr, allocation_limit)",
-    "mr.LoggingResourceAdaptor": "(upstream_mr, log_file_name=None)",
+    "mr.LoggingResourceAdaptor": "(upstream_mr, log_file_name=None, *, columns=())",
     "mr.StatisticsResourceAdaptor": "(upstream_mr)",
     "mr.TrackingResourceAdaptor": "(upstream_mr, capture_stacks=False)",
     "mr.FailureCallbackResourceAdaptor": "(upstream_mr, callback)",

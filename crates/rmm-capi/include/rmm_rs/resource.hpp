@@ -304,6 +304,34 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_logging_new, upstream.get(), name, auto_flush);
   }
 
+  /// The same with columns after RMM's: a sum of RMM_RS_LOG_TAG, RMM_RS_LOG_SITE and
+  /// RMM_RS_LOG_DEVICE.
+  [[nodiscard]] static basic_resource logging(upstream_ref upstream,
+                                              std::string const& file,
+                                              bool auto_flush,
+                                              std::uint32_t columns)
+  {
+    auto const* const name = file.empty() ? nullptr : file.c_str();
+    return made(&rmm_rs_logging_with_columns_new, upstream.get(), name, auto_flush, columns);
+  }
+
+  /// Keeps the last `events` calls (0: 65,536) and what was live before them, with call sites if
+  /// `sites`; writes them to the directory `oom_report`, unless it is empty, when memory runs out.
+  [[nodiscard]] static basic_resource recorder(upstream_ref upstream,
+                                               std::size_t events            = 0,
+                                               bool sites                    = false,
+                                               std::string const& oom_report = {})
+  {
+    auto const* const directory = oom_report.empty() ? nullptr : oom_report.c_str();
+    return made(&rmm_rs_recorder_new, upstream.get(), events, sites, directory);
+  }
+
+  /// Writes what the first recorder in the stack keeps to a file, as a log with all columns.
+  void save_recorded(std::string const& file) const
+  {
+    detail::check(rmm_rs_recorder_save(handle_, file.c_str()));
+  }
+
   /// Counts bytes and allocations. As rmm::mr::statistics_resource_adaptor.
   [[nodiscard]] static basic_resource statistics(upstream_ref upstream)
   {

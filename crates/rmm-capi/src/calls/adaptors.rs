@@ -1,13 +1,14 @@
 //! Adaptors: resources that see or change the requests to an upstream.
 
 use std::alloc::Layout;
-use std::ffi::{c_char, c_void};
+use std::ffi::{OsStr, OsString, c_char, c_void};
 use std::io::Write as _;
 
 use rmm_adaptors::{
     AlignedResourceAdaptor, FailureCallbackResourceAdaptor, FallbackMemoryResource,
-    LimitingResourceAdaptor, LoggingResourceAdaptor, PrefetchResourceAdaptor,
-    StatisticsResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding, TrackingResourceAdaptor,
+    LimitingResourceAdaptor, LogColumn, LoggingResourceAdaptor, PrefetchResourceAdaptor,
+    RecorderResourceAdaptor, StatisticsResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding,
+    TrackingResourceAdaptor,
 };
 use rmm_core::AnyResource;
 
@@ -99,23 +100,125 @@ pub unsafe extern "C" fn rmm_rs_logging_new(
     out: *mut *const ResourceHandle,
 ) -> Status {
     let build = |upstream| {
-        let file = if file.is_null() {
-            std::env::var_os(rmm_adaptors::LOG_FILE_VARIABLE).ok_or_else(|| {
-                let variable = rmm_adaptors::LOG_FILE_VARIABLE;
-                Failure::invalid(format!("the file is null, and {variable} is not set"))
-            })?
-        } else {
-            // SAFETY: by the clause on texts, `file` ends with a zero byte and stays unchanged.
-            unsafe { text::read("the file", file) }?.into()
-        };
-        let builder = LoggingResourceAdaptor::builder(upstream).file(&file).auto_flush(auto_flush);
-        let built = builder.build();
-        let named = std::path::Path::new(&file).display();
-        let built = built.map_err(|error| Failure::invalid(format!("{named}: {error}")))?;
-        Ok(AnyResource::new(built))
+        // SAFETY: by the clause on texts, `file` is null or ends with a zero byte and stays
+        // unchanged.
+        let file = unsafe { log_file(file) }?;
+        logging(upstream, &file, auto_flush, 0)
     };
     // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
+}
+
+/// Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum of
+/// `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the environment
+/// variable `RMM_LOG_FILE` names it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_logging_with_columns_new(
+    upstream: *const ResourceHandle,
+    file: *const c_char,
+    auto_flush: bool,
+    columns: u32,
+    out: *mut *const ResourceHandle,
+) -> Status {
+    let build = |upstream| {
+        // SAFETY: by the clause on texts, `file` is null or ends with a zero byte and stays
+        // unchanged.
+        let file = unsafe { log_file(file) }?;
+        logging(upstream, &file, auto_flush, columns)
+    };
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
+    unsafe { over(upstream, out, build) }
+}
+
+/// A column of a log: the tag for which a block was allocated.
+pub const RMM_RS_LOG_TAG: u32 = 1;
+/// A column of a log: where in the program the allocation was requested, `file:line function`.
+pub const RMM_RS_LOG_SITE: u32 = 2;
+/// A column of a log: the number of the device.
+pub const RMM_RS_LOG_DEVICE: u32 = 4;
+
+/// The file of a log.
+///
+/// # Safety
+/// `file` is null, or ends with a zero byte and stays unchanged during the call.
+unsafe fn log_file(file: *const c_char) -> Result<OsString, Failure> {
+    if file.is_null() {
+        let variable = rmm_adaptors::LOG_FILE_VARIABLE;
+        return std::env::var_os(variable).ok_or_else(|| {
+            Failure::invalid(format!("the file is null, and {variable} is not set"))
+        });
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { text::read("the file", file) }?.into())
+}
+
+fn logging(
+    upstream: AnyResource<()>,
+    file: &OsStr,
+    auto_flush: bool,
+    columns: u32,
+) -> Result<AnyResource<()>, Failure> {
+    let flags = [
+        (RMM_RS_LOG_TAG, LogColumn::Tag),
+        (RMM_RS_LOG_SITE, LogColumn::Site),
+        (RMM_RS_LOG_DEVICE, LogColumn::Device),
+    ];
+    if columns & !flags.iter().fold(0, |all, (flag, _)| all | flag) != 0 {
+        return Err(Failure::invalid(format!("{columns:#x} is no sum of columns of a log")));
+    }
+    let columns = flags.into_iter().filter(|(flag, _)| columns & flag != 0);
+    let builder = LoggingResourceAdaptor::builder(upstream).file(file).auto_flush(auto_flush);
+    let built = builder.columns(columns.map(|(_, column)| column)).build();
+    let named = std::path::Path::new(file).display();
+    let built = built.map_err(|error| Failure::invalid(format!("{named}: {error}")))?;
+    Ok(AnyResource::new(built))
+}
+
+/// Makes an adaptor that keeps the last `events` calls and what was live before them, with the call
+/// site of each allocation if `sites`. If `oom_report` is not null, it names a directory, to which
+/// what is kept is written when a request fails for lack of memory, at most three times in a
+/// process; the error names the file. 0 events are the default, 65,536.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_recorder_new(
+    upstream: *const ResourceHandle,
+    events: usize,
+    sites: bool,
+    oom_report: *const c_char,
+    out: *mut *const ResourceHandle,
+) -> Status {
+    let build = |upstream| {
+        let mut builder = RecorderResourceAdaptor::builder(upstream).sites(sites);
+        if events > 0 {
+            builder = builder.events(events);
+        }
+        if !oom_report.is_null() {
+            // SAFETY: by the clause on texts, it ends with a zero byte and stays unchanged.
+            let directory = unsafe { text::read("the directory", oom_report) }?;
+            builder = builder.oom_report(directory);
+        }
+        Ok(AnyResource::new(builder.build()))
+    };
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Writes what such an adaptor, or the first one below the resource, keeps to a file, as a log with
+/// all columns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_recorder_save(
+    resource: *const ResourceHandle,
+    file: *const c_char,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        let resource = unsafe { borrow(resource) }?;
+        // SAFETY: by the clause on texts, `file` ends with a zero byte and stays unchanged.
+        let file = unsafe { text::read("the file", file) }?;
+        let saved = with_adaptor!(resource, RecorderResourceAdaptor, "keeps calls", |adaptor| {
+            adaptor.save(file)
+        })?;
+        saved.map_err(|error| Failure::invalid(error.to_string()))
+    })
 }
 
 /// Makes an adaptor that counts bytes and allocations.

@@ -124,6 +124,42 @@ extern "C-unwind" fn never(_: *mut std::ffi::c_void, _: usize) -> bool {
 }
 
 #[test]
+fn a_log_has_columns_and_a_recorder_saves_what_it_kept() {
+    let _machine = rmm_sim::enter();
+    let pool = pool(None);
+    let file = |name: &str| {
+        let file = std::env::temp_dir().join(format!("rmm-c-{name}-{}.csv", std::process::id()));
+        std::ffi::CString::new(file.to_str().expect("UTF-8")).expect("no zero byte")
+    };
+    let (logged, kept) = (file("columns"), file("kept"));
+    let all = RMM_RS_LOG_TAG | RMM_RS_LOG_SITE | RMM_RS_LOG_DEVICE;
+    let logging = c!(made(|out| {
+        rmm_rs_logging_with_columns_new(pool.0, logged.as_ptr(), true, all, out)
+    }));
+    let logging = logging.unwrap_or_else(|_| panic!("{}", last_error()));
+    let recorder = c!(made(|out| rmm_rs_recorder_new(logging.0, 0, true, ptr::null(), out)));
+    let recorder = recorder.unwrap_or_else(|_| panic!("{}", last_error()));
+    let mut block = ptr::null_mut();
+    assert_eq!(c!(rmm_rs_resource_allocate_sync(recorder.0, 100, 256, &raw mut block)), RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_recorder_save(recorder.0, kept.as_ptr())), RMM_RS_OK);
+    for written in [&logged, &kept] {
+        let path = written.to_str().expect("UTF-8");
+        let text = std::fs::read_to_string(path).expect("it is written");
+        let [header, row, ..] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        assert!(header.ends_with(",Stream,Tag,Site,Device"), "{header}");
+        assert!(row.contains(",allocate,0x") && row.contains(",100,0,untagged,"), "{row}");
+        assert!(row.contains("tests/interface/resources.rs:"), "{row}");
+        std::fs::remove_file(path).expect("it is there");
+    }
+    assert_eq!(c!(rmm_rs_recorder_save(pool.0, kept.as_ptr())), RMM_RS_REFUSED);
+    let refused =
+        c!(made(|out| rmm_rs_logging_with_columns_new(pool.0, logged.as_ptr(), true, 8, out)));
+    assert!(refused.is_err() && last_error().contains("no sum of columns"), "{}", last_error());
+    let freed = c!(rmm_rs_resource_deallocate_sync(recorder.0, block, 100, 256));
+    assert_eq!(freed, RMM_RS_OK);
+}
+
+#[test]
 fn every_suballocator_and_adaptor_stands_on_a_pool() {
     let _machine = rmm_sim::enter();
     let pool = pool(None);
@@ -135,6 +171,7 @@ fn every_suballocator_and_adaptor_stands_on_a_pool() {
         made(|out| rmm_rs_limiting_new(up, 1 << 20, out)),
         made(|out| rmm_rs_aligned_new(up, 4096, 0, out)),
         made(|out| rmm_rs_logging_new(up, c"/dev/null".as_ptr(), true, out)),
+        made(|out| rmm_rs_recorder_new(up, 16, true, ptr::null(), out)),
         made(|out| rmm_rs_statistics_new(up, out)),
         made(|out| rmm_rs_tracking_new(up, true, out)),
         made(|out| rmm_rs_failure_callback_new(up, Some(never), ptr::null_mut(), None, out)),

@@ -11,17 +11,18 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
-use crate::interpreter::attached;
+use crate::interpreter::{attached, has_let_go};
 
 /// Tells the lines of Python that the calling thread runs outside of this package, the innermost
 /// first, until it returns `false`: the file, the line and the function. It tells nothing in a
-/// thread without one, while the interpreter ends, and, unless it may wait, in a thread that does
-/// not hold the interpreter's lock.
+/// thread without one, while the interpreter ends, and, unless it may wait, in a thread that came
+/// without the interpreter's lock. Where the call itself has let go of the lock, as at the first use
+/// of a device, it takes the lock again for a moment.
 pub(crate) fn frames(may_wait: bool, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
     if holds_the_lock() {
         // SAFETY: the thread holds the lock.
         walk(unsafe { Python::assume_attached() }, each);
-    } else if may_wait {
+    } else if may_wait || has_let_go() {
         // `None` in an interpreter that has ended.
         let _ignored = attached(|py| walk(py, each));
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyWeakrefReference;
-use rmm_adaptors::{LOG_FILE_VARIABLE, LoggingResourceAdaptor as Logging};
+use rmm_adaptors::{LOG_FILE_VARIABLE, LogColumn, LoggingResourceAdaptor as Logging};
 use rmm_core::{AnyResource, Device};
 
 use crate::interpreter::drop_detached::DropDetached;
@@ -20,6 +20,9 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 /// log_file_name : str, optional
 ///     The file, into whose name the device's number goes; by default the one that the environment
 ///     variable `RMM_LOG_FILE` names.
+/// columns : sequence of str, optional
+///     Columns after RMM's: of `"Tag"`, `"Site"` (the lines of Python that allocated, the innermost
+///     first) and `"Device"`. Not in RMM.
 #[derive(Debug)]
 #[pyclass(
     subclass,
@@ -45,6 +48,13 @@ pub(crate) fn append_id(filename: PathBuf, id: i64) -> String {
         Some(extension) => format!("{}.dev{id}.{extension}", stem.display()),
         None => format!("{}.dev{id}", filename.display()),
     }
+}
+
+fn column(name: &str) -> PyResult<LogColumn> {
+    LogColumn::named(name).ok_or_else(|| {
+        let all = LogColumn::ALL.map(LogColumn::name).join(", ");
+        PyValueError::new_err(format!("no column is called {name:?}; there are {all}"))
+    })
 }
 
 fn path_of(py: Python<'_>, name: Option<PathBuf>) -> PyResult<String> {
@@ -73,15 +83,20 @@ fn path_of(py: Python<'_>, name: Option<PathBuf>) -> PyResult<String> {
 #[pymethods]
 impl LoggingResourceAdaptor {
     #[new]
-    #[pyo3(signature = (upstream_mr, log_file_name=None))]
+    #[pyo3(
+        signature = (upstream_mr, log_file_name=None, *, columns=Vec::new()),
+        text_signature = "(upstream_mr, log_file_name=None, *, columns=())"
+    )]
     fn py_new(
         py: Python<'_>,
         upstream_mr: Upstream<'_>,
         log_file_name: Option<PathBuf>,
+        columns: Vec<String>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let upstream = upstream_mr.engine()?;
+        let columns = columns.iter().map(|name| column(name)).collect::<PyResult<Vec<_>>>()?;
         let path = path_of(py, log_file_name)?;
-        let engine = py.detach(|| Logging::builder(upstream).file(&path).build());
+        let engine = py.detach(|| Logging::builder(upstream).file(&path).columns(columns).build());
         let engine = engine.map_err(|error| PyOSError::new_err(error.to_string()))?;
         let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(engine.clone()));
         Ok(base.add_subclass(Self { engine: DropDetached::new(engine), path }))

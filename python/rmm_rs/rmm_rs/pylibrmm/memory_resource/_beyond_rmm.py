@@ -9,6 +9,7 @@ from rmm_rs._rmm import (
     RegisteredHostMemoryResource as RegisteredHostMemoryResource,
     Reservation as Reservation,
     SpecMemoryResource as SpecMemoryResource,
+    RecorderResourceAdaptor as RecorderResourceAdaptor,
     TaggedResourceAdaptor as TaggedResourceAdaptor,
     ThreadSafeResourceAdaptor as ThreadSafeResourceAdaptor,
     VirtualMemoryResource as VirtualMemoryResource,

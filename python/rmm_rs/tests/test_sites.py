@@ -1,0 +1,135 @@
+"""Where in Python memory was allocated: in logs, trackers, recorders and reports of failures."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import rmm_rs
+from rmm_rs import mr
+
+
+def rows(path: Path | str) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def line() -> int:
+    """The line of the caller."""
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def test_a_log_names_tag_line_and_device(tmp_path: Path) -> None:
+    upstream = mr.CudaMemoryResource()
+    log = mr.LoggingResourceAdaptor(upstream, tmp_path / "log.csv", columns=["tag", "Site", "Device"])
+
+    def load() -> int:
+        with rmm_rs.tag('a, "b"'):
+            return log.allocate(1000)
+
+    pointer, called = load(), line()
+    log.deallocate(pointer, 1000)
+    log.flush()
+    allocated, freed = rows(log.get_file_name())
+    assert allocated["Tag"] == 'a, "b"'
+    innermost, outer, *_ = allocated["Site"].split(" < ")
+    assert innermost.startswith(f"{__file__}:")
+    assert innermost.endswith(f" {load.__qualname__}")
+    assert outer == f"{__file__}:{called} test_a_log_names_tag_line_and_device"
+    assert allocated["Device"] == freed["Device"] == "0"
+    assert (freed["Action"], freed["Tag"], freed["Site"]) == ("free", "", "")
+
+
+def test_a_log_has_the_columns_of_rmm_by_default(tmp_path: Path) -> None:
+    log = mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), tmp_path / "log.csv")
+    log.deallocate(log.allocate(10), 10)
+    log.flush()
+    assert list(rows(log.get_file_name())[0]) == "Thread Time Action Pointer Size Stream".split()
+    with pytest.raises(ValueError, match="no column is called"):
+        mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), tmp_path / "log.csv", columns=["Thread"])
+
+
+def test_a_pending_exception_and_a_thread_without_python_lines_change_nothing(tmp_path: Path) -> None:
+    log = mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), tmp_path / "log.csv", columns=["Site"])
+    pointers: list[int] = []
+    thread = threading.Thread(target=lambda: pointers.append(log.allocate(10)))
+    thread.start()
+    thread.join()
+    with pytest.raises(KeyError, match="kept"):
+        try:
+            raise KeyError("kept")
+        finally:
+            pointers.append(log.allocate(20))
+    for pointer, size in zip(pointers, [10, 20], strict=True):
+        log.deallocate(pointer, size)
+    log.flush()
+    written = rows(log.get_file_name())
+    assert all(__file__ in row["Site"] for row in written[:2])
+
+
+def test_a_tracker_names_the_line_of_the_program() -> None:
+    tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource(), capture_stacks=True)
+    buffer = rmm_rs.DeviceBuffer(size=1000, mr=tracking)
+    place = f"{__file__}:{line() - 1} in "
+    report = tracking.get_outstanding_allocations_str()
+    assert place in report
+    assert "rmm-py" not in report
+    del buffer
+
+
+def test_a_recorder_keeps_the_last_calls(tmp_path: Path) -> None:
+    recorder = mr.RecorderResourceAdaptor(mr.CudaMemoryResource(), events=2)
+    blocks = [recorder.allocate(size) for size in (100, 200, 300)]
+    recorder.save(tmp_path / "kept.csv")
+    written = rows(tmp_path / "kept.csv")
+    assert [row["Size"] for row in written[:-1]] == ["100", "200", "300"]
+    assert (written[-1]["Action"], written[-1]["Size"]) == ("allocate failure", "0")
+    assert all(__file__ in row["Site"] for row in written[:-1])
+    assert (recorder.events, recorder.capacity) == (3, 2)
+    for block, size in zip(blocks, (100, 200, 300), strict=True):
+        recorder.deallocate(block, size)
+    with pytest.raises(OSError, match="missing"):
+        recorder.save(tmp_path / "missing" / "kept.csv")
+
+
+PROGRAM = """
+import sys, rmm_rs
+from rmm_rs import mr
+def ask(resource):
+    try:
+        resource.allocate(1 << 50)
+    except MemoryError as error:
+        print(error)
+pool = mr.SpecMemoryResource("pool(cuda)") if sys.argv[1] == "text" else (
+    mr.RecorderResourceAdaptor(mr.CudaMemoryResource(), oom_report=sys.argv[2]))
+for _ in range(4):
+    ask(pool)
+"""
+
+
+@pytest.mark.parametrize("how", ["text", "option"])
+def test_a_failure_writes_a_report_and_names_it(how: str, tmp_path: Path) -> None:
+    environment = dict(os.environ)
+    if how == "text":
+        environment["RMM_OOM_REPORT"] = str(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, how, str(tmp_path)],
+        env=environment, capture_output=True, text=True, check=True,
+    )
+    errors = done.stdout.splitlines()
+    logs = sorted(tmp_path.glob("rmm-oom-*.csv"))
+    assert len(logs) == 3
+    assert all(str(log) in error for log, error in zip(logs, errors, strict=False))
+    assert "no report" in errors[3]
+    failed = rows(logs[0])[-2]
+    assert (failed["Action"], failed["Size"]) == ("allocate failure", str(1 << 50))
+    assert failed["Site"].startswith("<string>:6 ask < <string>:12 <module>")
