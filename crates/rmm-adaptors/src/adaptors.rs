@@ -33,6 +33,8 @@ pub use recorder::{
     with_oom_report, write_pages_by,
 };
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};
+#[cfg(feature = "tracing")]
+pub use tagged::TagLayer;
 pub use tagged::{Tag, TagScope, TagUsage, TaggedResourceAdaptor};
 pub use thread_safe::ThreadSafeResourceAdaptor;
 #[cfg(feature = "tracing")]

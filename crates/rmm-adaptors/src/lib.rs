@@ -34,8 +34,6 @@ mod shared;
 mod suballocators;
 mod sync;
 
-#[cfg(feature = "tracing")]
-pub use adaptors::TracingResourceAdaptor;
 pub use adaptors::{
     AlignedResourceAdaptor, AllocationCounters, CallbackMemoryResource, Counter, FailedAllocation,
     FailureCallbackResourceAdaptor, FailureCallbackResourceAdaptorBuilder, FallbackMemoryResource,
@@ -45,6 +43,8 @@ pub use adaptors::{
     StatisticsScope, Tag, TagScope, TagUsage, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
     TrackingResourceAdaptor, TrackingResourceAdaptorBuilder, with_oom_report,
 };
+#[cfg(feature = "tracing")]
+pub use adaptors::{TagLayer, TracingResourceAdaptor};
 #[doc(hidden)]
 pub use adaptors::{WritePage, write_pages_by};
 #[doc(hidden)]

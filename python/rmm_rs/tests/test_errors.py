@@ -46,6 +46,7 @@ RESOURCES: dict[str, Callable[[], mr.DeviceMemoryResource]] = {
     "backing": lambda: mr.BackingMemoryResource(),
     "aligned": lambda: mr.AlignedResourceAdaptor(mr.CudaMemoryResource()),
     "logging": lambda: mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), os.devnull),
+    "recorder": lambda: mr.RecorderResourceAdaptor(mr.CudaMemoryResource()),
     "tagged": lambda: mr.TaggedResourceAdaptor(mr.CudaMemoryResource()),
     "thread safe": lambda: mr.ThreadSafeResourceAdaptor(mr.CudaMemoryResource()),
     "fallback": lambda: mr.FallbackMemoryResource(

@@ -1,6 +1,8 @@
 //! Attribution: bytes per tag, that is, per part of a program.
 
 mod counters;
+#[cfg(feature = "tracing")]
+mod layer;
 mod tag;
 
 use rmm_core::{Description, DevicePtr, Error};
@@ -11,6 +13,8 @@ use crate::sync::address_table::AddressTable;
 use crate::sync::first_thread::Access;
 
 use counters::Usage;
+#[cfg(feature = "tracing")]
+pub use layer::TagLayer;
 pub use tag::{Tag, TagScope, TagUsage};
 
 handle! {

@@ -89,6 +89,12 @@ impl Tag {
         CURRENT.get()
     }
 
+    /// Makes a tag the current one of this thread. Returns the one before.
+    #[cfg(feature = "tracing")]
+    pub(super) fn replace_current(tag: Self) -> Self {
+        CURRENT.replace(tag)
+    }
+
     /// Makes this the current tag of the thread until the scope is dropped.
     ///
     /// A drop restores the tag that was current at the call, so nested scopes must be dropped in
