@@ -42,10 +42,12 @@ handle! {
     /// environment variable `RMM_OOM_REPORT`, it writes itself to a file when a request fails for
     /// lack of memory, before the error is returned.
     ///
-    /// A call costs PRICE nanoseconds more. No lock is taken. Host memory: 48 bytes for each event
-    /// that is kept, 3 MiB by default, 64 KiB, and up to 250 bytes for each live block beyond the
-    /// first 500. Bytes of a block of 1 TiB and more are written as one less than 1 TiB, if its
-    /// allocation is not kept.
+    /// A call costs about 8 nanoseconds more, measured with one thread on an AMD EPYC: an allocation
+    /// and its free 16 to 18. Call sites cost what
+    /// [`sites`](RecorderResourceAdaptorBuilder::sites) says. No lock is taken. Host memory: 48 bytes
+    /// for each event that is kept, 3 MiB by default, 64 KiB, and up to 250 bytes for each live block
+    /// beyond the first 500. Bytes of a block of 1 TiB and more are written as one less than 1 TiB, if
+    /// its allocation is not kept.
     ///
     /// It is a handle: clones share what is kept.
     ///

@@ -47,9 +47,13 @@ fn holds_the_lock() -> bool {
         // SAFETY: CPython's function of this name has this signature.
         Some(unsafe { mem::transmute::<*mut c_void, Check>(found.as_ptr()) })
     });
-    // SAFETY: it may be called on any thread, with the lock or without; and while the interpreter
-    // is not initialized, it is not called.
-    check.is_some_and(|check| unsafe { ffi::Py_IsInitialized() != 0 && check() == 1 })
+    check.is_some_and(|check| {
+        // SAFETY: it may be called at any time.
+        let is_initialized = unsafe { ffi::Py_IsInitialized() } != 0;
+        // SAFETY: it may be called on any thread, with the lock or without, while the interpreter is
+        // initialized.
+        is_initialized && unsafe { check() } == 1
+    })
 }
 
 fn walk(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
