@@ -222,8 +222,9 @@ impl CudaEvent {
     /// ```
     ///
     /// # Errors
-    /// If the driver refuses; [`CuResult::NOT_SUPPORTED`] from older drivers. While a stream of the
-    /// context is captured the driver refuses, and invalidates the capture.
+    /// If the driver refuses; [`CuResult::NOT_SUPPORTED`](rmm_sys::CuResult::NOT_SUPPORTED) from
+    /// older drivers. While a stream of the context is captured the driver refuses, and invalidates
+    /// the capture.
     #[doc(alias = "cuCtxRecordEvent")]
     pub fn record_in_context(&self) -> Result<(), Error> {
         self.context.check()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rmm_sys::CuResult;
+use rmm_sys::EVENT_DEFAULT;
 
 use crate::driver::{check, loaded_driver};
 use crate::{CudaEvent, Error, StreamRef};
@@ -39,7 +39,7 @@ impl TimedEvent {
     /// If the driver refuses.
     #[doc(alias = "cudaEventCreate")]
     pub fn new() -> Result<Self, Error> {
-        Ok(Self { event: CudaEvent::create(0)? })
+        Ok(Self { event: CudaEvent::create(EVENT_DEFAULT)? })
     }
 
     /// Records the event at the current end of `stream`, as [`CudaEvent::record`].
@@ -71,8 +71,9 @@ impl TimedEvent {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if this event completed
-    /// first; [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never recorded,
-    /// or is not complete yet.
+    /// first; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than
+    /// CUDA 12.8; [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never
+    /// recorded, or is not complete yet.
     #[doc(alias = "cudaEventElapsedTime")]
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
         earlier.event.context().check()?;
@@ -81,13 +82,8 @@ impl TimedEvent {
         let mut milliseconds = 0.0;
         let (start, end) = (earlier.event.as_raw(), self.event.as_raw());
         // SAFETY: `milliseconds` may be written to, and both events exist while they are borrowed.
-        let mut code = unsafe { driver.cuEventElapsedTime_v2(&raw mut milliseconds, start, end) };
-        if code == CuResult::NOT_SUPPORTED {
-            // The form of drivers before CUDA 12.8.
-            // SAFETY: as above.
-            code = unsafe { driver.cuEventElapsedTime(&raw mut milliseconds, start, end) };
-        }
-        check("cuEventElapsedTime", code)?;
+        let code = unsafe { driver.cuEventElapsedTime_v2(&raw mut milliseconds, start, end) };
+        check("cuEventElapsedTime_v2", code)?;
         Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).map_err(|error| {
             let message =
                 format!("the event given as the earlier one came later: {milliseconds} ms");

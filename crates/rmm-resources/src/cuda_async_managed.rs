@@ -151,7 +151,7 @@ impl CudaAsyncManagedMemoryResourceBuilder {
     /// # fn main() -> Result<(), rmm_core::Error> {
     /// # let _machine = rmm_sim::Machine::builder().driver_version(13020).enter();
     /// let resource = CudaAsyncManagedMemoryResource::builder().no_preferred_location().build()?;
-    /// assert_eq!(resource.pool().location()?.kind, rmm_sys::CuMemLocationType::NONE);
+    /// assert_eq!(resource.pool().location()?.kind, rmm_sys::CuMemLocationType::INVALID);
     /// # Ok(())
     /// # }
     /// ```
@@ -174,7 +174,7 @@ impl CudaAsyncManagedMemoryResourceBuilder {
         let name = CudaAsyncManagedMemoryResource::NAME;
         check_sizes(name, self.initial_size, 0, self.release_threshold)?;
         let device = require_managed_pools()?;
-        let nowhere = CuMemLocation { kind: CuMemLocationType::NONE, id: 0 };
+        let nowhere = CuMemLocation { kind: CuMemLocationType::INVALID, id: 0 };
         let location = if self.prefers_device { on_device(device) } else { nowhere };
         let properties = CuMemPoolProps {
             kind: CuMemAllocationType::MANAGED,

@@ -40,10 +40,6 @@ mod sys {
     ) -> CUresult {
         CUresult::CUDA_ERROR_NOT_SUPPORTED
     }
-
-    pub(super) unsafe fn cuEventElapsedTime(_: *mut f32, _: CUevent, _: CUevent) -> CUresult {
-        CUresult::CUDA_ERROR_NOT_SUPPORTED
-    }
 }
 
 /// An argument's type, left to the compiler to find.

@@ -148,10 +148,9 @@ macro_rules! integer_kinds {
 
             /// The type of a memory location.
             CuMemLocationType(c_uint) = CUmemLocationType "CUmemLocationType" {
-                /// Nowhere.
+                /// Nowhere; of a pool of managed memory, no preferred location
+                /// (`CU_MEM_LOCATION_TYPE_NONE`, since 13.0).
                 INVALID = 0 CU_MEM_LOCATION_TYPE_INVALID "CU_MEM_LOCATION_TYPE_INVALID";
-                /// No preferred location, of a pool of managed memory. Since 13.0.
-                NONE = 0 CU_MEM_LOCATION_TYPE_NONE "CU_MEM_LOCATION_TYPE_NONE";
                 /// A device, by its number.
                 DEVICE = 1 CU_MEM_LOCATION_TYPE_DEVICE "CU_MEM_LOCATION_TYPE_DEVICE";
                 /// The host.

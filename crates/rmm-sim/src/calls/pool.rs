@@ -32,7 +32,7 @@ impl Session<'_> {
                 Ok((self.device(location.id)?, Medium::Device))
             }
             // Without a preferred location.
-            (CuMemLocationType::NONE, CuMemAllocationType::MANAGED) => Ok((0, Medium::Managed)),
+            (CuMemLocationType::INVALID, CuMemAllocationType::MANAGED) => Ok((0, Medium::Managed)),
             (CuMemLocationType::DEVICE, CuMemAllocationType::MANAGED) => {
                 Ok((self.device(location.id)?, Medium::Managed))
             }
