@@ -281,8 +281,8 @@ impl Error {
         self
     }
 
-    /// Which files report on the failure, or why none do, if a recorder was to write them. `Display`
-    /// says it, too.
+    /// Which files report on the failure, or why none do, if a recorder was to write them.
+    /// `Display` says it, too.
     pub fn report(&self) -> Option<&str> {
         self.0.report.as_deref()
     }

@@ -121,7 +121,7 @@ impl Log {
             return;
         }
         let mut line = line.open();
-        // A block is its allocation's, whoever frees it.
+        // A block is its allocation's, whichever thread frees it.
         let tag = (action != Action::Free).then(Tag::current);
         self.columns.finish(&mut line, tag, call.site);
         in_program(|| self.sinks.write(&line));

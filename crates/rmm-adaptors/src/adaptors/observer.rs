@@ -39,14 +39,14 @@ impl AllocatedAs {
 pub(crate) trait Observer: Debug + Send + Sync {
     const NAME: &'static str;
 
-    /// Where the calling thread is in the program, for observers that note it. Asked before upstream
-    /// is called, which may let go of a lock of the program's language.
+    /// Where the calling thread is in the program, for observers that note it. Asked before
+    /// upstream is called, which may let go of a lock of the program's language.
     #[inline]
     fn site(&self) -> Site {
         Site::NONE
     }
 
-    /// As [`site`](Self::site), as a stack.
+    /// Where the calling thread is, as a stack; asked when [`site`](Self::site) is.
     #[inline]
     fn caller(&self) -> Option<Caller> {
         None

@@ -33,21 +33,21 @@ handle! {
     /// them, to write them as a log when it is needed.
     ///
     /// The log has the columns of a [`LoggingResourceAdaptor`](crate::LoggingResourceAdaptor), with
-    /// tag, site and device. Blocks that were live before the first event that is kept are its first
-    /// rows, as allocations by thread 0, the largest first. Their stream is that of their free, if
-    /// that is kept, or null. Times are those of the system's clock at its last tick, every 1 to 10
-    /// milliseconds on Linux; the order of rows is that of the calls.
+    /// tag, site and device. Blocks that were live before the first event that is kept are its
+    /// first rows, as allocations by thread 0, the largest first. Their stream is that of their
+    /// free, if that is kept, or null. Times are those of the system's clock at its last tick,
+    /// every 1 to 10 milliseconds on Linux; the order of rows is that of the calls.
     ///
     /// With the option [`oom_report`](RecorderResourceAdaptorBuilder::oom_report), or the
     /// environment variable `RMM_OOM_REPORT`, it writes itself to a file when a request fails for
     /// lack of memory, before the error is returned.
     ///
-    /// A call costs about 8 nanoseconds more, measured with one thread on an AMD EPYC: an allocation
-    /// and its free 16 to 18. Call sites cost what
-    /// [`sites`](RecorderResourceAdaptorBuilder::sites) says. No lock is taken. Host memory: 48 bytes
-    /// for each event that is kept, 3 MiB by default, 64 KiB, and up to 250 bytes for each live block
-    /// beyond the first 500. Bytes of a block of 1 TiB and more are written as one less than 1 TiB, if
-    /// its allocation is not kept.
+    /// A call costs about 8 nanoseconds more, measured with one thread on an AMD EPYC: an
+    /// allocation and its free 16 to 18. Call sites cost what
+    /// [`sites`](RecorderResourceAdaptorBuilder::sites) says. No lock is taken. Host memory: 48
+    /// bytes for each event that is kept, 3 MiB by default, 64 KiB, and up to 250 bytes for each
+    /// live block beyond the first 500. Bytes of a block of 1 TiB and more are written as one less
+    /// than 1 TiB, if its allocation is not kept.
     ///
     /// It is a handle: clones share what is kept.
     ///

@@ -17,11 +17,12 @@ const FRAMES: usize = 4;
 /// The most sites of a process: what a [`Site`] has room for.
 pub(crate) const MOST_SITES: usize = 1 << 14;
 
-/// Tells a function the frames of the calling thread in the language of the program, the innermost
+/// Passes a function the frames of the calling thread in the language of the program, the innermost
 /// first, until it returns `false`: file, line and name of the function.
 ///
-/// The first argument says whether it may wait for a lock of the language. Where it may not, it tells
-/// nothing in a thread that came without that lock. It runs with no lock of these crates held.
+/// The first argument says whether it may wait for a lock of the language. Where it may not, it
+/// passes nothing in a thread that came without that lock. It runs with no lock of these crates
+/// held.
 pub type NameFrames = fn(bool, &mut dyn FnMut(&str, u32, &str) -> bool);
 
 static NAME_FRAMES: OnceLock<NameFrames> = OnceLock::new();
@@ -33,7 +34,7 @@ pub fn name_frames_by(name: NameFrames) {
     let _ignored = NAME_FRAMES.set(name);
 }
 
-/// Whether sites take under a microsecond: those of a program of another language.
+/// Whether sites take about a microsecond: those of a program of another language.
 pub(crate) fn are_cheap() -> bool {
     NAME_FRAMES.get().is_some()
 }
@@ -69,7 +70,7 @@ impl Site {
     /// The place that the calling thread is at: `file:line function` for up to [`FRAMES`] frames of
     /// the program, the innermost first, with ` < ` between them.
     ///
-    /// In a program of another language it takes under a microsecond. Otherwise a few, and
+    /// In a program of another language it takes about a microsecond. Otherwise a few, and
     /// milliseconds for a stack that was not seen before, whose symbols are resolved.
     pub(crate) fn here() -> Self {
         match NAME_FRAMES.get() {

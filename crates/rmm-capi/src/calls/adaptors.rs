@@ -109,9 +109,9 @@ pub unsafe extern "C" fn rmm_rs_logging_new(
     unsafe { over(upstream, out, build) }
 }
 
-/// Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum of
-/// `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the environment
-/// variable `RMM_LOG_FILE` names it.
+/// Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum
+/// of `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the
+/// environment variable `RMM_LOG_FILE` names it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_logging_with_columns_new(
     upstream: *const ResourceHandle,

@@ -13,11 +13,11 @@ use pyo3::types::PyString;
 
 use crate::interpreter::{attached, has_let_go};
 
-/// Tells the lines of Python that the calling thread runs outside of this package, the innermost
-/// first, until it returns `false`: the file, the line and the function. It tells nothing in a
-/// thread without one, while the interpreter ends, and, unless it may wait, in a thread that came
-/// without the interpreter's lock. Where the call itself has let go of the lock, as at the first use
-/// of a device, it takes the lock again for a moment.
+/// Passes on the lines of Python that the calling thread runs outside of this package, the
+/// innermost first, until it returns `false`: the file, the line and the function. It passes
+/// nothing in a thread without one, while the interpreter ends, and, unless it may wait, in a
+/// thread that came without the interpreter's lock. Where the call itself has let go of the lock,
+/// as at the first use of a device, it takes the lock again for a moment.
 pub(crate) fn frames(may_wait: bool, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
     if holds_the_lock() {
         // SAFETY: the thread holds the lock.
@@ -50,8 +50,8 @@ fn holds_the_lock() -> bool {
     check.is_some_and(|check| {
         // SAFETY: it may be called at any time.
         let is_initialized = unsafe { ffi::Py_IsInitialized() } != 0;
-        // SAFETY: it may be called on any thread, with the lock or without, while the interpreter is
-        // initialized.
+        // SAFETY: it may be called on any thread, with the lock or without, while the interpreter
+        // is initialized.
         is_initialized && unsafe { check() } == 1
     })
 }
@@ -59,14 +59,14 @@ fn holds_the_lock() -> bool {
 fn walk(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
     // A free may be part of the unwinding of an exception.
     let pending = PyErr::take(py);
-    // Out of host memory: the rest is not told.
-    let _ignored = told(py, each);
+    // Out of host memory: the rest is left out.
+    let _ignored = pass_on(py, each);
     if let Some(pending) = pending {
         pending.restore(py);
     }
 }
 
-fn told(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) -> PyResult<()> {
+fn pass_on(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) -> PyResult<()> {
     static OWN: PyOnceLock<String> = PyOnceLock::new();
     let own = OWN.get_or_try_init(py, || folder(py))?;
     // SAFETY: the thread is attached; the result is null or borrowed.

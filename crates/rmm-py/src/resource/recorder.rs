@@ -11,8 +11,8 @@ use crate::resource::Upstream;
 use crate::resource::adaptor::adaptor;
 
 adaptor! {
-    /// Keeps the last calls and what was live before them, to write them as a log when it is needed.
-    /// Not in RMM.
+    /// Keeps the last calls and what was live before them, to write them as a log when it is
+    /// needed. Not in RMM.
     ///
     /// Parameters
     /// ----------

@@ -170,7 +170,7 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
         self
     }
 
-    /// Whether the log ends with a mark, by which a reader tells it from one that was cut; `true` by
+    /// Whether the log ends with a mark, which one that was cut lacks; `true` by
     /// default. The mark is a failed allocation of 0 bytes, which RMM's replay ignores. It is
     /// written when the last handle is dropped, and on Unix when the process exits.
     pub fn end_mark(mut self, has_mark: bool) -> Self {

@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-/// Microseconds since 1970, UTC, at the last tick of the system's clock, every 1 to 10 milliseconds.
+/// Microseconds since 1970, UTC, at the last tick of the system's clock, every 1 to 10
+/// milliseconds.
 #[cfg(target_os = "linux")]
 #[inline]
 pub(super) fn now() -> u64 {

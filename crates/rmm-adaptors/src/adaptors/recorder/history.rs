@@ -116,7 +116,7 @@ impl History {
         let Event { action, pointer, bytes, stream, time, thread, tag, site } = *event;
         let (thread, time) = (thread.into(), clock::of_day(time));
         let mut line = Line::of(&Row { thread, time, action, pointer, bytes, stream }).open();
-        // As in a log: a block is its allocation's, whoever frees it.
+        // As in a log: a block is its allocation's, whichever thread frees it.
         let is_free = action == Action::Free;
         let (tag, site) = if is_free { (None, Site::NONE) } else { (Some(tag), site) };
         self.columns.finish(&mut line, tag, site);

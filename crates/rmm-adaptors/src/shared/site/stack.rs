@@ -1,4 +1,4 @@
-//! The return addresses of the calling thread's stack, as a number that tells stacks apart.
+//! The return addresses of the calling thread's stack, as a number for each stack.
 
 /// The most frames that are looked at.
 #[cfg(unix)]

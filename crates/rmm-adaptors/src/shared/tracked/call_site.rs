@@ -4,8 +4,8 @@
 
 use std::path::{Component, Path};
 
-/// The crates of this project, by their folders. That of the facade is `crates/rmm`, and `rmm-rs` in
-/// cargo's registry.
+/// The crates of this project, by their folders. That of the facade is `crates/rmm`, and `rmm-rs`
+/// in cargo's registry.
 const OURS: [&str; 23] = [
     "rmm-adaptors",
     "rmm-async",

@@ -70,7 +70,8 @@ impl Tracking {
         self.callers.is_some()
     }
 
-    /// Inserts a block, which `caller` allocated: called if callers are captured. Returns whether the address was absent; otherwise nothing changes.
+    /// Inserts a block, which `caller` allocated: called if callers are captured. Returns whether
+    /// the address was absent; otherwise nothing changes.
     #[inline]
     pub(crate) fn insert(
         &self,
