@@ -22,8 +22,8 @@ adaptor! {
     /// sites : bool
     ///     Whether the lines of Python that allocate are kept.
     /// oom_report : str, optional
-    ///     A directory. When a request fails for lack of memory, the log is written there before the
-    ///     error is raised, which names the file: at most three times in a process.
+    ///     A directory. When a request fails for lack of memory, the log is written there before
+    ///     the error is raised, which names the file: at most three times in a process.
     RecorderResourceAdaptor(Recorder)
 }
 
