@@ -886,11 +886,11 @@ rmm_rs_status rmm_rs_logging_new(const struct rmm_rs_resource *upstream,
                                  const struct rmm_rs_resource **out);
 
 /**
- * Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum of
- * `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the environment
- * variable `RMM_LOG_FILE` names it.
+ * Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum
+ * of `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the
+ * environment variable `RMM_LOG_FILE` names it.
  */
-rmm_rs_status rmm_rs_logging_with_columns_new(const struct rmm_rs_resource *upstream,
+rmm_rs_status rmm_rs_logging_new_with_columns(const struct rmm_rs_resource *upstream,
                                               const char *file,
                                               bool auto_flush,
                                               uint32_t columns,

@@ -17,6 +17,8 @@ mod common;
 mod failures;
 #[path = "interface/held.rs"]
 mod held;
+#[path = "interface/logs.rs"]
+mod logs;
 #[path = "interface/resources.rs"]
 mod resources;
 #[path = "interface/streams.rs"]

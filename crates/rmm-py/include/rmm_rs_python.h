@@ -133,7 +133,7 @@
     X(rmm_rs_upstream_observer_release)            \
     X(rmm_rs_pool_can_sleep)                       \
     X(rmm_rs_pool_read_asleep)                     \
-    X(rmm_rs_logging_with_columns_new)             \
+    X(rmm_rs_logging_new_with_columns)             \
     X(rmm_rs_recorder_new)                         \
     X(rmm_rs_recorder_save)
 

@@ -312,7 +312,7 @@ class RMM_RS_TYPE basic_resource {
                                               std::uint32_t columns)
   {
     auto const* const name = file.empty() ? nullptr : file.c_str();
-    return made(&rmm_rs_logging_with_columns_new, upstream.get(), name, auto_flush, columns);
+    return made(&rmm_rs_logging_new_with_columns, upstream.get(), name, auto_flush, columns);
   }
 
   /// Keeps the last `events` calls (0: 65,536) and what was live before them, with call sites if

@@ -113,7 +113,7 @@ pub unsafe extern "C" fn rmm_rs_logging_new(
 /// of `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the
 /// environment variable `RMM_LOG_FILE` names it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_logging_with_columns_new(
+pub unsafe extern "C" fn rmm_rs_logging_new_with_columns(
     upstream: *const ResourceHandle,
     file: *const c_char,
     auto_flush: bool,

@@ -197,7 +197,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_pool_wake(pool, &number));
   DONE(rmm_rs_pool_is_asleep(pool));
   DONE(rmm_rs_pool_can_sleep(pool));
-  REFUSED(rmm_rs_logging_with_columns_new(cuda, "/dev/null", false, 0, &made));
+  REFUSED(rmm_rs_logging_new_with_columns(cuda, "/dev/null", false, 0, &made));
   REFUSED(rmm_rs_recorder_new(cuda, 0, false, nullptr, &made));
   REFUSED(rmm_rs_recorder_save(cuda, "/dev/null"));
   REFUSED(rmm_rs_pool_read_asleep(pool, torch_block, sizeof text, text));

@@ -33,7 +33,8 @@ fn name(resource: &Owned) -> &str {
     c!(CStr::from_ptr(rmm_rs_resource_name(resource.0))).to_str().expect("UTF-8")
 }
 
-fn pool(options: Option<PoolOptions>) -> Owned {
+/// A pool over `cudaMalloc`.
+pub(crate) fn pool_with(options: Option<PoolOptions>) -> Owned {
     let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("cuda");
     let options = options.as_ref().map_or(ptr::null(), ptr::from_ref);
     made(|out| c!(rmm_rs_pool_new(cuda.0, options, out))).expect("a pool")
@@ -124,45 +125,9 @@ extern "C-unwind" fn never(_: *mut std::ffi::c_void, _: usize) -> bool {
 }
 
 #[test]
-fn a_log_has_columns_and_a_recorder_saves_what_it_kept() {
-    let _machine = rmm_sim::enter();
-    let pool = pool(None);
-    let file = |name: &str| {
-        let file = std::env::temp_dir().join(format!("rmm-c-{name}-{}.csv", std::process::id()));
-        std::ffi::CString::new(file.to_str().expect("UTF-8")).expect("no zero byte")
-    };
-    let (logged, kept) = (file("columns"), file("kept"));
-    let all = RMM_RS_LOG_TAG | RMM_RS_LOG_SITE | RMM_RS_LOG_DEVICE;
-    let logging = c!(made(|out| {
-        rmm_rs_logging_with_columns_new(pool.0, logged.as_ptr(), true, all, out)
-    }));
-    let logging = logging.unwrap_or_else(|_| panic!("{}", last_error()));
-    let recorder = c!(made(|out| rmm_rs_recorder_new(logging.0, 0, true, ptr::null(), out)));
-    let recorder = recorder.unwrap_or_else(|_| panic!("{}", last_error()));
-    let mut block = ptr::null_mut();
-    assert_eq!(c!(rmm_rs_resource_allocate_sync(recorder.0, 100, 256, &raw mut block)), RMM_RS_OK);
-    assert_eq!(c!(rmm_rs_recorder_save(recorder.0, kept.as_ptr())), RMM_RS_OK);
-    for written in [&logged, &kept] {
-        let path = written.to_str().expect("UTF-8");
-        let text = std::fs::read_to_string(path).expect("it is written");
-        let [header, row, ..] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
-        assert!(header.ends_with(",Stream,Tag,Site,Device"), "{header}");
-        assert!(row.contains(",allocate,0x") && row.contains(",100,0,untagged,"), "{row}");
-        assert!(row.contains("tests/interface/resources.rs:"), "{row}");
-        std::fs::remove_file(path).expect("it is there");
-    }
-    assert_eq!(c!(rmm_rs_recorder_save(pool.0, kept.as_ptr())), RMM_RS_REFUSED);
-    let refused =
-        c!(made(|out| rmm_rs_logging_with_columns_new(pool.0, logged.as_ptr(), true, 8, out)));
-    assert!(refused.is_err() && last_error().contains("no sum of columns"), "{}", last_error());
-    let freed = c!(rmm_rs_resource_deallocate_sync(recorder.0, block, 100, 256));
-    assert_eq!(freed, RMM_RS_OK);
-}
-
-#[test]
 fn every_suballocator_and_adaptor_stands_on_a_pool() {
     let _machine = rmm_sim::enter();
-    let pool = pool(None);
+    let pool = pool_with(None);
     let up = pool.0;
     let stacks = c!([
         made(|out| rmm_rs_arena_new(up, 64 << 20, false, out)),
@@ -203,7 +168,7 @@ fn every_suballocator_and_adaptor_stands_on_a_pool() {
 #[test]
 fn a_pool_keeps_to_its_options_and_tells_what_it_holds() {
     let _machine = rmm_sim::enter();
-    let pool = pool(Some(PoolOptions {
+    let pool = pool_with(Some(PoolOptions {
         initial_size: 1 << 20,
         maximum_size: 4 << 20,
         preset: RMM_RS_POOL_COMPACT,
@@ -312,7 +277,7 @@ fn structures_of_older_and_newer_headers_are_understood() {
     let _machine = rmm_sim::enter();
     // As an older header had it: it ended with the maximum.
     let older = std::mem::offset_of!(PoolOptions, soft_maximum_size);
-    let pool_of = |options: PoolOptions| pool(Some(options));
+    let pool_of = |options: PoolOptions| pool_with(Some(options));
     let pool = pool_of(PoolOptions {
         size: older,
         maximum_size: 1 << 20,
@@ -349,7 +314,7 @@ fn structures_of_older_and_newer_headers_are_understood() {
 #[test]
 fn bad_arguments_are_refused_with_a_reason() {
     let _machine = rmm_sim::enter();
-    let pool = pool(None);
+    let pool = pool_with(None);
     let (none, nowhere) = (ptr::null(), ptr::null_mut());
     let mut block = ptr::null_mut();
     let refused = |status: i32, reason: &str| {
@@ -414,7 +379,7 @@ fn texts_are_cut_off_where_the_buffer_ends() {
 #[test]
 fn a_resource_lives_as_long_as_its_last_reference() {
     let machine = rmm_sim::enter();
-    let pool = pool(None);
+    let pool = pool_with(None);
     let statistics = made(|out| c!(rmm_rs_statistics_new(pool.0, out))).expect("made");
     let same = Owned(c!(rmm_rs_resource_retain(statistics.0)));
     drop((pool, statistics));
@@ -437,7 +402,7 @@ fn a_resource_lives_as_long_as_its_last_reference() {
 fn tracking_names_what_is_left() {
     let _machine = rmm_sim::enter();
     for resource in [of_spec("tracking(pool(cuda))"), {
-        made(|out| c!(rmm_rs_tracking_new(pool(None).0, false, out))).expect("made")
+        made(|out| c!(rmm_rs_tracking_new(pool_with(None).0, false, out))).expect("made")
     }] {
         let block = allocate(&resource, LEGACY, 4096).expect("memory");
         let mut bytes = 0;
@@ -470,7 +435,8 @@ fn another_device_gets_access_to_a_pool_over_virtual_memory() {
 #[test]
 fn the_registry_returns_what_was_set_with_its_policy() {
     let machine = Machine::builder().devices(2).enter();
-    let kept = pool(Some(PoolOptions { stream_policy: RMM_RS_STREAM_POLICY_KEPT, ..options() }));
+    let kept =
+        pool_with(Some(PoolOptions { stream_policy: RMM_RS_STREAM_POLICY_KEPT, ..options() }));
     let get = |device| made(|out| c!(rmm_rs_get_per_device_resource(device, out)));
     let first = get(1).expect("a resource");
     assert_eq!(name(&first), "cuda");

@@ -109,7 +109,7 @@ table! {
     calls::pool: rmm_rs_pool_reset_peak_reserved;
     calls::observers: rmm_rs_pool_observe_upstream rmm_rs_upstream_observer_release;
     calls::sleep: rmm_rs_pool_can_sleep rmm_rs_pool_read_asleep;
-    calls::adaptors: rmm_rs_logging_with_columns_new rmm_rs_recorder_new rmm_rs_recorder_save;
+    calls::adaptors: rmm_rs_logging_new_with_columns rmm_rs_recorder_new rmm_rs_recorder_save;
 }
 
 /// The names of the table's functions, in their order.
