@@ -70,6 +70,26 @@
 #define RMM_RS_CALLBACKS_STREAM_ORDERED 1
 
 /**
+ * An effort: all steps.
+ */
+#define RMM_RS_EFFORT_FULL 0
+
+/**
+ * An effort: the calling thread does not wait for the device or for other threads.
+ */
+#define RMM_RS_EFFORT_NO_HOST_WAIT 1
+
+/**
+ * An effort: pools do not grow.
+ */
+#define RMM_RS_EFFORT_NO_GROWTH 2
+
+/**
+ * An effort: no step begins after a time from now, and a wait ends with it.
+ */
+#define RMM_RS_EFFORT_FOR 3
+
+/**
  * Memory from upstream, in which there is no block yet.
  */
 #define RMM_RS_UPSTREAM_ALLOCATED 0
@@ -1118,6 +1138,19 @@ rmm_rs_status rmm_rs_resource_from_callbacks(const struct rmm_rs_callbacks *call
  */
 rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
                                         struct rmm_rs_callbacks *out);
+
+/**
+ * Limits the requests of the calling thread, of every resource, until `rmm_rs_effort_pop`: a
+ * request that no free block serves is out of memory before the steps that the effort leaves out.
+ * `nanoseconds` is read for `RMM_RS_EFFORT_FOR`. Of several limits the last counts.
+ * `RMM_RS_INVALID_ARGUMENT` for an unknown effort.
+ */
+rmm_rs_status rmm_rs_effort_push(uint32_t effort, uint64_t nanoseconds);
+
+/**
+ * Ends the last limit of the calling thread. `RMM_RS_INVALID_ARGUMENT` if there is none.
+ */
+rmm_rs_status rmm_rs_effort_pop(void);
 
 /**
  * Makes memory of the pool, or of the first one below the resource, available to any stream that

@@ -19,6 +19,7 @@
 
 #include "rmm_rs.h"
 
+#include "rmm_rs/effort.hpp"
 #include "rmm_rs/errors.hpp"
 #include "rmm_rs/options.hpp"
 #include "rmm_rs/pressure.hpp"

@@ -5,6 +5,7 @@ pub mod adaptors;
 pub mod allocate;
 pub mod base;
 pub mod callbacks;
+pub mod effort;
 pub mod graphs;
 pub mod observers;
 pub mod pool;

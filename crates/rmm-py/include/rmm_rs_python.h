@@ -135,7 +135,9 @@
     X(rmm_rs_pool_read_asleep)                     \
     X(rmm_rs_logging_new_with_columns)             \
     X(rmm_rs_recorder_new)                         \
-    X(rmm_rs_recorder_save)
+    X(rmm_rs_recorder_save)                        \
+    X(rmm_rs_effort_push)                          \
+    X(rmm_rs_effort_pop)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

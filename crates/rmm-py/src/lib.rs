@@ -65,6 +65,7 @@ fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
 fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     check_interpreter(module.py())?;
     rmm_adaptors::name_frames_by(interpreter::caller::frames);
+    rmm_report::page::draw_failure_reports();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;
     stream::add_to(module)?;
@@ -84,6 +85,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<resource::counting::StatisticsResourceAdaptor>()?;
     module.add_class::<resource::spec::SpecMemoryResource>()?;
     module.add_class::<resource::tag::TagContext>()?;
+    module.add_class::<resource::effort::EffortContext>()?;
     resource::registry::add_to(module)?;
     buffer::add_to(module)?;
     buffer::copies::add_to(module)?;

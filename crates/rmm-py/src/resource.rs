@@ -8,6 +8,7 @@ pub(crate) mod budget;
 pub(crate) mod callbacks;
 pub(crate) mod capsule;
 pub(crate) mod counting;
+pub(crate) mod effort;
 pub(crate) mod logging;
 pub(crate) mod pool;
 pub(crate) mod pressure;

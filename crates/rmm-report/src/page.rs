@@ -13,6 +13,7 @@
 //! | `assets` | the script, the style sheet, and uPlot, which draws lines |
 
 pub mod answers;
+mod beside_report;
 mod checked;
 mod document;
 mod encode;
@@ -23,6 +24,7 @@ mod of_trace;
 mod tables;
 mod view;
 
+pub use beside_report::draw_failure_reports;
 pub use checked::render_check;
 pub use encode::MAX_BLOCKS;
 pub use of_replay::render;

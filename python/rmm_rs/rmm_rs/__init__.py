@@ -54,6 +54,7 @@ from rmm_rs._rmm import (  # isort: skip
     PressureCallback as PressureCallback,
     Remedy as Remedy,
     capture_scope as capture_scope,
+    effort as effort,
     parse_bytes as parse_bytes,
     tag as tag,
     trim as trim,

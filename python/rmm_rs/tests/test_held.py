@@ -390,6 +390,21 @@ def test_memory_of_graphs_stays_in_its_pool_until_they_are_gone() -> None:
         mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, for_graphs=True, check_frees=True)
 
 
+def test_requests_of_limited_effort_are_refused() -> None:
+    pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, 4 * MIB)
+    with rmm_rs.effort(growth=False):
+        with pytest.raises(MemoryError, match="limited effort") as caught:
+            pool.allocate(MIB)
+        with rmm_rs.effort(deadline=3600):
+            pool.deallocate(pool.allocate(4 * MIB), 4 * MIB)
+    assert [r.action for r in caught.value.remedies] == ["more-effort"]
+    with rmm_rs.effort(host_wait=False) as effort, effort:
+        pool.deallocate(pool.allocate(MIB), MIB)
+    for wrong in ({}, {"deadline": -1}, {"growth": False, "host_wait": False}):
+        with pytest.raises(ValueError, match="give one of|a deadline of"):
+            rmm_rs.effort(**wrong)
+
+
 def test_registered_memory_is_pinned_memory() -> None:
     for resource in (
         mr.RegisteredHostMemoryResource(),

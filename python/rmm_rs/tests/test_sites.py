@@ -130,6 +130,8 @@ def test_a_failure_writes_a_report_and_names_it(how: str, tmp_path: Path) -> Non
     assert len(logs) == 3
     assert all(str(log) in error for log, error in zip(logs, errors, strict=False))
     assert "no report" in errors[3]
+    page = logs[0].with_suffix(".html")
+    assert str(page) in errors[0] and "1,048,576.00 GiB" in page.read_text()
     failed = rows(logs[0])[-2]
     assert (failed["Action"], failed["Size"]) == ("allocate failure", str(1 << 50))
     assert failed["Site"].startswith("<string>:6 ask < <string>:12 <module>")

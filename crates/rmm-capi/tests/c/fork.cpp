@@ -138,6 +138,8 @@ static int call(int wanted) {
   REFUSED(rmm_rs_host_resource_new(&made));
   REFUSED(rmm_rs_virtual_resource_new(&made));
   REFUSED(rmm_rs_resource_from_callbacks(&callbacks, &made));
+  REFUSED(rmm_rs_effort_push(RMM_RS_EFFORT_NO_GROWTH, 0));
+  REFUSED(rmm_rs_effort_pop());
   REFUSED(rmm_rs_capture_announce());
   REFUSED(rmm_rs_capture_withdraw());
   REFUSED(rmm_rs_client_new(0, NULL, &made_client));

@@ -189,6 +189,22 @@ TEST(a_callback_frees_what_a_request_lacks)
   THROWS(rmm_rs::logic_error, "is a pool", device_resource::cuda_resource().on_pressure(spill));
 }
 
+TEST(requests_of_limited_effort_are_refused)
+{
+  pool_options options;
+  options.maximum_size = 4 * MiB;
+  auto const pool = cuda_pool(options);
+  {
+    auto const scope = rmm_rs::effort_scope::no_growth();
+    THROWS(rmm_rs::out_of_memory, "limited effort", pool.allocate(legacy, MiB));
+    rmm_rs::effort_scope const longer{std::chrono::hours{1}};
+    pool.deallocate(legacy, pool.allocate(legacy, 4 * MiB), 4 * MiB);
+  }
+  auto const scope = rmm_rs::effort_scope::no_host_wait();
+  pool.deallocate(legacy, pool.allocate(legacy, MiB), MiB);
+  CHECK(rmm_rs_effort_push(17, 0) == RMM_RS_INVALID_ARGUMENT);
+}
+
 TEST(registered_memory_is_pinned)
 {
   auto const registered = host_device_resource::registered_resource(2, RMM_RS_NUMA_NODE_ANY);

@@ -110,6 +110,7 @@ table! {
     calls::observers: rmm_rs_pool_observe_upstream rmm_rs_upstream_observer_release;
     calls::sleep: rmm_rs_pool_can_sleep rmm_rs_pool_read_asleep;
     calls::adaptors: rmm_rs_logging_new_with_columns rmm_rs_recorder_new rmm_rs_recorder_save;
+    calls::effort: rmm_rs_effort_push rmm_rs_effort_pop;
 }
 
 /// The names of the table's functions, in their order.
