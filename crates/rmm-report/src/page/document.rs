@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::answers::Answers;
 use super::answers::compare::Compared;
 use super::answers::words::{self, Answer};
-use super::encode::{self, Columns, base64, sha256};
+use super::encode::{self, Columns};
 use super::escape::escape;
 use super::view::{View, titles};
 use super::{MemoryPage, tables};
@@ -63,7 +66,7 @@ pub(super) fn render(page: &MemoryPage, answers: &[Answers]) -> String {
 
 /// Everything above the body: the policy lets only this script and our style sheet take effect.
 pub(super) fn head(title: &str, script: &str) -> String {
-    let digest = |text: &str| base64(&sha256(text.as_bytes()));
+    let digest = |text: &str| BASE64.encode(Sha256::digest(text));
     let script = if script.is_empty() {
         String::new()
     } else {

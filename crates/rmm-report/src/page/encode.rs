@@ -4,21 +4,20 @@
 //! that more follow. It is deflated (zlib) and written as base64. Columns that are the same, such
 //! as those of one log against two resources, are written once.
 
-mod base64;
 mod places;
-mod sha256;
 mod varint;
 
 use std::collections::HashMap;
 use std::io::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-pub(crate) use base64::base64;
 use places::Places;
-pub(crate) use sha256::sha256;
 use varint::{push, zigzag};
 
 use super::view::{NEVER, View, ViewBlock};
@@ -41,11 +40,11 @@ pub(crate) struct Columns {
 impl Columns {
     /// Adds a column; returns its number.
     fn add(&mut self, bytes: &[u8]) -> usize {
-        *self.known.entry(sha256(bytes)).or_insert_with(|| {
+        *self.known.entry(Sha256::digest(bytes).into()).or_insert_with(|| {
             let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
             // Writing to memory does not fail.
             drop(encoder.write_all(bytes));
-            self.texts.push(base64(&encoder.finish().unwrap_or_default()));
+            self.texts.push(BASE64.encode(encoder.finish().unwrap_or_default()));
             self.texts.len() - 1
         })
     }
