@@ -49,6 +49,7 @@ from rmm_rs import (  # isort: skip
 from rmm_rs._asleep import asleep as asleep  # isort: skip
 from rmm_rs._default_pool import default_pool as default_pool  # isort: skip
 from rmm_rs._report import report as report  # isort: skip
+from rmm_rs._summary import memory_summary as memory_summary  # isort: skip
 from rmm_rs._rmm import (  # isort: skip
     Pressure as Pressure,
     PressureCallback as PressureCallback,
