@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 /// The crates of this project, by their folders. That of the facade is `crates/rmm`, and `rmm-rs`
 /// in cargo's registry.
-const OURS: [&str; 23] = [
+const OURS: [&str; 24] = [
     "rmm-adaptors",
     "rmm-async",
     "rmm-capi",
@@ -18,6 +18,7 @@ const OURS: [&str; 23] = [
     "rmm-interop-cuda-sys",
     "rmm-interop-cudarc",
     "rmm-interop-dlpack",
+    "rmm-interop-dynamo",
     "rmm-preload",
     "rmm-py",
     "rmm-report",
