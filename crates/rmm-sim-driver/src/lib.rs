@@ -21,6 +21,7 @@
 //! | variable | |
 //! |---|---|
 //! | `RMM_SIM_DEVICES` | how many devices there are; 1 by default |
+//! | `CUDA_VISIBLE_DEVICES` | those of them that the process sees, by number, as with CUDA |
 //! | `RMM_SIM_MEMORY` | bytes of memory of each device and of the host; under `valgrind` few |
 //! | `RMM_SIM_ATTRIBUTES` | attributes of each device: `PAGEABLE_MEMORY_ACCESS=1` for pageable memory |
 //! | `RMM_SIM_KERNELS` | kernels as C prototypes, one a line: their launches compute nothing |
@@ -48,6 +49,7 @@ mod export;
 
 mod process;
 mod report;
+mod visible;
 
 use std::ffi::{c_char, c_float, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 use std::ptr;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rmm_sim::{AllThreadsGuard, BackgroundGuard, Leak, LeakKind, Machine};
 use rmm_sys::CuResult;
 
-use crate::report;
+use crate::{report, visible};
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
@@ -90,7 +90,9 @@ extern "C" fn begin() {
     // The program may change its environment and its folder.
     let _ignored = report::sink();
     let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse().ok());
-    let builder = Machine::builder().devices(number("RMM_SIM_DEVICES").unwrap_or(1));
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let devices = visible::count(number("RMM_SIM_DEVICES").unwrap_or(1), visible.as_deref());
+    let builder = Machine::builder().devices(devices);
     let builder = match number("RMM_SIM_MEMORY") {
         Some(bytes) => builder.memory(bytes).host_memory(bytes),
         None => builder,
