@@ -84,6 +84,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     resource::recorder::add_to(module)?;
     module.add_class::<resource::counting::StatisticsResourceAdaptor>()?;
     module.add_class::<resource::spec::SpecMemoryResource>()?;
+    module.add_function(wrap_pyfunction!(resource::spec::_check_spec, module)?)?;
     module.add_class::<resource::tag::TagContext>()?;
     module.add_class::<resource::effort::EffortContext>()?;
     resource::registry::add_to(module)?;

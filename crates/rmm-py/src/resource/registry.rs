@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 use rmm_core::{Device, per_device};
 
 use crate::interpreter::fork;
-use crate::resource::{DeviceMemoryResource, Upstream, make};
+use crate::resource::{DeviceMemoryResource, Upstream, make, spec};
 use crate::stream::current_device::current;
 
 /// Held only to read or write the table: nothing is made, dropped or called meanwhile.
@@ -24,7 +24,8 @@ fn lock() -> MutexGuard<'static, BTreeMap<i32, Py<DeviceMemoryResource>>> {
     RESOURCES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The resource of a device: the object that was set, or a new one over `cudaMalloc`.
+/// The resource of a device: the object that was set, or a new one, as the environment variable
+/// `RMM_RESOURCE` describes it, and else over `cudaMalloc`.
 #[pyfunction]
 #[pyo3(signature = (device))]
 pub(crate) fn get_per_device_resource(
@@ -34,10 +35,23 @@ pub(crate) fn get_per_device_resource(
     if let Some(resource) = lock().get(&device) {
         return Ok(resource.clone_ref(py));
     }
-    let class = py.get_type::<crate::resource::base::CudaMemoryResource>();
-    let made = class.call0()?.cast_into::<DeviceMemoryResource>()?.unbind();
+    let described = spec::of_variable(py, device)?;
+    let made = match &described {
+        Some(resource) => resource.clone_ref(py),
+        None => {
+            let class = py.get_type::<crate::resource::base::CudaMemoryResource>();
+            class.call0()?.cast_into::<DeviceMemoryResource>()?.unbind()
+        }
+    };
     let known = lock().entry(device).or_insert_with(|| made.clone_ref(py)).clone_ref(py);
-    drop(made);
+    if described.is_some() && known.is(&made) {
+        // Code in C and Rust shares it, unless it has set another one.
+        let engine = made.get().engine()?.clone();
+        let ordinal = usize::try_from(device)?;
+        let first = || per_device::get_or_insert_with(Device::new(ordinal)?, || engine);
+        drop(crate::interpreter::drop_detached::DropDetached::new(make(py, first)?));
+    }
+    drop((described, made));
     Ok(known)
 }
 
@@ -93,8 +107,7 @@ pub(crate) fn _per_device_resources(py: Python<'_>) -> PyResult<Bound<'_, PyDict
     Ok(dictionary)
 }
 
-/// Forgets the resources of all devices: each gets a new one over `cudaMalloc` when it is asked
-/// for.
+/// Forgets the resources of all devices: each gets a new first one when it is asked for.
 #[pyfunction]
 pub(crate) fn _forget_resources(py: Python<'_>) -> PyResult<()> {
     fork::check()?;
