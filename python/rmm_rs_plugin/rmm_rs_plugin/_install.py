@@ -8,9 +8,9 @@ from typing import Literal
 import rmm
 from rmm._cuda.gpu import getDevice, setDevice
 
-from rmm_rs_plugin._plugin import PoolMemoryResource
+from rmm_rs_plugin._plugin import DeferredMemoryResource, PoolMemoryResource
 
-__all__ = ["install"]
+__all__ = ["install", "install_deferred"]
 
 
 def install(
@@ -53,3 +53,30 @@ def install(
     for device, pool in zip(numbers, pools, strict=True):
         rmm.mr.set_per_device_resource(device, pool)
     return pools
+
+
+def install_deferred(
+    spec: str = "pool",
+    devices: int | Iterable[int] = 0,
+    *,
+    stream_policy: Literal["checked", "kept"] = "checked",
+) -> list[DeferredMemoryResource]:
+    """Sets a resource of each device that is made at its first request, for processes that are told
+    their devices later, by ``CUDA_VISIBLE_DEVICES``. Asks no driver.
+
+    Parameters
+    ----------
+    spec : str
+        The stack of each device, such as ``"pool(max=8GiB)"``.
+    devices : int or iterable of int
+        The numbers of the devices, as the process will count them.
+    stream_policy : str
+        As for `PoolMemoryResource`.
+
+    Returns the resources in the order of the devices. If one cannot be made, none has been set.
+    """
+    numbers = [devices] if isinstance(devices, int) else list(devices)
+    resources = [DeferredMemoryResource(spec, stream_policy=stream_policy) for _ in numbers]
+    for device, resource in zip(numbers, resources, strict=True):
+        rmm.mr.set_per_device_resource(device, resource)
+    return resources

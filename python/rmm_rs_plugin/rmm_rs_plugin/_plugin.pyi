@@ -1,12 +1,16 @@
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 import rmm_rs.mr
 from rmm.pylibrmm.memory_resource import DeviceMemoryResource
+from rmm_rs_plugin._pressure import Pressure
 
 class _HasStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
 _StreamPolicy = Literal["checked", "kept"]
+_Preset = Literal["throughput", "low-latency", "compact", "deterministic"]
 
 class RustMemoryResource(DeviceMemoryResource):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
@@ -16,6 +20,15 @@ class RustMemoryResource(DeviceMemoryResource):
     def statistics(self) -> dict[str, int]: ...
     def trim(self, keep: int = 0) -> int: ...
     def describe(self) -> str: ...
+    def on_pressure(self, callback: Callable[[Pressure], object]) -> PressureCallback: ...
+
+class PressureCallback:
+    def __new__(cls, mr: RustMemoryResource, callback: Callable[[Pressure], object]) -> Self: ...
+    def remove(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, *_exception: type[BaseException] | BaseException | TracebackType | None
+    ) -> None: ...
 
 class WrappedMemoryResource(RustMemoryResource):
     def __new__(
@@ -31,9 +44,33 @@ class PoolMemoryResource(RustMemoryResource):
         initial_pool_size: int | str | None = None,
         maximum_pool_size: int | str | None = None,
         *,
-        preset: Literal["throughput", "low-latency", "compact", "deterministic"] = "throughput",
+        preset: _Preset = "throughput",
         stream_policy: _StreamPolicy = "checked",
     ) -> Self: ...
+
+class DefaultPoolMemoryResource(RustMemoryResource):
+    def __new__(
+        cls,
+        initial_pool_size: int | str = 0,
+        maximum_pool_size: int | str | None = None,
+        *,
+        preset: _Preset = "throughput",
+        stream_policy: _StreamPolicy = "checked",
+    ) -> Self: ...
+    @property
+    def wrapped(self) -> rmm_rs.mr.PoolMemoryResource: ...
+
+class SpecMemoryResource(RustMemoryResource):
+    def __new__(cls, spec: str, *, stream_policy: _StreamPolicy = "checked") -> Self: ...
+    @property
+    def wrapped(self) -> rmm_rs.mr.SpecMemoryResource: ...
+    @property
+    def spec(self) -> str: ...
+
+class DeferredMemoryResource(RustMemoryResource):
+    def __new__(cls, spec: str, *, stream_policy: _StreamPolicy = "checked") -> Self: ...
+    @property
+    def spec(self) -> str: ...
 
 def wrap(
     mr: rmm_rs.mr.DeviceMemoryResource, *, stream_policy: _StreamPolicy = "checked"

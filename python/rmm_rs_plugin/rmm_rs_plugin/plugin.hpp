@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -97,6 +98,113 @@ class kept_resource {
   any_device_resource resource_;
 };
 
+/// Lets threads begin to wait for Python's lock, until the interpreter ends: a thread that waits for it then never
+/// returns.
+class entrance {
+ public:
+  /// Whether the thread may ask for the lock; if so it calls `passed` as soon as it has it.
+  [[nodiscard]] static bool enter() noexcept
+  {
+    // Counted first: `close` either sees it, or has been before.
+    waiting_.fetch_add(1);
+    if (!is_closed_.load() && Py_IsInitialized() != 0) { return true; }
+    passed();
+    return false;
+  }
+
+  static void passed() noexcept
+  {
+    waiting_.fetch_sub(1);
+    waiting_.notify_all();
+  }
+
+  /// Lets those that wait pass, and no more. The thread has the lock, and lets go of it meanwhile.
+  static void close() noexcept
+  {
+    is_closed_.store(true);
+    auto* const state = PyEval_SaveThread();
+    for (auto waiting = waiting_.load(); waiting != 0; waiting = waiting_.load()) {
+      waiting_.wait(waiting);
+    }
+    PyEval_RestoreThread(state);
+  }
+
+ private:
+  static inline std::atomic<int> waiting_{0};
+  static inline std::atomic<bool> is_closed_{false};
+};
+
+/// What a resource is made of at its first request, when its device is current and the process's variables are set. What
+/// it makes lives as long as itself.
+class deferred_resource {
+ public:
+  deferred_resource(std::string spec, std::uint32_t policy) : state_{std::make_shared<state>(std::move(spec), policy)} {}
+
+  /// The resource, if there was a request; else null.
+  [[nodiscard]] device_resource const* made() const noexcept { return state_->pointer.load(std::memory_order_acquire); }
+
+  [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t bytes, std::size_t alignment)
+  {
+    return state_->get().allocate(stream, bytes, alignment);
+  }
+  void deallocate(::cuda::stream_ref stream, void* pointer, std::size_t bytes, std::size_t alignment) noexcept
+  {
+    if (auto const* const resource = made()) { resource->deallocate(stream, pointer, bytes, alignment); }
+  }
+  [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment)
+  {
+    return state_->get().allocate_sync(bytes, alignment);
+  }
+  void deallocate_sync(void* pointer, std::size_t bytes, std::size_t alignment) noexcept
+  {
+    if (auto const* const resource = made()) { resource->deallocate_sync(pointer, bytes, alignment); }
+  }
+  [[nodiscard]] bool operator==(deferred_resource const& other) const noexcept { return state_ == other.state_; }
+  friend constexpr void get_property(deferred_resource const&, ::cuda::mr::device_accessible) noexcept {}
+
+ private:
+  struct state {
+    state(std::string text, std::uint32_t number) : spec{std::move(text)}, policy{number} {}
+
+    /// Makes the resource if there is none. What fails is thrown, and tried again at the next request.
+    device_resource const& get()
+    {
+      if (auto const* const known = pointer.load(std::memory_order_acquire)) { return *known; }
+      auto const lock = std::scoped_lock{mutex};
+      if (!resource) {
+        auto made = device_resource::from_spec(spec);
+        made.set_stream_policy(static_cast<rmm_rs::stream_policy>(policy));
+        pointer.store(&resource.emplace(std::move(made)), std::memory_order_release);
+      }
+      return *resource;
+    }
+
+    std::string const spec;
+    std::uint32_t const policy;
+    std::mutex mutex;
+    std::optional<device_resource> resource;
+    std::atomic<device_resource const*> pointer{nullptr};
+  };
+
+  std::shared_ptr<state> state_;
+};
+
+/// Calls a function of Python's, by a weak reference to its owner. It takes the lock, and calls `entrance::passed` then.
+using pressure_function = int (*)(PyObject* weak, std::uint64_t requested, std::uint64_t missing);
+
+/// Registers a function with the pool of a resource, until what is returned ends. The thread has the interpreter's lock.
+[[nodiscard]] inline rmm_rs::pressure_callback* on_pressure(device_resource const& resource,
+                                                            PyObject* weak,
+                                                            pressure_function function)
+{
+  Py_INCREF(weak);
+  auto const kept = std::shared_ptr<PyObject>{weak, &given_up::release};
+  return new rmm_rs::pressure_callback{
+    resource.get(), [kept, function](rmm_rs_pressure const& pressure) {
+      return entrance::enter() && function(kept.get(), pressure.requested, pressure.missing) != 0;
+    }};
+}
+
 /// Takes the functions of the package `rmm_rs`. -1, with a Python exception, if it is not there, or too old.
 [[nodiscard]] inline int load() noexcept { return rmm_rs::load_python_table() ? 0 : -1; }
 
@@ -143,8 +251,8 @@ inline void forget(std::uintptr_t stream) { rmm_rs::forget_stream(reinterpret_ca
 
 /// What RMM's classes keep: a reference to a resource that outlives it. `Reference` is the type that RMM's Cython has
 /// for it.
-template <class Reference>
-[[nodiscard]] std::optional<Reference> reference_to(device_resource& resource)
+template <class Reference, class Resource>
+[[nodiscard]] std::optional<Reference> reference_to(Resource& resource)
 {
   return Reference{rmm::device_async_resource_ref{resource}};
 }
