@@ -30,6 +30,14 @@ pub(super) fn run(root: &Path, folder: &Path, python: &Path, rmm_rs: &Path) -> R
         println!("skipped: the plug-in for RMM: no compiler, or no wheels of RMM: {why}");
         return Ok(());
     }
+    // Without what they need: libcudf has hundreds of megabytes.
+    let engines = ["cudf-polars-cu13==26.10.*"];
+    let others = ["rapidsmpf-cu13==26.10.*", "ray==2.60.*"];
+    let fetch = command::run(pip(&interpreter).arg("--no-deps").args(engines))
+        .and_then(|()| command::run(pip(&interpreter).args(others)));
+    if let Err(why) = fetch {
+        println!("skipped: tests of engines: pip cannot fetch them: {why}");
+    }
     let wheels = folder.join("plugin-wheels");
     empty(&wheels)?;
     let mut build = Command::new(&interpreter);
