@@ -36,12 +36,11 @@ pub(crate) fn get_per_device_resource(
         return Ok(resource.clone_ref(py));
     }
     let described = spec::of_variable(py, device)?;
-    let made = match &described {
-        Some(resource) => resource.clone_ref(py),
-        None => {
-            let class = py.get_type::<crate::resource::base::CudaMemoryResource>();
-            class.call0()?.cast_into::<DeviceMemoryResource>()?.unbind()
-        }
+    let made = if let Some(resource) = &described {
+        resource.clone_ref(py)
+    } else {
+        let class = py.get_type::<crate::resource::base::CudaMemoryResource>();
+        class.call0()?.cast_into::<DeviceMemoryResource>()?.unbind()
     };
     let known = lock().entry(device).or_insert_with(|| made.clone_ref(py)).clone_ref(py);
     if described.is_some() && known.is(&made) {
