@@ -393,16 +393,18 @@ def test_memory_of_graphs_stays_in_its_pool_until_they_are_gone() -> None:
 def test_requests_of_limited_effort_are_refused() -> None:
     pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, 4 * MIB)
     with rmm_rs.effort(growth=False):
-        with pytest.raises(MemoryError, match="limited effort") as caught:
-            pool.allocate(MIB)
+        actions = [remedy.action for remedy in refused(lambda: pool.allocate(MIB))]
         with rmm_rs.effort(deadline=3600):
             pool.deallocate(pool.allocate(4 * MIB), 4 * MIB)
-    assert [r.action for r in caught.value.remedies] == ["more-effort"]
+    assert actions == ["more-effort"]
     with rmm_rs.effort(host_wait=False) as effort, effort:
         pool.deallocate(pool.allocate(MIB), MIB)
-    for wrong in ({}, {"deadline": -1}, {"growth": False, "host_wait": False}):
-        with pytest.raises(ValueError, match="give one of|a deadline of"):
-            rmm_rs.effort(**wrong)
+    with pytest.raises(ValueError, match="give one of"):
+        rmm_rs.effort()
+    with pytest.raises(ValueError, match="give one of"):
+        rmm_rs.effort(growth=False, host_wait=False)
+    with pytest.raises(ValueError, match="a deadline of -1"):
+        rmm_rs.effort(deadline=-1)
 
 
 def test_registered_memory_is_pinned_memory() -> None:
