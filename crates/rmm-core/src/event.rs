@@ -128,7 +128,7 @@ impl CudaEvent {
     }
 
     /// What another process [imports](Self::import) to wait for this event, which has to have
-    /// [`EventFlags::INTERPROCESS`].
+    /// [`EventFlags::INTERPROCESS`]. This event must outlive all uses of the imported one.
     ///
     /// # Errors
     /// If the driver refuses, as it does for an event without the flag.
@@ -148,12 +148,17 @@ impl CudaEvent {
     ///
     /// # Errors
     /// If the driver refuses: the handle is of this process, or of an event that was destroyed.
+    ///
+    /// # Safety
+    /// The bytes are what [`export`](Self::export) returned in another process, and the event there
+    /// outlives the result and all uses of it: what the driver does otherwise is undefined.
     #[doc(alias = "cudaIpcOpenEventHandle")]
-    pub fn import(exported: CuIpcEventHandle) -> Result<Self, Error> {
+    pub unsafe fn import(exported: CuIpcEventHandle) -> Result<Self, Error> {
         let context = Context::current()?;
         let driver = loaded_driver()?;
         let mut handle = CuEvent::NULL;
-        // SAFETY: `handle` may be written to. The driver checks the bytes.
+        // SAFETY: `handle` may be written to, and the bytes are of an event, by the caller's
+        // contract.
         let code = unsafe { driver.cuIpcOpenEventHandle(&raw mut handle, exported) };
         check("cuIpcOpenEventHandle", code)?;
         Ok(Self { handle, context })

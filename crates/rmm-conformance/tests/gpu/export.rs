@@ -121,7 +121,9 @@ fn share_event(place: Place) -> CheckResult {
     let (event, stream) = (created?, CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?);
     event.record(&stream)?;
     let exported = event.export()?;
-    ensure(CudaEvent::import(exported).is_err(), || "imported by its own process".to_owned())?;
+    // SAFETY: the bytes are those of `export`, and the driver refuses them in the same process.
+    let own = unsafe { CudaEvent::import(exported) };
+    ensure(own.is_err(), || "imported by its own process".to_owned())?;
     let output = Command::new(std::env::current_exe().map_err(invalid)?)
         .args(["--exact", "export::another_process_waits_for_an_event", "--nocapture"])
         .env(EVENT_CHILD, hexadecimal(&exported.reserved)?)
@@ -139,7 +141,8 @@ fn wait_for_imported(digits: &str) -> CheckResult {
     let _environment = Environment::open(place_of_child())?;
     let mut exported = CuIpcEventHandle { reserved: [0; 64] };
     fill_from(digits, &mut exported.reserved)?;
-    let event = CudaEvent::import(exported)?;
+    // SAFETY: the parent has exported it, and keeps it until this process has ended.
+    let event = unsafe { CudaEvent::import(exported) }?;
     let stream = CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0)?;
     stream.wait(&event)?;
     stream.synchronize()?;

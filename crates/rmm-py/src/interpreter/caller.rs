@@ -1,6 +1,6 @@
 //! The lines of the program that calls the engine.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_void};
 use std::mem;
 use std::path::Path;
 use std::ptr::{self, NonNull};
@@ -10,6 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
+use rmm_core::wait;
 
 use crate::interpreter::{attached, has_let_go};
 
@@ -21,7 +22,9 @@ use crate::interpreter::{attached, has_let_go};
 pub(crate) fn frames(may_wait: bool, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
     if holds_the_lock() {
         // SAFETY: the thread holds the lock.
-        walk(unsafe { Python::assume_attached() }, each);
+        let py = unsafe { Python::assume_attached() };
+        // A finalizer that waits must not let go of the lock by the hook of this call.
+        wait::outside(|| walk(py, each));
     } else if may_wait || has_let_go() {
         // `None` in an interpreter that has ended.
         let _ignored = attached(|py| walk(py, each));
@@ -29,38 +32,56 @@ pub(crate) fn frames(may_wait: bool, each: &mut dyn FnMut(&str, u32, &str) -> bo
 }
 
 /// Whether the calling thread holds the interpreter's lock now, whatever PyO3 counts.
+///
+/// `PyGILState_Check` would not do: in a process that ever had a second interpreter it is 1 on
+/// every thread.
 fn holds_the_lock() -> bool {
-    type Check = unsafe extern "C" fn() -> c_int;
-    static CHECK: OnceLock<Option<Check>> = OnceLock::new();
+    type Current = unsafe extern "C" fn() -> *mut ffi::PyThreadState;
+    static CURRENT: OnceLock<Option<Current>> = OnceLock::new();
 
     // Declared as in POSIX.
     unsafe extern "C" {
         fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     }
 
-    // The function is in all releases, and is not one of those to which this module is bound when
-    // it is loaded (the limited API).
-    let check = CHECK.get_or_init(|| {
-        // SAFETY: a null handle searches the libraries of the process (on macOS it finds nothing);
-        // the name ends with a zero byte.
-        let found = NonNull::new(unsafe { dlsym(ptr::null_mut(), c"PyGILState_Check".as_ptr()) })?;
-        // SAFETY: CPython's function of this name has this signature.
-        Some(unsafe { mem::transmute::<*mut c_void, Check>(found.as_ptr()) })
+    // The first is of Python 3.13 and later, the second of earlier releases. They are not among
+    // those to which this module is bound when it is loaded (the limited API).
+    let current = CURRENT.get_or_init(|| {
+        let names = [c"PyThreadState_GetUnchecked", c"_PyThreadState_UncheckedGet"];
+        let found = names.iter().find_map(|name| {
+            // SAFETY: a null handle searches the libraries of the process (on macOS it finds
+            // nothing); the name ends with a zero byte.
+            NonNull::new(unsafe { dlsym(ptr::null_mut(), name.as_ptr()) })
+        })?;
+        // SAFETY: CPython's functions of these names have this signature.
+        Some(unsafe { mem::transmute::<*mut c_void, Current>(found.as_ptr()) })
     });
-    check.is_some_and(|check| {
+    current.is_some_and(|current| {
         // SAFETY: it may be called at any time.
-        let is_initialized = unsafe { ffi::Py_IsInitialized() } != 0;
+        if unsafe { ffi::Py_IsInitialized() } == 0 {
+            return false;
+        }
         // SAFETY: it may be called on any thread, with the lock or without, while the interpreter
-        // is initialized.
-        is_initialized && unsafe { check() } == 1
+        // is initialized. It reads the thread's own state, null for a thread that has none.
+        let own = unsafe { ffi::PyGILState_GetThisThreadState() };
+        // SAFETY: as above. It is the state of the thread that holds the lock (to 3.11), or that of
+        // this thread if it does; so it is equal to this thread's own only if this one holds it.
+        !own.is_null() && unsafe { current() } == own
     })
 }
 
 fn walk(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
     // A free may be part of the unwinding of an exception.
     let pending = PyErr::take(py);
+    // No collection begins here, whose finalizers could use the resource that is asked.
+    // SAFETY: the thread is attached.
+    let was_enabled = unsafe { ffi::PyGC_Disable() } == 1;
     // Out of host memory: the rest is left out.
     let _ignored = pass_on(py, each);
+    if was_enabled {
+        // SAFETY: as above.
+        unsafe { ffi::PyGC_Enable() };
+    }
     if let Some(pending) = pending {
         pending.restore(py);
     }
