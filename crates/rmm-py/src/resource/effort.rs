@@ -1,5 +1,6 @@
 //! `rmm_rs.effort`: how far requests of a thread may go.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -25,10 +26,15 @@ use rmm_core::{Effort, EffortScope};
 /// ValueError
 ///     For more than one limit, none, or a deadline that is no time.
 #[derive(Debug)]
-#[pyclass(name = "effort", unsendable, module = "rmm_rs")]
+#[pyclass(name = "effort", frozen, module = "rmm_rs")]
 pub(crate) struct EffortContext {
     limit: Limit,
-    scopes: Vec<EffortScope>,
+}
+
+thread_local! {
+    /// The scopes that the thread is in, the innermost last. They belong to the thread, and the
+    /// objects, which a collection may drop on another one, do not.
+    static SCOPES: RefCell<Vec<EffortScope>> = const { RefCell::new(Vec::new()) };
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,23 +61,24 @@ impl EffortContext {
                 return Err(PyValueError::new_err(why));
             }
         };
-        Ok(Self { limit, scopes: Vec::new() })
+        Ok(Self { limit })
     }
 
-    fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyRefMut<'_, Self> {
-        let effort = match slf.limit {
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        let effort = match slf.get().limit {
             Limit::Effort(effort) => effort,
             Limit::For(time) => {
                 Instant::now().checked_add(time).map_or(Effort::Full, Effort::Until)
             }
         };
-        slf.scopes.push(rmm_core::effort(effort));
+        SCOPES.with_borrow_mut(|scopes| scopes.push(rmm_core::effort(effort)));
         slf
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&mut self, _exception: &Bound<'_, PyTuple>) {
-        let left = self.scopes.pop();
+    #[expect(clippy::unused_self, reason = "Python passes it")]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        let left = SCOPES.with_borrow_mut(Vec::pop);
         drop(left);
     }
 }
