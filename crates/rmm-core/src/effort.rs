@@ -1,11 +1,14 @@
 //! How far a request for memory may go before it is refused.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::time::Instant;
 
 thread_local! {
+    /// That of the innermost scope.
     static CURRENT: Cell<Effort> = const { Cell::new(Effort::Full) };
+    /// The scopes of the thread, with numbers that rise, the innermost last.
+    static SCOPES: RefCell<Vec<(u64, Effort)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// How far requests for memory may go on a thread, within the scope of [`effort`].
@@ -22,14 +25,16 @@ pub enum Effort {
     Full,
     /// Without those that may make the calling thread wait for the device, for other threads'
     /// requests or for callbacks of the program. The pool grows, and makes streams wait for each
-    /// other. The driver may wait within a call that makes memory.
+    /// other; it gives nothing back meanwhile, so it may hold more than otherwise. The driver may
+    /// wait within a call that makes memory.
     NoHostWait,
     /// Without those that ask for more memory than the pool holds. Free memory is merged, and the
-    /// host waits for the device.
+    /// host waits for the device and for other threads' requests.
     NoGrowth,
-    /// All steps that begin before this instant; a wait for the device ends with it, and other
-    /// suballocators are asked only if no other thread asks them. A step that has begun is not
-    /// interrupted: a call of the driver that makes memory takes from 0.05 to some milliseconds.
+    /// All steps that begin before this instant; a wait for the device or for other threads'
+    /// requests ends with it, and other suballocators are asked only if no other thread asks them. A
+    /// step that has begun is not interrupted: a call of the driver that makes memory takes from
+    /// 0.05 to some milliseconds.
     Until(Instant),
 }
 
@@ -93,25 +98,36 @@ impl Effort {
 /// # }
 /// ```
 pub fn effort(effort: Effort) -> EffortScope {
-    EffortScope {
-        outer: CURRENT.try_with(|current| current.replace(effort)).unwrap_or_default(),
-        thread_bound: PhantomData,
-    }
+    // Without thread-locals the thread is at its end, and no request follows.
+    let number = SCOPES.try_with(|scopes| {
+        let mut scopes = scopes.borrow_mut();
+        let number = scopes.last().map_or(0, |&(last, _)| last + 1);
+        scopes.push((number, effort));
+        CURRENT.set(effort);
+        number
+    });
+    EffortScope { number: number.ok(), thread_bound: PhantomData }
 }
 
-/// The scope of [`effort`].
+/// The scope of [`effort`]. Scopes may end in any order.
 #[must_use = "the effort is limited only while the scope lives"]
 #[derive(Debug)]
 pub struct EffortScope {
-    outer: Effort,
+    /// Its number in [`SCOPES`].
+    number: Option<u64>,
     /// The effort belongs to the thread.
     thread_bound: PhantomData<*const ()>,
 }
 
 impl Drop for EffortScope {
     fn drop(&mut self) {
-        // Without thread-locals the thread is at its end, and no request follows.
-        let _ignored = CURRENT.try_with(|current| current.set(self.outer));
+        let Some(number) = self.number else { return };
+        // As above.
+        let _ignored = SCOPES.try_with(|scopes| {
+            let mut scopes = scopes.borrow_mut();
+            scopes.retain(|&(other, _)| other != number);
+            CURRENT.set(scopes.last().map_or(Effort::Full, |&(_, effort)| effort));
+        });
     }
 }
 
@@ -133,6 +149,20 @@ mod tests {
         }
         assert_eq!(Effort::current(), Effort::NoGrowth);
         drop(outer);
+        assert_eq!(Effort::current(), Effort::Full);
+    }
+
+    #[test]
+    fn scopes_may_end_in_any_order() {
+        let [first, second, third] =
+            [Effort::NoGrowth, Effort::NoHostWait, Effort::Full].map(effort);
+        drop(second);
+        assert_eq!(Effort::current(), Effort::Full);
+        drop(first);
+        let fourth = effort(Effort::NoGrowth);
+        drop(third);
+        assert_eq!(Effort::current(), Effort::NoGrowth);
+        drop(fourth);
         assert_eq!(Effort::current(), Effort::Full);
     }
 

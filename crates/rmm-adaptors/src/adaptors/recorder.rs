@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use rmm_core::siblings::in_program;
-use rmm_core::{Description, DevicePtr, Error, StreamRef};
+use rmm_core::{Description, DevicePtr, Effort, Error, StreamRef, fork};
 
 use super::layer::handle;
 use super::logging::Action;
@@ -179,7 +179,7 @@ impl Observer for Recorder {
 
     #[inline]
     fn site(&self) -> Site {
-        if self.sites { Site::here() } else { Site::NONE }
+        if self.sites && !fork::is_child() { Site::here() } else { Site::NONE }
     }
 
     #[inline]
@@ -199,11 +199,16 @@ impl Observer for Recorder {
 
     #[cold]
     fn failed(&self, error: Error, call: Call<'_>) -> Error {
+        if fork::is_child() {
+            return error;
+        }
         let site = if call.site == Site::NONE { Site::here() } else { call.site };
         let event = Self::event(Action::Failure, DevicePtr::NULL, call, Tag::current(), site);
         self.ring.record(&self.first.access(), event);
         let Some(reports) = &self.reports else { return error };
-        if !error.is_out_of_memory() || error.report().is_some() {
+        // One that was refused for a limited effort is expected, and may be frequent.
+        let is_full = Effort::current() == Effort::Full;
+        if !is_full || !error.is_out_of_memory() || error.report().is_some() {
             return error;
         }
         match in_program(|| reports.write(|| self.history())) {
@@ -214,6 +219,10 @@ impl Observer for Recorder {
 
     #[inline]
     fn freeing(&self, pointer: DevicePtr, call: Call<'_>) -> Option<AllocatedAs> {
+        // There, threads of the parent are missing that may be in the middle of a change.
+        if fork::is_child() {
+            return None;
+        }
         let access = &self.first.access();
         let block = self.live.remove(access, pointer);
         let (_, tag, site) = block.map_or((0, Tag::UNTAGGED, Site::NONE), unpack);

@@ -21,8 +21,8 @@ pub(crate) const MOST_SITES: usize = 1 << 14;
 /// first, until it returns `false`: file, line and name of the function.
 ///
 /// The first argument says whether it may wait for a lock of the language. Where it may not, it
-/// passes nothing in a thread that came without that lock. It runs with no lock of these crates
-/// held.
+/// passes nothing in a thread that came without that lock. It may run with the lock of an adaptor
+/// held, so it must not call a resource, nor run code of the program.
 pub type NameFrames = fn(bool, &mut dyn FnMut(&str, u32, &str) -> bool);
 
 static NAME_FRAMES: OnceLock<NameFrames> = OnceLock::new();

@@ -133,3 +133,34 @@ fn a_request_that_may_not_wait_asks_no_sibling_and_no_callback() {
     free(&pool, &stream, block, 8 * MIB);
     machine.assert_no_violations();
 }
+
+#[test]
+fn a_pool_that_grows_without_a_host_wait_gives_nothing_back() {
+    let (machine, _entered, pool, [stream]) = pool(|it| it);
+    let blocks: Vec<_> = (0..7).map(|_| pool.allocate(&stream, layout(2 * MIB)).unwrap()).collect();
+    for block in blocks {
+        free(&pool, &stream, block, 2 * MIB);
+    }
+    stream.synchronize().expect("it does nothing");
+    let frees = pool.statistics().upstream_frees;
+    let held = pool.reserved_bytes();
+    {
+        let _scope = effort(Effort::NoHostWait);
+        let large = pool.allocate(&stream, layout(12 * MIB)).expect("there is memory");
+        assert_eq!(pool.statistics().upstream_frees, frees, "the driver may wait in it");
+        assert!(pool.reserved_bytes() >= held + mib(12));
+        free(&pool, &stream, large, 12 * MIB);
+    }
+    let larger = pool.allocate(&stream, layout(40 * MIB)).expect("there is memory");
+    assert!(pool.statistics().upstream_frees > frees, "what was not needed goes now");
+    free(&pool, &stream, larger, 40 * MIB);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn no_effort_serves_more_than_the_limit() {
+    let (_machine, _entered, pool, [stream]) = pool(|it| it.maximum_size(mib(4)));
+    let error = pool.allocate_with(&stream, layout(5 * MIB), Effort::NoGrowth).unwrap_err();
+    let actions: Vec<_> = error.remedies().iter().map(|remedy| remedy.action).collect();
+    assert!(matches!(*actions, [RemedyAction::RaiseLimit { .. }]), "{error}");
+}

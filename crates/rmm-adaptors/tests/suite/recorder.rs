@@ -6,7 +6,7 @@ use std::process::Command;
 use rmm_adaptors::{
     RecorderResourceAdaptor, Tag, TaggedResourceAdaptor, with_oom_report, write_pages_by,
 };
-use rmm_core::{AnyResource, DevicePtr, SynchronousResource};
+use rmm_core::{AnyResource, DevicePtr, Effort, SynchronousResource, effort};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
 
@@ -138,6 +138,11 @@ fn a_failure_writes_at_most_three_reports_and_names_them() {
     let block = resource.allocate_sync(layout(4096)).unwrap();
     drop(scope);
     let process = std::process::id();
+    {
+        let _scope = effort(Effort::NoGrowth);
+        let expected = resource.allocate_sync(layout(128 << 20)).unwrap_err();
+        assert_eq!((expected.report(), files(&directory).len()), (None, 0));
+    }
     for number in 0..3 {
         let error = resource.allocate_sync(layout(128 << 20)).unwrap_err();
         assert!(error.is_out_of_memory());
@@ -176,4 +181,22 @@ fn a_report_that_cannot_be_written_leaves_the_error_as_it_is() {
     assert!(error.report().is_some_and(|report| report.starts_with(&said)), "{error}");
     assert_eq!((error.kind(), error.code()), (plain.kind(), plain.code()));
     assert!(error.to_string().starts_with(&plain.to_string()), "{error}");
+}
+
+#[test]
+fn sizes_that_no_device_has_are_kept_as_large_ones() {
+    let _machine = rmm_sim::enter();
+    let recorder = RecorderResourceAdaptor::builder(CudaMemoryResource::new()).events(4).build();
+    recorder.allocate_sync(layout((isize::MAX - 1023) as usize)).unwrap_err();
+    let rows = written(&recorder);
+    assert!(
+        rows[0].contains(&format!(",allocate failure,(nil),{},", (1_u64 << 62) - 1)),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn room_for_events_has_a_limit() {
+    let builder = RecorderResourceAdaptor::builder(CudaMemoryResource::new());
+    assert_eq!(builder.events(usize::MAX).build().capacity(), 1 << 24);
 }

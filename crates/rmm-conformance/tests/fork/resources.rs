@@ -8,8 +8,8 @@ use rmm_adaptors::{
     AlignedResourceAdaptor, ArenaMemoryResource, BinningMemoryResource, CallbackMemoryResource,
     FailureCallbackResourceAdaptor, FallbackMemoryResource, FixedSizeMemoryResource,
     LimitingResourceAdaptor, LoggingResourceAdaptor, PoolMemoryResource, PrefetchResourceAdaptor,
-    StatisticsResourceAdaptor, TaggedResourceAdaptor, ThreadSafeResourceAdaptor,
-    TrackingResourceAdaptor, default_pool,
+    RecorderResourceAdaptor, StatisticsResourceAdaptor, TaggedResourceAdaptor,
+    ThreadSafeResourceAdaptor, TrackingResourceAdaptor, default_pool,
 };
 use rmm_core::{
     AnyResource, CudaStream, DevicePtr, Error, Introspect as _, Resource as _, StreamRef,
@@ -71,6 +71,10 @@ fn all() -> Result<Vec<(&'static str, AnyResource<()>)>, Error> {
             ),
         ),
         ("prefetch", AnyResource::new(PrefetchResourceAdaptor::new(cuda()))),
+        (
+            "recorder",
+            AnyResource::new(RecorderResourceAdaptor::builder(cuda()).sites(true).build()),
+        ),
         ("statistics", AnyResource::new(StatisticsResourceAdaptor::new(cuda()))),
         ("tagged", AnyResource::new(TaggedResourceAdaptor::new(cuda()))),
         ("thread safe", AnyResource::new(ThreadSafeResourceAdaptor::new(cuda()))),

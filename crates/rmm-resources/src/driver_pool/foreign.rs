@@ -111,7 +111,8 @@ macro_rules! foreign_pools {
             /// Gives the pool away: the caller destroys it, after all memory from it is freed.
             ///
             /// # Errors
-            /// The resource itself, if it has other clones, or does not own the pool.
+            /// The resource itself, if it has other clones, or does not own the pool. Also if
+            /// another thread is looking at the pools of the device meanwhile: call again.
             #[doc(alias = "release")]
             pub fn into_raw(self) -> Result<rmm_sys::CuMemPool, Self> {
                 $crate::DriverPool::given_away(self.pool).map_err(|pool| Self { pool })

@@ -37,7 +37,8 @@ impl<U> RecorderResourceAdaptor<U> {
 }
 
 impl<U> RecorderResourceAdaptorBuilder<U> {
-    /// How many events are kept, 48 bytes of host memory each; rounded up to a power of two.
+    /// How many events are kept, 48 bytes of host memory each; rounded up to a power of two;
+    /// at most 16,777,216.
     pub fn events(mut self, events: usize) -> Self {
         self.events = events;
         self

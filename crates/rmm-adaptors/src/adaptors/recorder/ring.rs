@@ -30,6 +30,9 @@ pub(super) struct Event {
     pub(super) site: Site,
 }
 
+/// The most events that a ring has room for: 768 MiB.
+pub(super) const MOST_EVENTS: usize = 1 << 24;
+
 /// Words that an event is packed into.
 const WORDS: usize = 5;
 
@@ -55,7 +58,13 @@ impl Event {
     fn pack(self) -> [u64; WORDS] {
         let Self { action, pointer, bytes, stream, time, thread, tag, site } = self;
         let who = u64::from(thread) << 32 | u64::from(tag.number()) << 16;
-        [pointer.0, bytes << 2 | action as u64, stream, time, who | u64::from(site.number())]
+        [
+            pointer.0,
+            bytes.min(u64::MAX >> 2) << 2 | action as u64,
+            stream,
+            time,
+            who | u64::from(site.number()),
+        ]
     }
 
     fn unpack([pointer, bytes, stream, time, who]: [u64; WORDS]) -> Option<Self> {
@@ -76,17 +85,19 @@ impl Event {
     }
 }
 
-/// What a slot's check is for the words of the event with this number.
+/// What a slot's check is for the words of the event with this number. Each word is mixed in by a
+/// multiplication, so that changes of two words, as of addresses and times, do not cancel out.
 #[inline]
 fn check(words: [u64; WORDS], number: u64) -> u64 {
-    let start = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1;
-    words.into_iter().fold(start, |check, word| check.rotate_left(13).wrapping_add(word))
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let start = number.wrapping_mul(FACTOR) ^ 1;
+    words.into_iter().fold(start, |check, word| (check.rotate_left(29) ^ word).wrapping_mul(FACTOR))
 }
 
 impl Ring {
-    /// Room for `events`, rounded up to a power of two.
+    /// Room for `events`, rounded up to a power of two, and at most [`MOST_EVENTS`].
     pub(super) fn new(events: usize) -> Self {
-        let slots = events.clamp(1, 1 << 30).next_power_of_two();
+        let slots = events.clamp(1, MOST_EVENTS).next_power_of_two();
         Self { slots: (0..slots).map(|_| Slot::default()).collect(), number: AtomicU64::new(0) }
     }
 

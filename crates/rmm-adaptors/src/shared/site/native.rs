@@ -13,7 +13,7 @@ use crate::shared::tracked::program_frames;
 /// The site of each stack that was seen, by its return addresses.
 static SEEN: LazyLock<RwLock<HashMap<u64, Site>>> = LazyLock::new(RwLock::default);
 
-/// The most stacks that are remembered.
+/// The most stacks that are remembered. Those that come later have no site.
 const MOST_STACKS: usize = 4 * MOST_SITES;
 
 pub(super) fn here() -> Site {
@@ -21,11 +21,12 @@ pub(super) fn here() -> Site {
     if let Some(&site) = fork::read(&SEEN).get(&stack) {
         return site;
     }
-    let site = resolved();
-    let mut seen = fork::write(&SEEN);
-    if seen.len() < MOST_STACKS {
-        seen.insert(stack, site);
+    // A stack whose site cannot be remembered would be resolved each time, in milliseconds.
+    if fork::read(&SEEN).len() >= MOST_STACKS {
+        return Site::NONE;
     }
+    let site = resolved();
+    fork::write(&SEEN).insert(stack, site);
     site
 }
 

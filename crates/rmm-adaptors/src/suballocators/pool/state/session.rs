@@ -16,7 +16,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmm_core::siblings::{Awaited, awaited, in_program, is_in_program};
-use rmm_core::{AnyResource, Device, Error, StreamRef, fork, wait};
+use rmm_core::{AnyResource, Device, Effort, Error, StreamRef, fork, wait};
 
 use super::core::{PoolCore, UpstreamCode};
 use super::pool_state::PoolState;
@@ -120,7 +120,7 @@ impl<'p> Session<'p> {
     /// Not ready if one runs code of the program for long: that may wait for this thread, or be its
     /// own.
     pub(crate) fn wait_until_alone(&mut self) -> Result<(), Error> {
-        if self.wait_while(|session| session.away > 0, SHORT_CALL) {
+        if self.wait_while(|session| session.away > 0, SHORT_CALL, None) {
             return Ok(());
         }
         let why = "a call of the pool is in progress, within a callback or an adaptor of the \
@@ -129,17 +129,25 @@ impl<'p> Session<'p> {
     }
 
     /// Waits on this thread while `goes_on`. Returns `false` if it still does when code of the
-    /// program has run for the time of `patience`.
-    fn wait_while(&mut self, goes_on: impl Fn(&Self) -> bool, patience: Duration) -> bool {
+    /// program has run for the time of `patience`, or at the deadline.
+    fn wait_while(
+        &mut self,
+        goes_on: impl Fn(&Self) -> bool,
+        patience: Duration,
+        deadline: Option<Instant>,
+    ) -> bool {
         let mut gives_up_at = None;
         while goes_on(self) {
             if self.in_program == 0 {
                 gives_up_at = None;
+            } else {
+                gives_up_at = gives_up_at.or_else(|| Some(Instant::now() + patience));
+            }
+            let Some(end) = gives_up_at.into_iter().chain(deadline).min() else {
                 self.wait_once();
                 continue;
-            }
-            let now = Instant::now();
-            let left = *gives_up_at.get_or_insert(now + patience) - now;
+            };
+            let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
@@ -218,13 +226,18 @@ impl<'p> Session<'p> {
 
     /// Waits on this thread until a call to upstream of another session has ended since `settled`
     /// of them had, if one is in progress. Returns `false` if one that runs code of the program for
-    /// long is all that is left: that may wait for this thread, or be its own.
+    /// long is all that is left: that may wait for this thread, or be its own. Also if the thread's
+    /// effort does not allow the wait, or not for so long.
     pub(crate) fn wait_for_others(&mut self, settled: u64) -> bool {
+        let effort = Effort::current();
         let patience = if is_in_program() { Duration::ZERO } else { SHORT_CALL };
-        self.away += 1;
         let is_unsettled =
             |session: &Self| session.settled_of_others() == settled && session.others_call();
-        let has_waited = self.wait_while(is_unsettled, patience);
+        if !effort.may_wait() {
+            return !is_unsettled(self);
+        }
+        self.away += 1;
+        let has_waited = self.wait_while(is_unsettled, patience, effort.deadline());
         self.come_back();
         has_waited
     }

@@ -8,7 +8,9 @@
 use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use rmm_core::{CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, ErrorKind, ExtendableResource};
+use rmm_core::{
+    CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Effort, Error, ErrorKind, ExtendableResource,
+};
 
 use super::extents::{allocate_all, check_capacity, cut};
 use super::outlook::{could_extend, could_grow_without_idle};
@@ -193,12 +195,15 @@ impl Session<'_> {
             if is_taken && was_more && offset >= needed_end {
                 // Addresses are taken that would be of use, but are not needed.
                 takes_least = true;
-            } else if is_taken
-                && may_be_leaving
-                && retries < MAX_RETRIES
-                && self.wait_for_others(self.settled_of_others())
-            {
-                retries += 1;
+            } else if is_taken && may_be_leaving && retries < MAX_RETRIES {
+                if self.wait_for_others(self.settled_of_others()) {
+                    retries += 1;
+                } else if Effort::current() != Effort::Full {
+                    // The addresses may be free soon.
+                    return Err(None);
+                } else {
+                    self.heap.close_at(segment, offset);
+                }
             } else if is_taken {
                 self.heap.close_at(segment, offset);
             } else if error.is_out_of_memory() && was_more {

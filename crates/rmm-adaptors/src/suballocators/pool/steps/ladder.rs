@@ -140,7 +140,7 @@ fn climb_until_settled(
     may_ask: bool,
 ) -> Result<NodeId, Error> {
     let core = session.core;
-    let ladder_effort = Effort::current();
+    let effort = Effort::current();
     let mut retries = 0;
     loop {
         let settled = session.settled_of_others();
@@ -163,12 +163,12 @@ fn climb_until_settled(
         let others_decide = error.is_none()
             && fits_but_for_others
             && session.others_call()
-            && session.in_program == 0;
+            && session.in_program == 0
+            && effort.may_wait();
         retries += u32::from(!others_decide);
         let may_succeed = retries <= MAX_RETRIES && (session.others_call() || has_changed);
-        // Without a full effort it does not wait for requests of others, which may take long.
-        let is_full = ladder_effort == Effort::Full;
-        if !is_full || !may_succeed || !session.wait_for_others(settled) {
+        if !may_succeed || !session.wait_for_others(settled) {
+            let is_full = effort == Effort::Full;
             let names_siblings = is_full && (may_ask || Unasked::is_wanted());
             let remedies = remedies(session, request, error.as_ref(), names_siblings);
             return Err(refuse(core, session, request, error).with_remedies(remedies));

@@ -75,8 +75,9 @@ fn shortage(
         OomReason::Exhausted
     } else if Effort::current() != Effort::Full
         && !refused_upstream
-        && free.saturating_add(room) >= size
+        && free.saturating_add(room).saturating_add(state.pending) >= size
     {
+        // What other threads are asking for may be of use once it is there.
         OomReason::LimitedEffort
     } else if heap.has_free_run(size) || could_return && !refused_upstream {
         OomReason::Pending

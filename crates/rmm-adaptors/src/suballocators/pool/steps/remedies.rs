@@ -24,7 +24,8 @@ pub(crate) fn remedies(
     let waits = pending.iter().map(|held| Remedy::wait(held.stream, held.bytes, request.size));
     let mut remedies: Vec<Remedy> = waits.collect();
     let effort = Effort::current();
-    if effort != Effort::Full {
+    let is_too_large = request.size > core.hard_limit().max(session.heap.reserved());
+    if effort != Effort::Full && !is_too_large {
         let bytes = pending.iter().map(|held| held.bytes).sum();
         remedies.push(Remedy::more_effort(effort, bytes, needed));
     }

@@ -7,7 +7,7 @@
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 
-use rmm_core::{AnyResource, RelaxedCapture, fork};
+use rmm_core::{AnyResource, Effort, RelaxedCapture, fork};
 
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
@@ -40,9 +40,11 @@ impl Session<'_> {
 
     /// Releases idle upstream blocks, until `missing` bytes more would leave the pool with no more
     /// than `most`, or with no more than `limit` and all pieces are exchanged that may be. Where
-    /// that keeps much memory from being mapped, waits for the device once.
+    /// that keeps much memory from being mapped, waits for the device once. Does nothing if the
+    /// thread's effort does not allow a wait: the driver may wait before it takes memory back.
     pub(crate) fn make_room(&mut self, request: Request<'_>, missing: u64, most: u64, limit: u64) {
-        if self.held_with(missing) <= most {
+        let effort = Effort::current();
+        if self.held_with(missing) <= most || !effort.may_wait() {
             return;
         }
         // The other lists were polled just now.
@@ -57,7 +59,8 @@ impl Session<'_> {
             && self.exchanges.allowed(self.operations()) >= EXCHANGES_PER_WAIT
             && self.timeline.polls
             && self.heap.idle_bytes() > 0;
-        if is_worth_a_wait && self.may_wait_for_device() {
+        let has_time = effort.deadline().is_none();
+        if is_worth_a_wait && has_time && self.may_wait_for_device() {
             self.exchanges.note(EXCHANGES_PER_WAIT);
             self.wait_for_device();
             self.release_for_room(request, missing, most, limit);

@@ -2,14 +2,16 @@
 //! again; and how far a pool grows for its caches.
 
 use std::alloc::Layout;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::sys::{CuCaptureMode, CuResult};
 use rmm_core::{
-    CudaStream, DeviceAccessible, DevicePtr, Error, HasProperty, Query, Resource, StreamRef,
-    SynchronousResource, current_driver,
+    CudaStream, DeviceAccessible, DevicePtr, Effort, Error, HasProperty, OomReason, Query,
+    Resource, StreamRef, SynchronousResource, current_driver, effort,
 };
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::Machine;
@@ -183,6 +185,102 @@ fn two_that_ask_a_full_upstream_in_turns_give_up() {
     assert!(asked > 3, "each asks, and again once the other has asked: {asked} calls");
     let most = 2 * 5 + 1;
     assert!(asked <= most, "each asks four times again, and once more who is left alone: {asked}");
+}
+
+/// Has the pool's first request wait in upstream until a second one is over.
+#[derive(Debug, Default)]
+struct Slow {
+    /// Whether it is enough that the second one waits.
+    ends_when_waited_for: bool,
+    pool: OnceLock<Arc<PoolCore>>,
+    is_asked: AtomicBool,
+    is_over: AtomicBool,
+}
+
+// SAFETY: what it gives comes from `CudaMemoryResource`, which keeps the contract.
+unsafe impl SynchronousResource for Slow {
+    fn do_allocate_sync(&self, layout: Layout) -> Result<DevicePtr, Error> {
+        let is_first = !self.is_asked.swap(true, Ordering::SeqCst);
+        let pool = self.pool.get().expect("the pool is empty at first");
+        let is_waited_for = || self.ends_when_waited_for && pool.lock().away > 1;
+        while is_first && !is_waited_for() && !self.is_over.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        CudaMemoryResource::new().allocate_sync(layout)
+    }
+
+    unsafe fn do_deallocate_sync(&self, pointer: DevicePtr, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { CudaMemoryResource::new().deallocate_sync(pointer, layout) }
+    }
+
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| MayBeWaitedFor);
+    }
+}
+
+// SAFETY: as above; memory that every stream may use may be used by one.
+unsafe impl Resource for Slow {
+    fn do_allocate(&self, _: StreamRef<'_>, layout: Layout) -> Result<DevicePtr, Error> {
+        self.do_allocate_sync(layout)
+    }
+
+    unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
+        if stream.synchronize().is_ok() {
+            // SAFETY: the caller's contract; all uses have completed.
+            unsafe { self.do_deallocate_sync(pointer, layout) };
+        }
+    }
+}
+
+// SAFETY: its memory is that of the device.
+unsafe impl HasProperty<DeviceAccessible> for Slow {}
+
+impl PartialEq for Slow {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+/// What a second request gets while the first grows the pool to its limit.
+fn second_request(limited: Effort, ends_when_waited_for: bool) -> Result<DevicePtr, Error> {
+    let machine = Machine::builder().memory(64 << 20).build();
+    let _entered = machine.enter();
+    let upstream = Arc::new(Slow { ends_when_waited_for, ..Slow::default() });
+    let builder = PoolMemoryResource::builder(Arc::clone(&upstream)).initial_size(0);
+    let builder = builder.maximum_size(LARGE as u64).growth(GrowthPolicy::FixedStep(LARGE as u64));
+    let pool = builder.build().expect("a pool");
+    upstream.pool.set(Arc::clone(&pool.inner.core)).expect("it is the only one");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _entered = machine.enter();
+            pool.allocate_sync(layout(SMALL)).expect("there is memory");
+        });
+        while !upstream.is_asked.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        let _scope = effort(limited);
+        let outcome = pool.allocate_sync(layout(SMALL));
+        upstream.is_over.store(true, Ordering::SeqCst);
+        outcome
+    })
+}
+
+#[test]
+fn a_request_waits_for_the_growth_of_another_until_its_deadline() {
+    let hour = Effort::Until(Instant::now() + Duration::from_secs(3600));
+    second_request(hour, true).expect("the first has grown the pool for both");
+    second_request(Effort::NoGrowth, true).expect("it may wait");
+    let soon = Effort::Until(Instant::now() + Duration::from_millis(20));
+    for limited in [Effort::NoHostWait, Effort::Until(Instant::now()), soon] {
+        let error = second_request(limited, false).expect_err("the growth takes longer");
+        let reason = error.usage().and_then(|usage| usage.reason);
+        assert_eq!(reason, Some(OomReason::LimitedEffort), "{error}");
+    }
 }
 
 #[test]
