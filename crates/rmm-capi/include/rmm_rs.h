@@ -39,21 +39,6 @@
 #include <stdint.h>
 
 /**
- * A column of a log: the tag for which a block was allocated.
- */
-#define RMM_RS_LOG_TAG 1
-
-/**
- * A column of a log: where in the program the allocation was requested, `file:line function`.
- */
-#define RMM_RS_LOG_SITE 2
-
-/**
- * A column of a log: the number of the device.
- */
-#define RMM_RS_LOG_DEVICE 4
-
-/**
  * The pages are on the NUMA node of the current device.
  */
 #define RMM_RS_NUMA_NODE_OF_DEVICE -1
@@ -68,6 +53,37 @@
  * it only the synchronous ones are called, and the stream is synchronized before a free.
  */
 #define RMM_RS_CALLBACKS_STREAM_ORDERED 1
+
+/**
+ * Flag of a pool of the driver: free memory above `release_threshold` is released at each
+ * synchronization. Without it the pool keeps all.
+ */
+#define RMM_RS_ASYNC_RELEASE_ABOVE 1
+
+/**
+ * Flag of a pool of the driver: the device's decompression engine need not access its memory.
+ */
+#define RMM_RS_ASYNC_NO_DECOMPRESSION 2
+
+/**
+ * The pool can be exported as a file descriptor (`cudaMemHandleTypePosixFileDescriptor`).
+ */
+#define RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR 1
+
+/**
+ * The pool can be exported as an NT handle (`cudaMemHandleTypeWin32`).
+ */
+#define RMM_RS_EXPORT_WIN32 2
+
+/**
+ * The pool can be exported as a kernel-mode handle of Windows (`cudaMemHandleTypeWin32Kmt`).
+ */
+#define RMM_RS_EXPORT_WIN32_KMT 4
+
+/**
+ * The pool can be exported to machines of the same `NVLink` fabric (`cudaMemHandleTypeFabric`).
+ */
+#define RMM_RS_EXPORT_FABRIC 8
 
 /**
  * An effort: all steps.
@@ -88,6 +104,46 @@
  * An effort: no step begins after a time from now, and a wait ends with it.
  */
 #define RMM_RS_EFFORT_FOR 3
+
+/**
+ * Kind of failure: out of memory.
+ */
+#define RMM_RS_FAILURE_OUT_OF_MEMORY 1
+
+/**
+ * Kind of failure: a function of the driver failed, or there is no driver.
+ */
+#define RMM_RS_FAILURE_CUDA_ERROR 2
+
+/**
+ * Kind of failure: an invalid argument.
+ */
+#define RMM_RS_FAILURE_INVALID_ARGUMENT 4
+
+/**
+ * Kind of failure: the driver, the device or the resource does not support the request.
+ */
+#define RMM_RS_FAILURE_REFUSED 8
+
+/**
+ * Kind of failure: it cannot be done now, since work is pending or the pool sleeps.
+ */
+#define RMM_RS_FAILURE_NOT_READY 16
+
+/**
+ * A column of a log: the tag for which a block was allocated.
+ */
+#define RMM_RS_LOG_TAG 1
+
+/**
+ * A column of a log: where in the program the allocation was requested, `file:line function`.
+ */
+#define RMM_RS_LOG_SITE 2
+
+/**
+ * A column of a log: the number of the device.
+ */
+#define RMM_RS_LOG_DEVICE 4
 
 /**
  * Memory from upstream, in which there is no block yet.
@@ -319,14 +375,6 @@ typedef struct rmm_rs_stream rmm_rs_stream;
 typedef int32_t rmm_rs_status;
 
 /**
- * What a failure callback is: called with its context and the bytes of a request that ran out of
- * memory, it returns whether to try again. It is called anew each time that the request fails,
- * without a limit. It may be called on any thread, on several at once. An exception of C++ that
- * leaves it ends the process.
- */
-typedef bool (*rmm_rs_failure_callback)(void *context, size_t bytes);
-
-/**
  * The functions of a resource. Each gets `context` first and may be called on any thread, on
  * several at once. Those that can fail return a status, after `rmm_rs_set_last_error` with the
  * reason. An exception of C++ that leaves one of them ends the process. They may call this
@@ -389,6 +437,52 @@ typedef struct rmm_rs_callbacks {
    */
   void (*release)(void *context);
 } rmm_rs_callbacks;
+
+/**
+ * The options of a pool of the driver. All zeros, but for the size, are the defaults.
+ */
+typedef struct rmm_rs_async_options {
+  /**
+   * `sizeof(rmm_rs_async_options)`, set by the caller.
+   */
+  size_t size;
+  /**
+   * Bytes to reserve at once.
+   */
+  uint64_t initial_size;
+  /**
+   * The most bytes to reserve; 0 for no limit. It needs CUDA 12.2.
+   */
+  uint64_t maximum_size;
+  /**
+   * For `RMM_RS_ASYNC_RELEASE_ABOVE`.
+   */
+  uint64_t release_threshold;
+  /**
+   * As what the pool can be exported: a sum of `RMM_RS_EXPORT_*`.
+   */
+  uint32_t export_handle_types;
+  /**
+   * Any of `RMM_RS_ASYNC_RELEASE_ABOVE` and `RMM_RS_ASYNC_NO_DECOMPRESSION`.
+   */
+  uint32_t flags;
+} rmm_rs_async_options;
+
+/**
+ * What a failure callback is: called with its context and the bytes of a request that failed, it
+ * returns whether to try again. It is called anew each time that the request fails,
+ * without a limit. It may be called on any thread, on several at once. An exception of C++ that
+ * leaves it ends the process.
+ */
+typedef bool (*rmm_rs_failure_callback)(void *context, size_t bytes);
+
+/**
+ * What gets the lines of a log: called with its context and a line, which ends with a zero byte
+ * instead of an end of line and is there during the call. The first line is the header. It may be
+ * called on any thread, on several at once, with no lock held. It may call this library; a call
+ * that is logged here calls it again. An exception of C++ that leaves it ends the process.
+ */
+typedef void (*rmm_rs_log_function)(void *context, const char *line);
 
 /**
  * What an observer is: called with its context, one of `RMM_RS_UPSTREAM_*`, and the address and
@@ -711,6 +805,46 @@ typedef struct rmm_rs_statistics {
 } rmm_rs_statistics;
 
 /**
+ * An allocation that was not freed.
+ */
+typedef struct rmm_rs_tracked_block {
+  /**
+   * `sizeof(rmm_rs_tracked_block)` of the library.
+   */
+  size_t size;
+  /**
+   * Its address.
+   */
+  void *pointer;
+  /**
+   * The bytes that were requested.
+   */
+  uint64_t bytes;
+  /**
+   * The alignment that was requested.
+   */
+  uint64_t alignment;
+  /**
+   * The function of the program that requested it, with the line where that is known; null
+   * without stacks.
+   */
+  const char *place;
+  /**
+   * The stack of the request, a line or two for each frame, the innermost first; null without
+   * stacks, and where the place is a line of Python.
+   */
+  const char *stack;
+} rmm_rs_tracked_block;
+
+/**
+ * What a walk of a tracking adaptor calls with each allocation and its context. The texts are
+ * there during the call. It may call this library. An exception of C++ that leaves it ends the
+ * process.
+ */
+typedef void (*rmm_rs_tracking_visit_function)(const struct rmm_rs_tracked_block *block,
+                                               void *context);
+
+/**
  * A block of a client.
  */
 typedef struct rmm_rs_client_block {
@@ -878,6 +1012,34 @@ rmm_rs_status rmm_rs_limiting_new(const struct rmm_rs_resource *upstream,
                                   const struct rmm_rs_resource **out);
 
 /**
+ * Makes such an adaptor, for which each block counts as its size rounded up to `alignment`, a
+ * power of two; without one it is 256.
+ *
+ * Source: `rmm::mr::limiting_resource_adaptor`.
+ */
+rmm_rs_status rmm_rs_limiting_new_with_alignment(const struct rmm_rs_resource *upstream,
+                                                 uint64_t limit,
+                                                 size_t alignment,
+                                                 const struct rmm_rs_resource **out);
+
+/**
+ * Stores the bytes that count as allocated in such an adaptor, or in the first one below the
+ * resource.
+ *
+ * Source: `limiting_resource_adaptor::get_allocated_bytes`.
+ */
+rmm_rs_status rmm_rs_limiting_allocated_bytes(const struct rmm_rs_resource *resource,
+                                              uint64_t *out);
+
+/**
+ * Stores the limit of such an adaptor, or of the first one below the resource, in bytes.
+ *
+ * Source: `limiting_resource_adaptor::get_allocation_limit`.
+ */
+rmm_rs_status rmm_rs_limiting_allocation_limit(const struct rmm_rs_resource *resource,
+                                               uint64_t *out);
+
+/**
  * Changes the limit of such an adaptor, or of the first one below the resource. If more is in use,
  * requests fail until enough is freed.
  */
@@ -893,28 +1055,6 @@ rmm_rs_status rmm_rs_aligned_new(const struct rmm_rs_resource *upstream,
                                  size_t alignment,
                                  size_t threshold,
                                  const struct rmm_rs_resource **out);
-
-/**
- * Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the
- * environment variable `RMM_LOG_FILE` names it.
- *
- * Source: `rmm::mr::logging_resource_adaptor`.
- */
-rmm_rs_status rmm_rs_logging_new(const struct rmm_rs_resource *upstream,
-                                 const char *file,
-                                 bool auto_flush,
-                                 const struct rmm_rs_resource **out);
-
-/**
- * Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum
- * of `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the
- * environment variable `RMM_LOG_FILE` names it.
- */
-rmm_rs_status rmm_rs_logging_new_with_columns(const struct rmm_rs_resource *upstream,
-                                              const char *file,
-                                              bool auto_flush,
-                                              uint32_t columns,
-                                              const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that keeps the last `events` calls and what was live before them, with the call
@@ -951,18 +1091,6 @@ rmm_rs_status rmm_rs_statistics_new(const struct rmm_rs_resource *upstream,
 rmm_rs_status rmm_rs_tracking_new(const struct rmm_rs_resource *upstream,
                                   bool capture_stacks,
                                   const struct rmm_rs_resource **out);
-
-/**
- * Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is
- * null, is called with the context when the resource ends.
- *
- * Source: `rmm::mr::failure_callback_resource_adaptor`.
- */
-rmm_rs_status rmm_rs_failure_callback_new(const struct rmm_rs_resource *upstream,
-                                          rmm_rs_failure_callback callback,
-                                          void *context,
-                                          void (*release)(void *context),
-                                          const struct rmm_rs_resource **out);
 
 /**
  * Makes an adaptor that prefetches managed memory to the current device.
@@ -1140,6 +1268,23 @@ rmm_rs_status rmm_rs_resource_callbacks(const struct rmm_rs_resource *resource,
                                         struct rmm_rs_callbacks *out);
 
 /**
+ * Makes a resource over a pool of the driver of its own, as `rmm_rs_async_resource_new`, with
+ * further options. Null options are the defaults.
+ *
+ * Source: `rmm::mr::cuda_async_memory_resource`.
+ */
+rmm_rs_status rmm_rs_async_resource_new_with_options(const struct rmm_rs_async_options *options,
+                                                     const struct rmm_rs_resource **out);
+
+/**
+ * Stores the pool of the driver (`cudaMemPool_t`) of the resource, or of the first one below it
+ * that is over such a pool. It stays the resource's: it ends with it.
+ *
+ * Source: `cuda_async_memory_resource::pool_handle`.
+ */
+rmm_rs_status rmm_rs_resource_pool_handle(const struct rmm_rs_resource *resource, void **out);
+
+/**
  * Limits the requests of the calling thread, of every resource, until `rmm_rs_effort_pop`: a
  * request that no free block serves is out of memory before the steps that the effort leaves out.
  * `nanoseconds` is read for `RMM_RS_EFFORT_FOR`. Of several limits the last counts.
@@ -1153,12 +1298,89 @@ rmm_rs_status rmm_rs_effort_push(uint32_t effort, uint64_t nanoseconds);
 rmm_rs_status rmm_rs_effort_pop(void);
 
 /**
+ * Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is
+ * null, is called with the context when the resource ends.
+ *
+ * Source: `rmm::mr::failure_callback_resource_adaptor`.
+ */
+rmm_rs_status rmm_rs_failure_callback_new(const struct rmm_rs_resource *upstream,
+                                          rmm_rs_failure_callback callback,
+                                          void *context,
+                                          void (*release)(void *context),
+                                          const struct rmm_rs_resource **out);
+
+/**
+ * Makes such an adaptor for failures of other kinds: `kinds` is a sum of `RMM_RS_FAILURE_*`. What
+ * is `bad_alloc` to RMM is `RMM_RS_FAILURE_OUT_OF_MEMORY` and `RMM_RS_FAILURE_CUDA_ERROR`.
+ *
+ * Source: `rmm::mr::failure_callback_resource_adaptor`.
+ */
+rmm_rs_status rmm_rs_failure_callback_new_with_kinds(const struct rmm_rs_resource *upstream,
+                                                     uint32_t kinds,
+                                                     rmm_rs_failure_callback callback,
+                                                     void *context,
+                                                     void (*release)(void *context),
+                                                     const struct rmm_rs_resource **out);
+
+/**
  * Makes memory of the pool, or of the first one below the resource, available to any stream that
  * was freed on streams under capture; with `RMM_RS_POOL_GRAPHS`, all of it, once the work before
  * is complete. Every launch of a graph that was captured with the pool's memory has completed, and
  * none of them is launched again.
  */
 rmm_rs_status rmm_rs_pool_release_graph_memory(const struct rmm_rs_resource *resource);
+
+/**
+ * Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the
+ * environment variable `RMM_LOG_FILE` names it.
+ *
+ * Source: `rmm::mr::logging_resource_adaptor`.
+ */
+rmm_rs_status rmm_rs_logging_new(const struct rmm_rs_resource *upstream,
+                                 const char *file,
+                                 bool auto_flush,
+                                 const struct rmm_rs_resource **out);
+
+/**
+ * Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum
+ * of `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the
+ * environment variable `RMM_LOG_FILE` names it.
+ */
+rmm_rs_status rmm_rs_logging_new_with_columns(const struct rmm_rs_resource *upstream,
+                                              const char *file,
+                                              bool auto_flush,
+                                              uint32_t columns,
+                                              const struct rmm_rs_resource **out);
+
+/**
+ * Makes an adaptor that passes a line for each call to a function, as it comes, in the format of
+ * RMM's log with the columns of `rmm_rs_logging_new_with_columns`. `release`, unless it is null,
+ * is called with the context when the resource ends.
+ *
+ * Source: `rmm::mr::logging_resource_adaptor`.
+ */
+rmm_rs_status rmm_rs_logging_new_with_callback(const struct rmm_rs_resource *upstream,
+                                               rmm_rs_log_function function,
+                                               void *context,
+                                               void (*release)(void *context),
+                                               uint32_t columns,
+                                               const struct rmm_rs_resource **out);
+
+/**
+ * Writes the lines that the log of such an adaptor, or of the first one below the resource, has in
+ * its buffer.
+ *
+ * Source: `logging_resource_adaptor::flush`.
+ */
+rmm_rs_status rmm_rs_logging_flush(const struct rmm_rs_resource *resource);
+
+/**
+ * Copies the first line of the log of such an adaptor, or of the first one below the resource,
+ * into the buffer, as `rmm_rs_last_error_message` does with its text: the names of its columns.
+ *
+ * Source: `logging_resource_adaptor::header`.
+ */
+size_t rmm_rs_logging_header(const struct rmm_rs_resource *resource, char *buffer, size_t capacity);
 
 /**
  * Calls a function with each change of what the pool, or the first one below the resource, has
@@ -1445,6 +1667,14 @@ rmm_rs_status rmm_rs_fixed_size_new(const struct rmm_rs_resource *upstream,
                                     const struct rmm_rs_resource **out);
 
 /**
+ * Stores the bytes of a block of such a resource, or of the first one below the resource: a
+ * multiple of 256.
+ *
+ * Source: `fixed_size_memory_resource::get_block_size`.
+ */
+rmm_rs_status rmm_rs_fixed_size_block_size(const struct rmm_rs_resource *resource, uint64_t *out);
+
+/**
  * Makes a resource with a bin of fixed size for each power of two from `2^min_size_exponent` to
  * `2^max_size_exponent` bytes; larger requests go to the upstream.
  *
@@ -1456,6 +1686,20 @@ rmm_rs_status rmm_rs_binning_new(const struct rmm_rs_resource *upstream,
                                  const struct rmm_rs_resource **out);
 
 /**
+ * Makes a resource with `count` bins: one for requests of up to `sizes[i]` bytes, which
+ * `resources[i]` serves. If that is null, or `resources` is, the bin is of blocks of that size,
+ * allocated from the upstream. A request goes to the smallest bin that it fits; one that fits none
+ * goes to the upstream. Sizes are rounded up to 256 bytes, and no two are equal.
+ *
+ * Source: `rmm::mr::binning_memory_resource`, `add_bin`.
+ */
+rmm_rs_status rmm_rs_binning_new_with_bins(const struct rmm_rs_resource *upstream,
+                                           const uint64_t *sizes,
+                                           const struct rmm_rs_resource *const *resources,
+                                           size_t count,
+                                           const struct rmm_rs_resource **out);
+
+/**
  * Stores the bytes of all allocations that the tracking adaptor, or the first one below the
  * resource, has seen and that were not freed.
  *
@@ -1465,14 +1709,27 @@ rmm_rs_status rmm_rs_tracking_outstanding_bytes(const struct rmm_rs_resource *re
                                                 uint64_t *out);
 
 /**
- * Copies a report of those allocations, with the stacks of their callers if they were captured,
- * into the buffer, as `rmm_rs_last_error_message` does with its text.
+ * Copies a report of those allocations into the buffer, as `rmm_rs_last_error_message` does with
+ * its text: their sum, the places in the program that made the most of them if stacks are
+ * captured, and the 20 largest. `rmm_rs_tracking_walk` has them all.
  *
  * Source: `tracking_resource_adaptor::get_outstanding_allocations_str`.
  */
 size_t rmm_rs_tracking_outstanding(const struct rmm_rs_resource *resource,
                                    char *buffer,
                                    size_t capacity);
+
+/**
+ * Calls `visit` with each allocation that the tracking adaptor, or the first one below the
+ * resource, has seen and that was not freed, the largest first. A copy is walked, so `visit` may
+ * call every function. With stacks, the names of functions are looked up, which takes milliseconds
+ * each.
+ *
+ * Source: `tracking_resource_adaptor::get_outstanding_allocations`.
+ */
+rmm_rs_status rmm_rs_tracking_walk(const struct rmm_rs_resource *resource,
+                                   rmm_rs_tracking_visit_function visit,
+                                   void *context);
 
 /**
  * Returns memory that the resource and those below it do not use, until each has no more than

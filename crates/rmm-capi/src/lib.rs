@@ -36,6 +36,8 @@
 //! - **Structures.** A pointer to a structure is null, or the structure may be read during the
 //!   call, and written to if it is a result. It has as many bytes as its first field says: a number
 //!   that `sizeof` cannot be is refused. No other thread writes to it meanwhile.
+//! - **Arrays.** An array is null, or has as many elements as its count says, which may be read and
+//!   are not changed during the call.
 //! - **Texts.** A text is null, or ends with a zero byte and is not changed during the call. A
 //!   buffer is null, or has as many bytes as its capacity says, which may be written to during the
 //!   call.

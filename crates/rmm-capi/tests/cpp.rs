@@ -272,6 +272,16 @@ fn resources_work_when_clang_compiled_them() {
 }
 
 #[test]
+fn resources_have_what_rmm_s_classes_have() {
+    passes("classes", "g++", Headers::Cccl);
+}
+
+#[test]
+fn resources_have_what_rmm_s_classes_have_with_rmm() {
+    passes("classes", "g++", Headers::Rmm);
+}
+
+#[test]
 fn errors_are_standard_exceptions_with_cccl_alone() {
     passes("errors", "g++", Headers::Cccl);
 }

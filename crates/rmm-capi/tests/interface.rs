@@ -11,6 +11,8 @@ macro_rules! c {
 
 #[path = "interface/callbacks.rs"]
 mod callbacks;
+#[path = "interface/classes.rs"]
+mod classes;
 #[path = "interface/common.rs"]
 mod common;
 #[path = "interface/failures.rs"]

@@ -137,7 +137,19 @@
     X(rmm_rs_recorder_new)                         \
     X(rmm_rs_recorder_save)                        \
     X(rmm_rs_effort_push)                          \
-    X(rmm_rs_effort_pop)
+    X(rmm_rs_effort_pop)                           \
+    X(rmm_rs_async_resource_new_with_options)      \
+    X(rmm_rs_resource_pool_handle)                 \
+    X(rmm_rs_limiting_new_with_alignment)          \
+    X(rmm_rs_limiting_allocated_bytes)             \
+    X(rmm_rs_limiting_allocation_limit)            \
+    X(rmm_rs_binning_new_with_bins)                \
+    X(rmm_rs_fixed_size_block_size)                \
+    X(rmm_rs_logging_new_with_callback)            \
+    X(rmm_rs_logging_flush)                        \
+    X(rmm_rs_logging_header)                       \
+    X(rmm_rs_tracking_walk)                        \
+    X(rmm_rs_failure_callback_new_with_kinds)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -280,6 +280,33 @@ fn a_failing_writer_does_not_affect_the_others() {
 }
 
 #[test]
+fn functions_get_lines_without_a_lock_and_may_panic() {
+    let _machine = rmm_sim::enter();
+    let (lines, page) = (Arc::new(Mutex::new(Vec::new())), Page::default());
+    let (kept, current) = (Arc::clone(&lines), Arc::new(std::sync::OnceLock::<Logged>::new()));
+    let own = Arc::clone(&current);
+    let builder = Logged::builder(CudaMemoryResource::new()).writer(page.clone());
+    let builder = builder.on_line(move |line| {
+        kept.lock().expect("whole").push(line.to_owned());
+        // The lock of the writers is free.
+        if let Some(resource) = own.get() {
+            resource.flush().expect("memory takes it");
+        }
+    });
+    let builder = builder.on_line(|line| assert!(!line.contains(",free,"), "the second panics"));
+    let resource = builder.build().expect("memory takes the header");
+    assert_eq!(lines.lock().expect("whole")[..], ["Thread,Time,Action,Pointer,Size,Stream"]);
+    current.set(resource.clone()).expect("it is not set");
+    let block = resource.allocate_sync(layout(100)).expect("memory");
+    free_sync(&resource, block, layout(100));
+    assert_eq!(resource.lost_lines(), 1);
+    let lines = lines.lock().expect("whole");
+    let [_, allocated, freed] = &lines[..] else { panic!("{lines:?}") };
+    assert!(allocated.contains(",allocate,") && freed.contains(",free,"), "{lines:?}");
+    assert_eq!(page.rows().len(), 2);
+}
+
+#[test]
 fn auto_flush_writes_each_line_at_once() {
     let _machine = rmm_sim::enter();
     let folder = std::env::temp_dir();

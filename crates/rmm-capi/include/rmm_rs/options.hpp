@@ -5,8 +5,10 @@
 #include "errors.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace rmm_rs {
 inline namespace RMM_RS_NAMESPACE {
@@ -93,12 +95,45 @@ struct pool_options {
   std::chrono::milliseconds release_after{0};
 };
 
+/// As what a pool of the driver can be exported; a sum of these. As
+/// rmm::mr::cuda_async_memory_resource::allocation_handle_type.
+enum class allocation_handle_type : std::uint32_t {
+  none = 0,
+  posix_file_descriptor = RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR,
+  win32 = RMM_RS_EXPORT_WIN32,
+  win32_kmt = RMM_RS_EXPORT_WIN32_KMT,
+  fabric = RMM_RS_EXPORT_FABRIC,
+};
+[[nodiscard]] constexpr allocation_handle_type operator|(allocation_handle_type one,
+                                                         allocation_handle_type other) noexcept
+{
+  return static_cast<allocation_handle_type>(static_cast<std::uint32_t>(one) |
+                                             static_cast<std::uint32_t>(other));
+}
+
 /// The options of basic_resource::async_resource, in bytes.
 struct async_options {
   std::uint64_t initial_size = 0;  ///< Reserved at once.
   /// Free memory above it goes back to the driver at each synchronization; by default none does.
   std::uint64_t release_threshold = UINT64_MAX;
+  allocation_handle_type export_handle_type = allocation_handle_type::none;
+  std::uint64_t maximum_size = 0;  ///< The most that is reserved; 0 for no limit.
 };
+
+/// The failures that basic_resource::failure_callback calls back for; a sum of these.
+enum class failure_kind : std::uint32_t {
+  out_of_memory = RMM_RS_FAILURE_OUT_OF_MEMORY,
+  cuda_error = RMM_RS_FAILURE_CUDA_ERROR,
+  bad_alloc = RMM_RS_FAILURE_OUT_OF_MEMORY | RMM_RS_FAILURE_CUDA_ERROR,  ///< Both, as in RMM.
+  invalid_argument = RMM_RS_FAILURE_INVALID_ARGUMENT,
+  refused = RMM_RS_FAILURE_REFUSED,
+  not_ready = RMM_RS_FAILURE_NOT_READY,
+};
+[[nodiscard]] constexpr failure_kind operator|(failure_kind one, failure_kind other) noexcept
+{
+  return static_cast<failure_kind>(static_cast<std::uint32_t>(one) |
+                                   static_cast<std::uint32_t>(other));
+}
 
 /// The options of basic_resource::arena.
 struct arena_options {
@@ -110,6 +145,13 @@ struct arena_options {
 struct fixed_size_options {
   std::uint64_t block_size = 0;             ///< 1 MiB by default.
   std::uint64_t blocks_to_preallocate = 0;  ///< 128 by default.
+};
+
+/// An allocation that a tracking adaptor has seen and that was not freed.
+struct allocation_info {
+  std::size_t allocation_size = 0;  ///< The bytes that were requested.
+  std::string place{};   ///< The function that requested it, with the line; empty without stacks.
+  std::string strace{};  ///< The stack of the request; empty without stacks.
 };
 
 using pool_statistics = ::rmm_rs_pool_statistics;

@@ -2,6 +2,7 @@
 #ifndef RMM_RS_RESOURCE_HPP
 #define RMM_RS_RESOURCE_HPP
 
+#include "callbacks.hpp"
 #include "errors.hpp"
 #include "options.hpp"
 #include "pressure.hpp"
@@ -9,14 +10,16 @@
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace rmm_rs {
 inline namespace RMM_RS_NAMESPACE {
@@ -45,6 +48,14 @@ class upstream_ref {
   rmm_rs_resource const* handle_;
 };
 
+/// A bin of basic_resource::binning: the largest request that it serves, and what serves it; blocks
+/// of that size, from the upstream, without a resource. As the arguments of
+/// rmm::mr::binning_memory_resource::add_bin.
+struct bin {
+  std::uint64_t allocation_size;
+  std::optional<upstream_ref> resource{};
+};
+
 namespace detail {
 
 /// The bit of a property in C.
@@ -57,28 +68,6 @@ inline constexpr std::uint32_t bit<::cuda::mr::host_accessible> = RMM_RS_HOST_AC
 
 template <class Property, class... Properties>
 inline constexpr bool is_one_of = (std::is_same_v<Property, Properties> || ...);
-
-/// A callback of a failed allocation, which two own: the function that makes the adaptor until it
-/// returns, and the adaptor until it ends.
-struct failure_context {
-  std::function<bool(std::size_t)> callback;
-  std::atomic<int> owners{2};
-
-  static bool call(void* context, std::size_t bytes) noexcept
-  {
-    try {
-      return static_cast<failure_context*>(context)->callback(bytes);
-    } catch (...) {
-      return false;
-    }
-  }
-
-  static void release(void* context) noexcept
-  {
-    auto* const self = static_cast<failure_context*>(context);
-    if (self->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) { delete self; }
-  }
-};
 
 }  // namespace detail
 
@@ -144,8 +133,14 @@ class RMM_RS_TYPE basic_resource {
   /// A pool of the driver, cudaMallocAsync. As rmm::mr::cuda_async_memory_resource.
   [[nodiscard]] static basic_resource async_resource(async_options const& options = {})
   {
-    return made(
-      &rmm_rs_async_resource_new, options.initial_size, options.release_threshold);
+    rmm_rs_async_options raw{};
+    raw.size = sizeof(raw);
+    raw.initial_size = options.initial_size;
+    raw.maximum_size = options.maximum_size;
+    raw.release_threshold = options.release_threshold;
+    raw.export_handle_types = static_cast<std::uint32_t>(options.export_handle_type);
+    raw.flags = RMM_RS_ASYNC_RELEASE_ABOVE;
+    return made(&rmm_rs_async_resource_new_with_options, &raw);
   }
 
   /// A pool of the driver that belongs to the caller and outlives the resource and its memory; null
@@ -278,12 +273,35 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_binning_new, upstream.get(), min_size_exponent, max_size_exponent);
   }
 
+  /// Bins of any sizes, of blocks from the upstream or of other resources; what fits none goes to the
+  /// upstream. As rmm::mr::binning_memory_resource and its add_bin.
+  [[nodiscard]] static basic_resource binning(upstream_ref upstream, std::vector<bin> const& bins)
+  {
+    std::vector<std::uint64_t> sizes;
+    std::vector<rmm_rs_resource const*> resources;
+    for (auto const& each : bins) {
+      if (each.resource && each.resource->get() == nullptr) {
+        throw invalid_argument{"the resource of a bin is null"};
+      }
+      sizes.push_back(each.allocation_size);
+      resources.push_back(each.resource ? each.resource->get() : nullptr);
+    }
+    return made(&rmm_rs_binning_new_with_bins,
+                upstream.get(),
+                static_cast<std::uint64_t const*>(sizes.data()),
+                static_cast<rmm_rs_resource const* const*>(resources.data()),
+                sizes.size());
+  }
+
   // Adaptors
 
-  /// Refuses what exceeds `limit` bytes in all. As rmm::mr::limiting_resource_adaptor.
-  [[nodiscard]] static basic_resource limiting(upstream_ref upstream, std::uint64_t limit)
+  /// Refuses what exceeds `limit` bytes in all, of blocks that count as their size rounded up to
+  /// `alignment`. As rmm::mr::limiting_resource_adaptor.
+  [[nodiscard]] static basic_resource limiting(upstream_ref upstream,
+                                               std::uint64_t limit,
+                                               std::size_t alignment = default_alignment)
   {
-    return made(&rmm_rs_limiting_new, upstream.get(), limit);
+    return made(&rmm_rs_limiting_new_with_alignment, upstream.get(), limit, alignment);
   }
 
   /// Aligns requests of `threshold` bytes and more. As rmm::mr::aligned_resource_adaptor.
@@ -315,6 +333,20 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_logging_new_with_columns, upstream.get(), name, auto_flush, columns);
   }
 
+  /// Passes the header and then a line for each call to a function, as it comes, with columns as
+  /// above. It may be called on several threads at once, and without a lock; what it throws is
+  /// dropped. As rmm::mr::logging_resource_adaptor with a stream or a sink.
+  [[nodiscard]] static basic_resource logging(upstream_ref upstream,
+                                              std::function<void(char const*)> on_line,
+                                              std::uint32_t columns = 0)
+  {
+    return detail::log_context::made<basic_resource>(
+      std::move(on_line), [&](auto function, auto* context, auto release, auto* out) {
+        return rmm_rs_logging_new_with_callback(
+          upstream.get(), function, context, release, columns, out);
+      });
+  }
+
   /// Keeps the last `events` calls (0: 65,536) and what was live before them, with call sites if
   /// `sites`; writes them to the directory `oom_report`, unless it is empty, when memory runs out.
   [[nodiscard]] static basic_resource recorder(upstream_ref upstream,
@@ -324,6 +356,17 @@ class RMM_RS_TYPE basic_resource {
   {
     auto const* const directory = oom_report.empty() ? nullptr : oom_report.c_str();
     return made(&rmm_rs_recorder_new, upstream.get(), events, sites, directory);
+  }
+
+  /// Writes what the log of the first logging adaptor in the stack has in its buffer.
+  void flush() const { detail::check(rmm_rs_logging_flush(handle_)); }
+
+  /// The first line of that log; empty without one.
+  [[nodiscard]] std::string header() const
+  {
+    return detail::text_of([this](char* buffer, std::size_t capacity) {
+      return rmm_rs_logging_header(handle_, buffer, capacity);
+    });
   }
 
   /// Writes what the first recorder in the stack keeps to a file, as a log with all columns.
@@ -344,22 +387,19 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_tracking_new, upstream.get(), capture_stacks);
   }
 
-  /// Calls back with the bytes of a request that ran out of memory, and repeats the request while
-  /// the callback returns true. It may be called on several threads at once; one that throws counts
-  /// as false. As rmm::mr::failure_callback_resource_adaptor.
+  /// Calls back with the bytes of a request that failed in one of these ways, and repeats the request
+  /// while the callback returns true. It may be called on several threads at once; one that throws
+  /// counts as false. As rmm::mr::failure_callback_resource_adaptor.
   [[nodiscard]] static basic_resource failure_callback(upstream_ref upstream,
-                                                       std::function<bool(std::size_t)> callback)
+                                                       std::function<bool(std::size_t)> callback,
+                                                       failure_kind kinds =
+                                                         failure_kind::out_of_memory)
   {
-    using detail::failure_context;
-    auto* const context = new failure_context{std::move(callback)};
-    rmm_rs_resource const* handle = nullptr;
-    auto const status = rmm_rs_failure_callback_new(
-      upstream.get(), &failure_context::call, context, &failure_context::release, &handle);
-    // Without a resource there is no other owner any more, whether it has released or not.
-    if (handle == nullptr) { context->owners.store(1, std::memory_order_relaxed); }
-    failure_context::release(context);
-    detail::check(status);
-    return basic_resource{handle};
+    return detail::failure_context::made<basic_resource>(
+      std::move(callback), [&](auto function, auto* context, auto release, auto* out) {
+        return rmm_rs_failure_callback_new_with_kinds(
+          upstream.get(), static_cast<std::uint32_t>(kinds), function, context, release, out);
+      });
   }
 
   /// Prefetches managed memory to the current device. As rmm::mr::prefetch_resource_adaptor.
@@ -488,6 +528,35 @@ class RMM_RS_TYPE basic_resource {
   void grant_access(int device) const
   {
     detail::check(rmm_rs_resource_grant_access(handle_, device));
+  }
+
+  // Of the first resource of its kind in the stack; without one they throw
+
+  /// The pool of the driver that cuda_async_memory_resource and its relatives stand on. It ends with
+  /// the resource.
+  [[nodiscard]] cudaMemPool_t pool_handle() const
+  {
+    void* pool = nullptr;
+    detail::check(rmm_rs_resource_pool_handle(handle_, &pool));
+    return static_cast<cudaMemPool_t>(pool);
+  }
+
+  /// The bytes that count as allocated in a limiting adaptor.
+  [[nodiscard]] std::uint64_t get_allocated_bytes() const
+  {
+    return number(&rmm_rs_limiting_allocated_bytes);
+  }
+
+  /// The limit of a limiting adaptor.
+  [[nodiscard]] std::uint64_t get_allocation_limit() const
+  {
+    return number(&rmm_rs_limiting_allocation_limit);
+  }
+
+  /// The bytes of a block of fixed_size.
+  [[nodiscard]] std::uint64_t get_block_size() const
+  {
+    return number(&rmm_rs_fixed_size_block_size);
   }
 
   // Of a pool, or the first one below this resource; without one they throw
@@ -623,7 +692,16 @@ class RMM_RS_TYPE basic_resource {
     return number(&rmm_rs_tracking_outstanding_bytes);
   }
 
-  /// Those allocations as text, with the stacks of their callers if they were captured.
+  /// All of them by their addresses, with the stacks of their callers if they are captured.
+  [[nodiscard]] std::map<void*, allocation_info> get_outstanding_allocations() const
+  {
+    detail::outstanding all;
+    detail::check(rmm_rs_tracking_walk(handle_, &detail::outstanding::add, &all));
+    if (all.failed) { std::rethrow_exception(all.failed); }
+    return std::move(all.blocks);
+  }
+
+  /// A text of their sum, the places that made the most, if stacks are captured, and the 20 largest.
   [[nodiscard]] std::string outstanding_allocations() const
   {
     return detail::text_of([this](char* buffer, std::size_t capacity) {

@@ -1,22 +1,20 @@
 //! Adaptors: resources that see or change the requests to an upstream.
 
-use std::alloc::Layout;
-use std::ffi::{OsStr, OsString, c_char, c_void};
+use std::ffi::c_char;
 use std::io::Write as _;
 
 use rmm_adaptors::{
-    AlignedResourceAdaptor, FailureCallbackResourceAdaptor, FallbackMemoryResource,
-    LimitingResourceAdaptor, LogColumn, LoggingResourceAdaptor, PrefetchResourceAdaptor,
-    RecorderResourceAdaptor, StatisticsResourceAdaptor, ThreadSafeResourceAdaptor, TrackingFinding,
-    TrackingResourceAdaptor,
+    AlignedResourceAdaptor, FallbackMemoryResource, LimitingResourceAdaptor,
+    PrefetchResourceAdaptor, RecorderResourceAdaptor, StatisticsResourceAdaptor,
+    ThreadSafeResourceAdaptor, TrackingFinding, TrackingResourceAdaptor,
 };
 use rmm_core::AnyResource;
 
-use crate::calls::pool::note_wrong_free;
-use crate::handle::callback::Callback;
+use crate::calls::pool::{note_wrong_free, store};
 use crate::handle::failure::Failure;
 use crate::handle::find::with_adaptor;
 use crate::handle::guard;
+use crate::handle::library::clear_number;
 use crate::handle::resource::{self, ResourceHandle, borrow};
 use crate::handle::status::Status;
 use crate::handle::text;
@@ -25,7 +23,7 @@ use crate::handle::text;
 ///
 /// # Safety
 /// `upstream` is null or live during the call; `out` is null or valid for a write.
-unsafe fn over(
+pub(crate) unsafe fn over(
     upstream: *const ResourceHandle,
     out: *mut *const ResourceHandle,
     build: impl FnOnce(AnyResource<()>) -> Result<AnyResource<()>, Failure>,
@@ -51,6 +49,68 @@ pub unsafe extern "C" fn rmm_rs_limiting_new(
     let build = |upstream| Ok(AnyResource::new(LimitingResourceAdaptor::new(upstream, limit)));
     // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
+}
+
+/// Makes such an adaptor, for which each block counts as its size rounded up to `alignment`, a
+/// power of two; without one it is 256.
+///
+/// Source: `rmm::mr::limiting_resource_adaptor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_limiting_new_with_alignment(
+    upstream: *const ResourceHandle,
+    limit: u64,
+    alignment: usize,
+    out: *mut *const ResourceHandle,
+) -> Status {
+    let build = |upstream| {
+        let limiting = LimitingResourceAdaptor::with_alignment(upstream, limit, alignment)?;
+        Ok(AnyResource::new(limiting))
+    };
+    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
+    unsafe { over(upstream, out, build) }
+}
+
+/// Stores the bytes that count as allocated in such an adaptor, or in the first one below the
+/// resource.
+///
+/// Source: `limiting_resource_adaptor::get_allocated_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_limiting_allocated_bytes(
+    resource: *const ResourceHandle,
+    out: *mut u64,
+) -> Status {
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { clear_number(out) };
+    guard::status(|| {
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        let resource = unsafe { borrow(resource) }?;
+        let bytes = with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
+            adaptor.allocated_bytes()
+        })?;
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+        unsafe { store(out, bytes) }
+    })
+}
+
+/// Stores the limit of such an adaptor, or of the first one below the resource, in bytes.
+///
+/// Source: `limiting_resource_adaptor::get_allocation_limit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_limiting_allocation_limit(
+    resource: *const ResourceHandle,
+    out: *mut u64,
+) -> Status {
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { clear_number(out) };
+    guard::status(|| {
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        let resource = unsafe { borrow(resource) }?;
+        let bytes = with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
+            adaptor.allocation_limit()
+        })?;
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+        unsafe { store(out, bytes) }
+    })
 }
 
 /// Changes the limit of such an adaptor, or of the first one below the resource. If more is in use,
@@ -86,92 +146,6 @@ pub unsafe extern "C" fn rmm_rs_aligned_new(
     };
     // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
     unsafe { over(upstream, out, build) }
-}
-
-/// Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the
-/// environment variable `RMM_LOG_FILE` names it.
-///
-/// Source: `rmm::mr::logging_resource_adaptor`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_logging_new(
-    upstream: *const ResourceHandle,
-    file: *const c_char,
-    auto_flush: bool,
-    out: *mut *const ResourceHandle,
-) -> Status {
-    let build = |upstream| {
-        // SAFETY: by the clause on texts, `file` is null or ends with a zero byte and stays
-        // unchanged.
-        let file = unsafe { log_file(file) }?;
-        logging(upstream, &file, auto_flush, 0)
-    };
-    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
-    unsafe { over(upstream, out, build) }
-}
-
-/// Makes an adaptor that writes each call to a file, with columns after RMM's: `columns` is a sum
-/// of `RMM_RS_LOG_TAG`, `RMM_RS_LOG_SITE` and `RMM_RS_LOG_DEVICE`. If `file` is null, the
-/// environment variable `RMM_LOG_FILE` names it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_logging_new_with_columns(
-    upstream: *const ResourceHandle,
-    file: *const c_char,
-    auto_flush: bool,
-    columns: u32,
-    out: *mut *const ResourceHandle,
-) -> Status {
-    let build = |upstream| {
-        // SAFETY: by the clause on texts, `file` is null or ends with a zero byte and stays
-        // unchanged.
-        let file = unsafe { log_file(file) }?;
-        logging(upstream, &file, auto_flush, columns)
-    };
-    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
-    unsafe { over(upstream, out, build) }
-}
-
-/// A column of a log: the tag for which a block was allocated.
-pub const RMM_RS_LOG_TAG: u32 = 1;
-/// A column of a log: where in the program the allocation was requested, `file:line function`.
-pub const RMM_RS_LOG_SITE: u32 = 2;
-/// A column of a log: the number of the device.
-pub const RMM_RS_LOG_DEVICE: u32 = 4;
-
-/// The file of a log.
-///
-/// # Safety
-/// `file` is null, or ends with a zero byte and stays unchanged during the call.
-unsafe fn log_file(file: *const c_char) -> Result<OsString, Failure> {
-    if file.is_null() {
-        let variable = rmm_adaptors::LOG_FILE_VARIABLE;
-        return std::env::var_os(variable).ok_or_else(|| {
-            Failure::invalid(format!("the file is null, and {variable} is not set"))
-        });
-    }
-    // SAFETY: the caller's contract.
-    Ok(unsafe { text::read("the file", file) }?.into())
-}
-
-fn logging(
-    upstream: AnyResource<()>,
-    file: &OsStr,
-    auto_flush: bool,
-    columns: u32,
-) -> Result<AnyResource<()>, Failure> {
-    let flags = [
-        (RMM_RS_LOG_TAG, LogColumn::Tag),
-        (RMM_RS_LOG_SITE, LogColumn::Site),
-        (RMM_RS_LOG_DEVICE, LogColumn::Device),
-    ];
-    if columns & !flags.iter().fold(0, |all, (flag, _)| all | flag) != 0 {
-        return Err(Failure::invalid(format!("{columns:#x} is no sum of columns of a log")));
-    }
-    let columns = flags.into_iter().filter(|(flag, _)| columns & flag != 0);
-    let builder = LoggingResourceAdaptor::builder(upstream).file(file).auto_flush(auto_flush);
-    let built = builder.columns(columns.map(|(_, column)| column)).build();
-    let named = std::path::Path::new(file).display();
-    let built = built.map_err(|error| Failure::invalid(format!("{named}: {error}")))?;
-    Ok(AnyResource::new(built))
 }
 
 /// Makes an adaptor that keeps the last `events` calls and what was live before them, with the call
@@ -262,48 +236,6 @@ fn write_finding(finding: &TrackingFinding<'_>) {
     if !matches!(finding, TrackingFinding::Leak(_)) {
         note_wrong_free(finding);
     }
-}
-
-/// What a failure callback is: called with its context and the bytes of a request that ran out of
-/// memory, it returns whether to try again. It is called anew each time that the request fails,
-/// without a limit. It may be called on any thread, on several at once. An exception of C++ that
-/// leaves it ends the process.
-#[expect(non_camel_case_types, reason = "the name is one of C")]
-pub type rmm_rs_failure_callback =
-    Option<unsafe extern "C-unwind" fn(context: *mut c_void, bytes: usize) -> bool>;
-
-type OnFailure = Callback<unsafe extern "C-unwind" fn(*mut c_void, usize) -> bool>;
-
-impl OnFailure {
-    fn retries(&self, layout: Layout) -> bool {
-        // SAFETY: by the clause on callbacks, it may be called with this context until its release.
-        let call = || unsafe { (self.function)(self.context, layout.size()) };
-        crate::handle::guard::call_back(call).0
-    }
-}
-
-/// Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is
-/// null, is called with the context when the resource ends.
-///
-/// Source: `rmm::mr::failure_callback_resource_adaptor`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rmm_rs_failure_callback_new(
-    upstream: *const ResourceHandle,
-    callback: rmm_rs_failure_callback,
-    context: *mut c_void,
-    release: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
-    out: *mut *const ResourceHandle,
-) -> Status {
-    let build = |upstream| {
-        let callback = callback.ok_or_else(|| Failure::invalid("the callback is null"))?;
-        // SAFETY: the clause on callbacks.
-        let on_failure = unsafe { Callback::new(callback, context, release) };
-        let builder = FailureCallbackResourceAdaptor::builder(upstream).max_retries(u32::MAX);
-        let built = builder.build(move |failed| on_failure.retries(failed.layout));
-        Ok(AnyResource::new(built))
-    };
-    // SAFETY: by the clauses on handles and pointers, for `upstream` and `out`.
-    unsafe { over(upstream, out, build) }
 }
 
 /// Makes an adaptor that prefetches managed memory to the current device.

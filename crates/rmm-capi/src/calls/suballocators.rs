@@ -1,11 +1,16 @@
 //! Suballocators: resources that take large blocks from an upstream and hand out parts of them.
 
-use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
-use rmm_core::AnyResource;
+use std::slice;
 
+use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
+use rmm_core::{AnyResource, Introspect as _};
+
+use crate::calls::pool::store;
 use crate::handle::failure::Failure;
+use crate::handle::library::clear_number;
 use crate::handle::resource::{self, ResourceHandle, borrow};
 use crate::handle::status::Status;
+use crate::handle::{find, guard};
 
 /// Makes an arena: a pool that reserves `arena_size` bytes at once, and does not grow. 0 is half of
 /// the device's free memory. With `dump_log_on_failure` it writes what it holds to a file when an
@@ -56,6 +61,27 @@ pub unsafe extern "C" fn rmm_rs_fixed_size_new(
     unsafe { resource::make(out, build) }
 }
 
+/// Stores the bytes of a block of such a resource, or of the first one below the resource: a
+/// multiple of 256.
+///
+/// Source: `fixed_size_memory_resource::get_block_size`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_fixed_size_block_size(
+    resource: *const ResourceHandle,
+    out: *mut u64,
+) -> Status {
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { clear_number(out) };
+    guard::status(|| {
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        let resource = unsafe { borrow(resource) }?;
+        let blocks = resource.any.find::<FixedSizeMemoryResource<()>>();
+        let blocks = blocks.ok_or_else(|| find::none(resource, "has blocks of one size"))?;
+        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+        unsafe { store(out, blocks.block_size()) }
+    })
+}
+
 /// Makes a resource with a bin of fixed size for each power of two from `2^min_size_exponent` to
 /// `2^max_size_exponent` bytes; larger requests go to the upstream.
 ///
@@ -77,6 +103,69 @@ pub unsafe extern "C" fn rmm_rs_binning_new(
         let powers = exponent(min_size_exponent)?..=exponent(max_size_exponent)?;
         let builder = BinningMemoryResource::builder(upstream.of_device()?);
         Ok(upstream.below(AnyResource::new(builder.bins_of_powers(powers)?.build())))
+    };
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { resource::make(out, build) }
+}
+
+/// Elements of an array of C: none if there are 0, wherever it is.
+///
+/// # Safety
+/// `first` is null, or `count` elements from it on may be read and stay unchanged for `'a`.
+unsafe fn array<'a, T>(what: &str, first: *const T, count: usize) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(Failure::invalid(format!("{what} are null")));
+    }
+    if !first.is_aligned() || count > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(Failure::invalid(format!("{what} are no array of {count}")));
+    }
+    // SAFETY: the caller's contract; it is aligned, and has no more bytes than memory can have.
+    Ok(unsafe { slice::from_raw_parts(first, count) })
+}
+
+/// Makes a resource with `count` bins: one for requests of up to `sizes[i]` bytes, which
+/// `resources[i]` serves. If that is null, or `resources` is, the bin is of blocks of that size,
+/// allocated from the upstream. A request goes to the smallest bin that it fits; one that fits none
+/// goes to the upstream. Sizes are rounded up to 256 bytes, and no two are equal.
+///
+/// Source: `rmm::mr::binning_memory_resource`, `add_bin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_binning_new_with_bins(
+    upstream: *const ResourceHandle,
+    sizes: *const u64,
+    resources: *const *const ResourceHandle,
+    count: usize,
+    out: *mut *const ResourceHandle,
+) -> Status {
+    let build = || {
+        // SAFETY: by the clause on handles, `upstream` is null or live during the call.
+        let upstream = unsafe { borrow(upstream) }?;
+        // SAFETY: by the clause on arrays, it is null or has as many elements.
+        let sizes = unsafe { array("the sizes of bins", sizes, count) }?;
+        let resources = if resources.is_null() {
+            None
+        } else {
+            // SAFETY: by the clause on arrays, it has as many elements.
+            Some(unsafe { array("the resources of bins", resources, count) }?)
+        };
+        let mut builder = BinningMemoryResource::builder(upstream.of_device()?);
+        let mut reports = false;
+        for (place, &size) in sizes.iter().enumerate() {
+            let resource = resources.and_then(|resources| resources.get(place).copied());
+            // SAFETY: by the clause on handles, it is null or live during the call.
+            builder = match resource.and_then(|resource| unsafe { resource.as_ref() }) {
+                Some(resource) => {
+                    reports |= resource.reports();
+                    builder.bin_of(size, resource.of_device()?)?
+                }
+                None => builder.bin(size)?,
+            };
+        }
+        let made = upstream.below(AnyResource::new(builder.build()));
+        Ok(if reports { made.that_reports() } else { made })
     };
     // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { resource::make(out, build) }

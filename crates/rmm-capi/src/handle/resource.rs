@@ -77,6 +77,11 @@ impl ResourceHandle {
         Self { reports: true, ..self }
     }
 
+    /// Whether its frees may note a failure.
+    pub(crate) fn reports(&self) -> bool {
+        self.reports
+    }
+
     /// Runs a free of this resource, and returns its status.
     #[inline]
     pub(crate) fn status_of(&self, free: impl FnOnce()) -> Status {

@@ -95,11 +95,14 @@ static int call(int wanted) {
 #define FALSE(what) \
   if (name = #what, at++ == wanted) return (what) ? 1 : 0
   REFUSED(rmm_rs_limiting_new(cuda, 1000, &made));
+  REFUSED(rmm_rs_limiting_new_with_alignment(cuda, 1000, 512, &made));
   REFUSED(rmm_rs_aligned_new(cuda, 512, 0, &made));
   REFUSED(rmm_rs_logging_new(cuda, "/dev/null", false, &made));
+  REFUSED(rmm_rs_logging_new_with_callback(cuda, [](void *, const char *) {}, NULL, NULL, 0, &made));
   REFUSED(rmm_rs_statistics_new(cuda, &made));
   REFUSED(rmm_rs_tracking_new(cuda, false, &made));
   REFUSED(rmm_rs_failure_callback_new(cuda, NULL, NULL, NULL, &made));
+  REFUSED(rmm_rs_failure_callback_new_with_kinds(cuda, 1, NULL, NULL, NULL, &made));
   REFUSED(rmm_rs_prefetch_new(cuda, &made));
   REFUSED(rmm_rs_thread_safe_new(cuda, &made));
   REFUSED(rmm_rs_fallback_new(cuda, pool, &made));
@@ -118,6 +121,12 @@ static int call(int wanted) {
     REFUSED(rmm_rs_pool_set_maximum_size(resource, 1 << 20));
     REFUSED(rmm_rs_limiting_set_limit(resource, 1 << 20));
     REFUSED(rmm_rs_resource_limit_id(resource, &number));
+    REFUSED(rmm_rs_limiting_allocated_bytes(resource, &number));
+    REFUSED(rmm_rs_limiting_allocation_limit(resource, &number));
+    REFUSED(rmm_rs_fixed_size_block_size(resource, &number));
+    REFUSED(rmm_rs_resource_pool_handle(resource, &memory));
+    REFUSED(rmm_rs_logging_flush(resource));
+    DONE(rmm_rs_logging_header(resource, text, sizeof text));
     DONE(rmm_rs_resource_describe(resource, text, sizeof text));
     REFUSED(rmm_rs_resource_trim(resource, 0, &number));
     REFUSED(rmm_rs_resource_trim_blocking(resource, 0, &number));
@@ -127,6 +136,7 @@ static int call(int wanted) {
   }
   REFUSED(rmm_rs_cuda_resource_new(&made));
   REFUSED(rmm_rs_async_resource_new(0, 0, &made));
+  REFUSED(rmm_rs_async_resource_new_with_options(NULL, &made));
   REFUSED(rmm_rs_async_view_resource_new(NULL, &made));
   REFUSED(rmm_rs_async_managed_resource_new(&made));
   REFUSED(rmm_rs_async_pinned_resource_new(&made));
@@ -215,6 +225,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_arena_new(cuda, 0, false, &made));
   REFUSED(rmm_rs_fixed_size_new(cuda, 1024, 1, &made));
   REFUSED(rmm_rs_binning_new(cuda, 10, 12, &made));
+  REFUSED(rmm_rs_binning_new_with_bins(cuda, NULL, NULL, 0, &made));
   if (name = "rmm_rs_torch_allocate(..)", at++ == wanted) try {
       return rmm_rs_torch_allocate(1000, 0, NULL), 1;
     } catch (const std::bad_alloc &) {
@@ -226,6 +237,7 @@ static int call(int wanted) {
   DONE(rmm_rs_torch_set_memory_fraction(0.5, 0));
   REFUSED(rmm_rs_tracking_outstanding_bytes(tracking, &number));
   DONE(rmm_rs_tracking_outstanding(tracking, text, sizeof text));
+  REFUSED(rmm_rs_tracking_walk(tracking, [](const rmm_rs_tracked_block *, void *) {}, NULL));
   return NO_CALL;
 }
 

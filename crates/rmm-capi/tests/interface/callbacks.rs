@@ -9,6 +9,7 @@ use rmm_rs::calls::adaptors::*;
 use rmm_rs::calls::allocate::*;
 use rmm_rs::calls::base::*;
 use rmm_rs::calls::callbacks::*;
+use rmm_rs::calls::failure_callback::*;
 use rmm_rs::calls::pool::*;
 use rmm_rs::calls::pressure::*;
 use rmm_rs::calls::registry::*;

@@ -4,6 +4,7 @@ use std::ptr;
 
 use rmm_rs::calls::adaptors::*;
 use rmm_rs::calls::allocate::*;
+use rmm_rs::calls::logging::*;
 use rmm_rs::handle::status::*;
 
 use super::common::*;

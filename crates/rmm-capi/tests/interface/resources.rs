@@ -8,6 +8,8 @@ use rmm_rs::calls::access::*;
 use rmm_rs::calls::adaptors::*;
 use rmm_rs::calls::allocate::*;
 use rmm_rs::calls::base::*;
+use rmm_rs::calls::failure_callback::*;
+use rmm_rs::calls::logging::*;
 use rmm_rs::calls::pool::*;
 use rmm_rs::calls::registry::*;
 use rmm_rs::calls::statistics::*;

@@ -68,9 +68,11 @@ table! {
         rmm_rs_managed_resource_new rmm_rs_pinned_resource_new rmm_rs_system_resource_new
         rmm_rs_sam_headroom_resource_new rmm_rs_host_resource_new rmm_rs_virtual_resource_new;
     calls::suballocators: rmm_rs_arena_new rmm_rs_fixed_size_new rmm_rs_binning_new;
-    calls::adaptors: rmm_rs_limiting_new rmm_rs_aligned_new rmm_rs_logging_new rmm_rs_statistics_new
-        rmm_rs_tracking_new rmm_rs_failure_callback_new rmm_rs_prefetch_new rmm_rs_thread_safe_new
-        rmm_rs_fallback_new;
+    calls::adaptors: rmm_rs_limiting_new rmm_rs_aligned_new;
+    calls::logging: rmm_rs_logging_new;
+    calls::adaptors: rmm_rs_statistics_new rmm_rs_tracking_new;
+    calls::failure_callback: rmm_rs_failure_callback_new;
+    calls::adaptors: rmm_rs_prefetch_new rmm_rs_thread_safe_new rmm_rs_fallback_new;
     calls::spec: rmm_rs_resource_from_spec;
     calls::callbacks: rmm_rs_resource_from_callbacks rmm_rs_resource_callbacks;
     calls::pool: rmm_rs_pool_new rmm_rs_pool_statistics_get rmm_rs_pool_reserved_bytes
@@ -109,8 +111,16 @@ table! {
     calls::pool: rmm_rs_pool_reset_peak_reserved;
     calls::observers: rmm_rs_pool_observe_upstream rmm_rs_upstream_observer_release;
     calls::sleep: rmm_rs_pool_can_sleep rmm_rs_pool_read_asleep;
-    calls::adaptors: rmm_rs_logging_new_with_columns rmm_rs_recorder_new rmm_rs_recorder_save;
+    calls::logging: rmm_rs_logging_new_with_columns;
+    calls::adaptors: rmm_rs_recorder_new rmm_rs_recorder_save;
     calls::effort: rmm_rs_effort_push rmm_rs_effort_pop;
+    calls::driver_pools: rmm_rs_async_resource_new_with_options rmm_rs_resource_pool_handle;
+    calls::adaptors: rmm_rs_limiting_new_with_alignment rmm_rs_limiting_allocated_bytes
+        rmm_rs_limiting_allocation_limit;
+    calls::suballocators: rmm_rs_binning_new_with_bins rmm_rs_fixed_size_block_size;
+    calls::logging: rmm_rs_logging_new_with_callback rmm_rs_logging_flush rmm_rs_logging_header;
+    calls::tracking: rmm_rs_tracking_walk;
+    calls::failure_callback: rmm_rs_failure_callback_new_with_kinds;
 }
 
 /// The names of the table's functions, in their order.

@@ -10,7 +10,7 @@ use rmm_core::Device;
 use super::columns::{Columns, DeviceColumn, LogColumn};
 use super::file::{LogFile, named};
 use super::line::Line;
-use super::sinks::{EndMark, Sink, Sinks};
+use super::sinks::{EndMark, OnLine, Sink, Sinks};
 use super::{LOG_FILE_VARIABLE, Log, LoggingResourceAdaptor};
 use crate::shared::site::Site;
 
@@ -43,6 +43,7 @@ const FLUSH_EVERY: NonZeroU64 = NonZeroU64::new(100).expect("100 is not 0");
 pub struct LoggingResourceAdaptorBuilder<U> {
     upstream: U,
     targets: Vec<Target>,
+    functions: Vec<OnLine>,
     flush_every: NonZeroU64,
     columns: Vec<LogColumn>,
     has_end_mark: bool,
@@ -94,6 +95,7 @@ impl<U> LoggingResourceAdaptor<U> {
         LoggingResourceAdaptorBuilder {
             upstream,
             targets: Vec::new(),
+            functions: Vec::new(),
             flush_every: FLUSH_EVERY,
             columns: Vec::new(),
             has_end_mark: true,
@@ -119,6 +121,38 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
     #[doc(alias = "sink_ptr")]
     pub fn writer(mut self, writer: impl Write + Send + 'static) -> Self {
         self.targets.push(Target::Writer(Box::new(writer)));
+        self
+    }
+
+    /// Adds a function that is called with the header when the log is built, and then with each
+    /// line as it comes, without its end. Unlike a writer it is called without a lock: on several
+    /// threads at once, and it may use the resource, but then it is called for that as well. It
+    /// gets no [end mark](Self::end_mark). If it panics, the line is lost for it and counted.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use std::sync::mpsc;
+    /// use rmm_adaptors::{LOG_HEADER, LoggingResourceAdaptor};
+    /// use rmm_core::SynchronousResource;
+    /// use rmm_resources::CudaMemoryResource;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let _machine = rmm_sim::enter();
+    /// let (send, lines) = mpsc::channel();
+    /// let builder = LoggingResourceAdaptor::builder(CudaMemoryResource::new());
+    /// let resource = builder.on_line(move |line| drop(send.send(line.to_owned()))).build()?;
+    /// let layout = Layout::from_size_align(1000, 256)?;
+    /// let pointer = resource.allocate_sync(layout)?;
+    /// assert_eq!(lines.try_recv()?, LOG_HEADER);
+    /// assert!(lines.try_recv()?.ends_with(",1000,0"));
+    /// # // SAFETY: allocated above with this layout, and not used.
+    /// # unsafe { resource.deallocate_sync(pointer, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "callback_sink")]
+    pub fn on_line(mut self, function: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.functions.push(Box::new(function));
         self
     }
 
@@ -184,7 +218,7 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
     /// If a file cannot be created, there is no current device to name one after, or the header
     /// cannot be written. An error about a file names it, and has the kind of the system's error.
     pub fn build(self) -> io::Result<LoggingResourceAdaptor<U>> {
-        let Self { upstream, targets, flush_every, columns, has_end_mark } = self;
+        let Self { upstream, targets, functions, flush_every, columns, has_end_mark } = self;
         let sinks: io::Result<Vec<Sink>> = targets.into_iter().map(Target::open).collect();
         let has = |column| columns.contains(&column);
         let device = if has(LogColumn::Device) {
@@ -200,7 +234,7 @@ impl<U> LoggingResourceAdaptorBuilder<U> {
         };
         let end_mark = has_end_mark.then(|| Box::new(end_mark) as EndMark);
         let header = columns.header();
-        let sinks = Sinks::new(sinks?, &header, flush_every.get(), end_mark)?;
+        let sinks = Sinks::new(sinks?, functions, &header, flush_every.get(), end_mark)?;
         Ok(LoggingResourceAdaptor::over(upstream, Log { sinks, columns, header }))
     }
 }
@@ -232,9 +266,9 @@ fn of_device(path: &Path, ordinal: usize) -> PathBuf {
 
 impl<U: fmt::Debug> fmt::Debug for LoggingResourceAdaptorBuilder<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { upstream, targets, flush_every, columns, has_end_mark } = self;
+        let Self { upstream, targets, functions, flush_every, columns, has_end_mark } = self;
         let mut fields = f.debug_struct("LoggingResourceAdaptorBuilder");
-        fields.field("upstream", upstream).field("writers", &targets.len());
+        fields.field("upstream", upstream).field("writers", &(targets.len() + functions.len()));
         fields.field("flush_every", flush_every).field("columns", columns);
         fields.field("has_end_mark", has_end_mark).finish()
     }

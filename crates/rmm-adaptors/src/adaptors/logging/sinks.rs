@@ -10,6 +10,9 @@ use std::thread;
 
 pub(super) type Sink = Box<dyn Write + Send>;
 
+/// A function of the program that gets each line, without its end.
+pub(super) type OnLine = Box<dyn Fn(&str) + Send + Sync>;
+
 /// All logs that may have lines to flush. Lock order: before the lock of a log; do not take it
 /// while holding one.
 static LOGS: Mutex<Vec<Weak<Sinks>>> = Mutex::new(Vec::new());
@@ -25,6 +28,8 @@ const TRIES: usize = 1000;
 pub(super) struct Sinks {
     /// Never dropped in a child of the process that made them: writers of files flush then.
     state: ManuallyDrop<Mutex<State>>,
+    /// Called without the lock, before the writers get the line.
+    functions: Vec<OnLine>,
     /// Which [process](fork::generation) made them. Their buffers hold lines of that one, which it
     /// writes itself.
     generation: u64,
@@ -47,9 +52,10 @@ struct State {
 }
 
 impl Sinks {
-    /// Writes the header to every writer and flushes it.
+    /// Writes the header to every writer and flushes it, and passes it to every function.
     pub(super) fn new(
         mut sinks: Vec<Sink>,
+        functions: Vec<OnLine>,
         header: &str,
         flush_every: u64,
         end_mark: Option<EndMark>,
@@ -61,7 +67,8 @@ impl Sinks {
         fork::watch_forks();
         let state = ManuallyDrop::new(Mutex::new(State { sinks, unflushed: 0, is_ended: false }));
         let (generation, lost) = (fork::generation(), AtomicU64::new(0));
-        let sinks = Arc::new(Self { state, generation, flush_every, end_mark, lost });
+        let sinks = Arc::new(Self { state, functions, generation, flush_every, end_mark, lost });
+        sinks.pass_on(header.as_bytes());
         let mut logs = fork::lock(&LOGS);
         logs.retain(|log| log.strong_count() > 0);
         logs.push(Arc::downgrade(&sinks));
@@ -76,6 +83,7 @@ impl Sinks {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        self.pass_on(line);
         let mut state = self.lock();
         let State { sinks, unflushed, is_ended } = &mut *state;
         *is_ended = false;
@@ -100,6 +108,20 @@ impl Sinks {
         }
     }
 
+    /// Passes a line to every function. No lock is held.
+    fn pass_on(&self, line: &[u8]) {
+        if self.functions.is_empty() {
+            return;
+        }
+        let line = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+        for function in &self.functions {
+            // As for writers: unwinding from here would leak an allocation.
+            if catch_unwind(AssertUnwindSafe(|| function(&line))).is_err() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Flushes all writers.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.check_process()?;
@@ -111,7 +133,7 @@ impl Sinks {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lock().sinks.len()
+        self.lock().sinks.len() + self.functions.len()
     }
 
     /// # Errors

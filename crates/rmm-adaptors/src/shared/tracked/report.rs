@@ -38,6 +38,13 @@ impl OutstandingAllocation {
         Self { pointer, layout, stack, place }
     }
 
+    /// The line of the program that allocated it, or the function that called into these crates,
+    /// with the line if it is known; `None` if backtraces are not captured. Resolves symbols, which
+    /// takes milliseconds.
+    pub fn call_site(&self) -> Option<String> {
+        self.caller().map(|caller| caller.to_string())
+    }
+
     fn caller(&self) -> Option<Caller> {
         let stack = self.stack.clone().map(Caller::Stack);
         stack.or_else(|| self.place.clone().map(Caller::Named))
