@@ -32,8 +32,8 @@ pub enum Effort {
     /// host waits for the device and for other threads' requests.
     NoGrowth,
     /// All steps that begin before this instant; a wait for the device or for other threads'
-    /// requests ends with it, and other suballocators are asked only if no other thread asks them. A
-    /// step that has begun is not interrupted: a call of the driver that makes memory takes from
+    /// requests ends with it, and other suballocators are asked only if no other thread asks them.
+    /// A step that has begun is not interrupted: a call of the driver that makes memory takes from
     /// 0.05 to some milliseconds.
     Until(Instant),
 }
