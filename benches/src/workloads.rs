@@ -17,6 +17,7 @@ mod migrate;
 mod pairs;
 mod random;
 mod recorded;
+mod refusals;
 mod replay;
 mod sleep;
 mod threads;
@@ -78,6 +79,10 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         for_one: Some("pool"),
         ..all("sleep", "a pool that sleeps and wakes up", sleep::sleep)
+    },
+    Workload {
+        for_one: Some("pool"),
+        ..all("refusals", "requests with a deadline of a full pool", refusals::refusals)
     },
     Workload {
         for_one: Some("pool"),

@@ -181,6 +181,15 @@ fn copies_are_timed_beside_the_drivers_call() -> Outcome {
 }
 
 #[test]
+fn requests_with_a_deadline_are_refused_in_time() -> Outcome {
+    let rows = rows(&["--quick", "--allocator", "pool", "--workload", "refusals"])?;
+    let names = names(&rows, "pool");
+    let expected = ["within the deadline %", "p50 ms", "p99.9 ms", "longest ms"];
+    assert_eq!(names, expected.map(|name| format!("refusals {name}")));
+    Ok(())
+}
+
+#[test]
 fn rows_go_to_a_file_if_asked_to() -> Outcome {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("rows.csv");

@@ -117,7 +117,7 @@ pub(super) fn allocate(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// The time that this many of a thousand are not above.
-fn share(sorted: &[Duration], per_mille: usize) -> Duration {
+pub(super) fn share(sorted: &[Duration], per_mille: usize) -> Duration {
     let place = sorted.len() * per_mille / 1000;
     sorted[place.min(sorted.len() - 1)]
 }
