@@ -831,7 +831,7 @@ typedef struct rmm_rs_tracked_block {
   const char *place;
   /**
    * The stack of the request, a line or two for each frame, the innermost first; null without
-   * stacks, and where the place is a line of Python.
+   * stacks.
    */
   const char *stack;
 } rmm_rs_tracked_block;

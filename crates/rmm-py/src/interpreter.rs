@@ -13,6 +13,7 @@
 
 pub(crate) mod caller;
 pub(crate) mod collector;
+pub(crate) mod debug_log;
 pub(crate) mod drop_detached;
 pub(crate) mod errors;
 pub(crate) mod fork;

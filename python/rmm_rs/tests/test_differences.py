@@ -70,12 +70,12 @@ def test_a_log_numbers_threads_and_names_the_legacy_stream(tmp_path: Path) -> No
     assert rows[0][0] == rows[1][0] != str(threading.get_native_id())
 
 
-def test_outstanding_allocations_begin_with_their_sum() -> None:
+def test_a_list_of_outstanding_allocations_is_not_in_rmm() -> None:
     tracking = mr.TrackingResourceAdaptor(counting()[0])
     tracking.allocate(10)
-    text = tracking.get_outstanding_allocations_str()
-    assert text == "10 B in 1 block\n0x1000: 10 B"
+    assert tracking.outstanding() == [{"ptr": 4096, "size": 10, "place": None, "stack": None}]
     tracking.deallocate(4096, 10)
+    assert tracking.outstanding() == []
 
 
 @pytest.mark.parametrize("device", [-1, 99])

@@ -76,6 +76,42 @@ def test_wrong_frees_and_leaks_go_to_the_log(run: Callable[..., Any], tmp_path: 
     assert "[warn  " in leak and "Leaked: 1.2 KiB in 1 block" in leak
 
 
+def test_exhausted_pools_and_wrong_frees_of_pools_go_to_the_log(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    code = """
+from rmm_rs import mr
+import rmm_rs, sys
+def refused(resource, bytes):
+    try:
+        resource.allocate(bytes)
+    except MemoryError:
+        return
+    raise AssertionError(resource)
+cuda = mr.CudaMemoryResource()
+pool = mr.PoolMemoryResource(cuda, 0, 1 << 20, check_frees=True)
+refused(mr.StatisticsResourceAdaptor(pool), 2 << 20)
+refused(mr.FixedSizeMemoryResource(cuda, 1 << 10, 1), 1 << 20)
+# RMM's does not log either.
+refused(mr.LimitingResourceAdaptor(cuda, 10), 20)
+try:
+    pool.deallocate(pool.allocate(1000), 5)
+except ValueError:
+    pass
+rmm_rs.flush_logger()
+"""
+    path = tmp_path / "debug.txt"
+    path.write_text("of a former process")
+    result = run(code, env={"RMM_DEBUG_LOG_FILE": str(path)})
+    assert (result.returncode, result.stderr) == (0, "")
+    text = path.read_text()
+    assert "of a former process" not in text
+    full, size, wrong = [line for line in text.splitlines() if line.startswith("[")]
+    assert "[error " in full and "pool could not allocate 2.0 MiB" in full
+    assert "[error " in size and "fixed-size could not allocate" in size
+    assert "[error " in wrong and "(1000) and Dealloc bytes (5) do not match" in wrong
+
+
 def test_a_log_that_is_off_has_no_wrong_frees(run: Callable[..., Any]) -> None:
     result = run("", arguments=("-c", WRONG_FREES, "off"))
     assert (result.returncode, result.stderr) == (0, "")

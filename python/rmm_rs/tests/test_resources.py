@@ -153,6 +153,16 @@ def test_a_tracker_names_what_is_left() -> None:
     assert tracking.get_allocated_bytes() == 0
 
 
+def test_every_outstanding_allocation_has_a_line() -> None:
+    tracking = mr.TrackingResourceAdaptor(mr.CudaMemoryResource())
+    blocks = {tracking.allocate(size): size for size in range(1, 51)}
+    lines = tracking.get_outstanding_allocations_str().splitlines()
+    assert lines == [f"{pointer:#x}: {size} B" for pointer, size in reversed(blocks.items())]
+    for pointer, size in blocks.items():
+        tracking.deallocate(pointer, size)
+    assert tracking.get_outstanding_allocations_str() == ""
+
+
 def line_of(text: str) -> str:
     """Where this file has a line."""
     lines = Path(__file__).read_text().splitlines()
@@ -165,10 +175,17 @@ def test_a_tracker_names_lines_of_the_program() -> None:
     block = tracking.allocate(5000)  # the line of the block
     blocks = [tracking.allocate(10) for _ in range(3)]
     report = tracking.get_outstanding_allocations_str()
-    assert f"5000 B in 1 block from {line_of('# the line of the block')}" in report
-    assert f"100 B in 1 block from {line_of('# the line of the buffer')}" in report
-    assert "30 B in 3 blocks from " in report
+    assert report.startswith(f"{block:#x}: 5000 B : callstack:\n{line_of('# the line of the block')}")
+    assert f": 100 B : callstack:\n{line_of('# the line of the buffer')}" in report
+    assert report.count(": 10 B : callstack:\n") == 3
     assert ".rs:" not in report
+    listed = tracking.outstanding()
+    assert [entry["size"] for entry in listed] == [5000, 100, 10, 10, 10]
+    assert [entry["ptr"] for entry in listed] == [block, buffer.ptr, *sorted(blocks)]
+    place, stack = str(listed[0]["place"]), str(listed[0]["stack"])
+    # The whole stack, of which pytest has a part.
+    assert stack.splitlines()[0] == place and place.startswith(line_of("# the line of the block"))
+    assert len(stack.splitlines()) > 10 and "pytest" in stack
     tracking.deallocate(block, 5000)
     for block in blocks:
         tracking.deallocate(block, 10)

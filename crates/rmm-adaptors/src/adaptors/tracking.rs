@@ -98,12 +98,14 @@ impl Observer for Tracking {
 
     #[inline]
     fn caller(&self) -> Option<Caller> {
-        self.captures_callers().then(Caller::now)
+        self.captures_callers().then(Caller::with_stack)
     }
 
     #[inline]
     fn allocated(&self, pointer: DevicePtr, call: Call<'_>) -> Result<(), Error> {
-        if self.insert(pointer, call.layout, || call.caller.cloned().unwrap_or_else(Caller::now)) {
+        if self.insert(pointer, call.layout, || {
+            call.caller.cloned().unwrap_or_else(Caller::with_stack)
+        }) {
             return Ok(());
         }
         let message = format!(

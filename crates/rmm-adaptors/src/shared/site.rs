@@ -5,6 +5,7 @@ mod stack;
 mod text;
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock, RwLock};
 
 use rmm_core::fork;
@@ -39,15 +40,18 @@ pub(crate) fn are_cheap() -> bool {
     NAME_FRAMES.get().is_some()
 }
 
-/// The innermost frame of the calling thread in the language of the program, for a person:
-/// `file:line in function`. `None` if the thread runs no code of that language.
-pub(crate) fn innermost_named() -> Option<String> {
-    let mut place = None;
+/// The innermost `most` frames of the calling thread in the language of the program, for a person:
+/// a line `file:line in function` for each. `None` if the thread runs no code of that language.
+pub(crate) fn named_stack(most: usize) -> Option<String> {
+    let (mut lines, mut frames) = (String::new(), 0);
     NAME_FRAMES.get()?(true, &mut |file, line, function| {
-        place = Some(format!("{file}:{line} in {function}"));
-        false
+        let end = if frames == 0 { "" } else { "\n" };
+        // A string takes all.
+        let _ignored = write!(lines, "{end}{file}:{line} in {function}");
+        frames += 1;
+        frames < most
     });
-    place
+    (frames > 0).then_some(lines)
 }
 
 /// Where in the program a call comes from: a number for its text. Numbers are never removed.

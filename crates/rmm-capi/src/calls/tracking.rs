@@ -77,7 +77,7 @@ pub struct TrackedBlock {
     /// without stacks.
     pub place: *const c_char,
     /// The stack of the request, a line or two for each frame, the innermost first; null without
-    /// stacks, and where the place is a line of Python.
+    /// stacks.
     pub stack: *const c_char,
 }
 
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn rmm_rs_tracking_walk(
         let visit = visit.ok_or_else(|| Failure::invalid("the function is null"))?;
         for block in blocks {
             let text = |text: String| CString::new(text).ok();
-            let (place, stack) = (block.call_site(), block.stack.as_ref().map(ToString::to_string));
+            let (place, stack) = (block.call_site(), block.callstack());
             let (place, stack) = (place.and_then(text), stack.and_then(text));
             let address =
                 |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());

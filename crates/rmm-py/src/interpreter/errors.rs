@@ -18,8 +18,12 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use rmm_core::{Error, ErrorKind};
 
+use crate::interpreter::debug_log::log_refusal;
 use crate::interpreter::fork;
 use crate::interpreter::remedy::with_remedies;
+
+/// The resources whose lack of memory the debug log has.
+const SUBALLOCATORS: [&str; 3] = ["pool", "arena", "fixed-size"];
 
 /// Whether a callback of any thread has raised one.
 static IS_ANY: AtomicBool = AtomicBool::new(false);
@@ -79,6 +83,10 @@ pub(crate) fn of_allocation(py: Python<'_>, error: &Error) -> PyErr {
         return PyRuntimeError::new_err(error.to_string());
     }
     let raised = if error.is_out_of_memory() {
+        if SUBALLOCATORS.contains(&error.origin()) {
+            // The exception says it, too.
+            let _ignored = log_refusal(py, error);
+        }
         out_of_memory(error)
     } else {
         PyMemoryError::new_err(format!("std::bad_alloc: {error}"))

@@ -1,21 +1,19 @@
 //! Adaptors: resources that see or change the requests to an upstream.
 
-use std::io::Write as _;
-
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 use rmm_adaptors::{
     AlignedResourceAdaptor as Aligned, FallbackMemoryResource as Fallback,
-    LimitingResourceAdaptor as Limiting, PrefetchResourceAdaptor as Prefetch,
-    TaggedResourceAdaptor as Tagged, ThreadSafeResourceAdaptor as ThreadSafe, TrackingFinding,
-    TrackingResourceAdaptor as Tracking,
+    LimitingResourceAdaptor as Limiting, OutstandingAllocation,
+    PrefetchResourceAdaptor as Prefetch, TaggedResourceAdaptor as Tagged,
+    ThreadSafeResourceAdaptor as ThreadSafe, TrackingFinding, TrackingResourceAdaptor as Tracking,
 };
 use rmm_core::AnyResource;
 
+use crate::interpreter::debug_log::{log, log_detached};
 use crate::interpreter::drop_detached::DropDetached;
 use crate::interpreter::truth::Truth;
 use crate::resource::adaptor::{adaptor, silent_adaptor};
-use crate::resource::callbacks::attached;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 
 adaptor! {
@@ -95,13 +93,38 @@ impl TrackingResourceAdaptor {
         py.detach(|| self.engine.peek().allocated_bytes())
     }
 
-    /// The allocations that were not freed, as text; empty if there are none.
+    /// The allocations that were not freed, as text: a line for each, the largest first, and its
+    /// stack if stacks are captured. Empty if there are none.
     fn get_outstanding_allocations_str(&self, py: Python<'_>) -> PyResult<String> {
         let engine = self.engine.get()?;
         Ok(py.detach(|| {
-            let report = engine.report();
-            if report.blocks().is_empty() { String::new() } else { report.to_string() }
+            let blocks = engine.outstanding();
+            blocks.iter().fold(String::new(), |text, block| format!("{text}{block}\n"))
         }))
+    }
+
+    /// The allocations that were not freed, the largest first: a list of dictionaries with the
+    /// address `ptr`, the bytes `size`, and, if stacks are captured, the line of the program
+    /// `place` and the lines of the `stack`; else `None`. Not in RMM.
+    fn outstanding<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let engine = self.engine.get()?;
+        let blocks = py.detach(|| {
+            let described = |block: OutstandingAllocation| {
+                let texts = (block.call_site(), block.callstack());
+                (block.pointer.0, block.layout.size(), texts)
+            };
+            engine.outstanding().into_iter().map(described).collect::<Vec<_>>()
+        });
+        let list = PyList::empty(py);
+        for (pointer, size, (place, stack)) in blocks {
+            let block = PyDict::new(py);
+            block.set_item("ptr", pointer)?;
+            block.set_item("size", size)?;
+            block.set_item("place", place)?;
+            block.set_item("stack", stack)?;
+            list.append(block)?;
+        }
+        Ok(list)
     }
 
     /// How many frees named no block that is allocated. Not in RMM.
@@ -126,18 +149,7 @@ impl TrackingResourceAdaptor {
 /// Writes a finding to the debug log, and to the standard error stream once Python ends.
 fn log_finding(finding: &TrackingFinding<'_>) {
     let level = if matches!(finding, TrackingFinding::Leak(_)) { "warn" } else { "error" };
-    let is_logged = attached(|py| log(py, level, finding.to_string()).is_ok());
-    if is_logged != Some(true) {
-        // There is no one to report a failed write to.
-        let _ignored = writeln!(std::io::stderr(), "rmm: tracking: {finding}");
-    }
-}
-
-/// Writes a line to the debug log.
-fn log(py: Python<'_>, level: &str, line: String) -> PyResult<()> {
-    let logger = py.import("rmm_rs.pylibrmm.logger")?;
-    let level = logger.getattr("level_enum")?.getattr(level)?;
-    logger.call_method1("_log", (level, line)).map(drop)
+    log_detached(level, &finding.to_string());
 }
 
 silent_adaptor! {

@@ -1,13 +1,14 @@
 //! Wrong frees that a pool has found, which the call raises that frees.
 
 use std::cell::Cell;
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rmm_adaptors::TrackingFinding;
 use rmm_core::wait;
+
+use crate::interpreter::debug_log::log_detached;
 
 /// Whether a thread has noted one: most programs have none.
 static IS_ANY: AtomicBool = AtomicBool::new(false);
@@ -16,13 +17,12 @@ thread_local! {
     static FOUND: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Keeps a finding for the call that this thread is in, and writes it to the standard error stream:
-/// the collector's frees raise nothing.
+/// Keeps a finding for the call that this thread is in, and writes it to the debug log: the
+/// collector's frees raise nothing.
 pub(crate) fn note(finding: &TrackingFinding<'_>) {
     let text = finding.to_string();
     wait::about_to_wait();
-    // There is no one to report a failed write to.
-    let _ignored = writeln!(std::io::stderr(), "rmm: {text}");
+    log_detached("error", &text);
     IS_ANY.store(true, Ordering::Relaxed);
     // While the thread ends the cell is gone.
     let _ignored = FOUND.try_with(|found| found.set(Some(text)));

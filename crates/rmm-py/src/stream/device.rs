@@ -58,6 +58,12 @@ pub(crate) fn _device_name(py: Python<'_>, ordinal: i32) -> PyResult<(u32, Strin
     outcome(py, || device(ordinal)?.name())
 }
 
+/// The bytes that identify a device.
+#[pyfunction]
+pub(crate) fn _device_uuid(py: Python<'_>, ordinal: i32) -> PyResult<(u32, Vec<u8>)> {
+    outcome(py, || Ok(device(ordinal)?.uuid()?.bytes.to_vec()))
+}
+
 /// The memory of a device.
 #[pyfunction]
 pub(crate) fn _device_memory(py: Python<'_>, ordinal: i32) -> PyResult<(u32, u64)> {
@@ -100,6 +106,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_device_set, module)?)?;
     module.add_function(wrap_pyfunction!(_device_count, module)?)?;
     module.add_function(wrap_pyfunction!(_device_name, module)?)?;
+    module.add_function(wrap_pyfunction!(_device_uuid, module)?)?;
     module.add_function(wrap_pyfunction!(_device_memory, module)?)?;
     module.add_function(wrap_pyfunction!(_device_attribute, module)?)?;
     module.add_function(wrap_pyfunction!(_driver_version, module)?)?;

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib
+import os
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -118,7 +121,25 @@ def setDevice(device: int) -> None:
 
 
 def runtimeGetVersion() -> int:
-    """The version of the CUDA runtime: the driver's, since no runtime is used here."""
+    """The version of the CUDA runtime that the process has: of ``cuda.bindings``, where that is
+    installed, or of a ``libcudart`` that is loaded. Without one it is the driver's: this package
+    uses none.
+    """
+    try:
+        bindings = importlib.import_module("cuda.bindings.runtime")
+        status, version = bindings.getLocalRuntimeVersion()
+        if int(status) == 0:
+            return int(version)
+    except Exception:  # not there, of a former version, or without the runtime's library
+        pass
+    for major in (13, 12):
+        try:
+            library = ctypes.CDLL(f"libcudart.so.{major}", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+            loaded = ctypes.c_int()
+            if library.cudaRuntimeGetVersion(ctypes.byref(loaded)) == 0:
+                return loaded.value
+        except (OSError, AttributeError):
+            continue
     return driverGetVersion()
 
 
@@ -138,45 +159,123 @@ def getDeviceAttribute(attr: Any, device: int) -> int:
     return _checked(_rmm._device_attribute(int(attr), device))
 
 
-# Names of `cudaDeviceProp`, and the numbers of their attributes.
-_PROPERTIES = {
-    "maxThreadsPerBlock": 1,
-    "warpSize": 10,
-    "regsPerBlock": 12,
-    "clockRate": 13,
-    "multiProcessorCount": 16,
-    "integrated": 18,
-    "canMapHostMemory": 19,
-    "computeMode": 20,
-    "concurrentKernels": 31,
-    "ECCEnabled": 32,
-    "pciBusID": 33,
-    "pciDeviceID": 34,
-    "tccDriver": 35,
-    "memoryClockRate": 36,
-    "memoryBusWidth": 37,
-    "l2CacheSize": 38,
-    "maxThreadsPerMultiProcessor": 39,
-    "asyncEngineCount": 40,
-    "unifiedAddressing": 41,
-    "major": 75,
-    "minor": 76,
-    "managedMemory": 83,
-    "pageableMemoryAccess": 88,
-    "concurrentManagedAccess": 89,
+# Names of `cudaDeviceProp`, and the numbers of their attributes: several for an array.
+_PROPERTIES: dict[str, tuple[int, ...]] = {
+    "maxThreadsPerBlock": (1,),
+    "maxThreadsDim": (2, 3, 4),
+    "maxGridSize": (5, 6, 7),
+    "sharedMemPerBlock": (8,),
+    "totalConstMem": (9,),
+    "warpSize": (10,),
+    "memPitch": (11,),
+    "regsPerBlock": (12,),
+    "clockRate": (13,),
+    "textureAlignment": (14,),
+    "deviceOverlap": (15,),
+    "multiProcessorCount": (16,),
+    "kernelExecTimeoutEnabled": (17,),
+    "integrated": (18,),
+    "canMapHostMemory": (19,),
+    "computeMode": (20,),
+    "maxTexture1D": (21,),
+    "maxTexture2D": (22, 23),
+    "maxTexture3D": (24, 25, 26),
+    "maxTexture2DLayered": (27, 28, 29),
+    "surfaceAlignment": (30,),
+    "concurrentKernels": (31,),
+    "ECCEnabled": (32,),
+    "pciBusID": (33,),
+    "pciDeviceID": (34,),
+    "tccDriver": (35,),
+    "memoryClockRate": (36,),
+    "memoryBusWidth": (37,),
+    "l2CacheSize": (38,),
+    "maxThreadsPerMultiProcessor": (39,),
+    "asyncEngineCount": (40,),
+    "unifiedAddressing": (41,),
+    "maxTexture1DLayered": (42, 43),
+    "maxTexture2DGather": (45, 46),
+    "maxTexture3DAlt": (47, 48, 49),
+    "pciDomainID": (50,),
+    "texturePitchAlignment": (51,),
+    "maxTextureCubemap": (52,),
+    "maxTextureCubemapLayered": (53, 54),
+    "maxSurface1D": (55,),
+    "maxSurface2D": (56, 57),
+    "maxSurface3D": (58, 59, 60),
+    "maxSurface1DLayered": (61, 62),
+    "maxSurface2DLayered": (63, 64, 65),
+    "maxSurfaceCubemap": (66,),
+    "maxSurfaceCubemapLayered": (67, 68),
+    "maxTexture1DLinear": (69,),
+    "maxTexture2DLinear": (70, 71, 72),
+    "maxTexture2DMipmap": (73, 74),
+    "major": (75,),
+    "minor": (76,),
+    "maxTexture1DMipmap": (77,),
+    "streamPrioritiesSupported": (78,),
+    "globalL1CacheSupported": (79,),
+    "localL1CacheSupported": (80,),
+    "sharedMemPerMultiprocessor": (81,),
+    "regsPerMultiprocessor": (82,),
+    "managedMemory": (83,),
+    "isMultiGpuBoard": (84,),
+    "multiGpuBoardGroupID": (85,),
+    "hostNativeAtomicSupported": (86,),
+    "singleToDoublePrecisionPerfRatio": (87,),
+    "pageableMemoryAccess": (88,),
+    "concurrentManagedAccess": (89,),
+    "computePreemptionSupported": (90,),
+    "canUseHostPointerForRegisteredMem": (91,),
+    "cooperativeLaunch": (95,),
+    "cooperativeMultiDeviceLaunch": (96,),
+    "sharedMemPerBlockOptin": (97,),
+    "hostRegisterSupported": (99,),
+    "pageableMemoryAccessUsesHostPageTables": (100,),
+    "directManagedMemAccessFromHost": (101,),
+    "maxBlocksPerMultiProcessor": (106,),
+    "persistingL2CacheMaxSize": (108,),
+    "accessPolicyMaxWindowSize": (109,),
+    "reservedSharedMemPerBlock": (111,),
+    "sparseCudaArraySupported": (112,),
+    "hostRegisterReadOnlySupported": (113,),
+    "timelineSemaphoreInteropSupported": (114,),
+    "memoryPoolsSupported": (115,),
+    "gpuDirectRDMASupported": (116,),
+    "gpuDirectRDMAFlushWritesOptions": (117,),
+    "gpuDirectRDMAWritesOrdering": (118,),
+    "memoryPoolSupportedHandleTypes": (119,),
+    "clusterLaunch": (120,),
+    "deferredMappingCudaArraySupported": (121,),
+    "ipcEventSupported": (125,),
+    "unifiedFunctionPointers": (129,),
+    "deviceNumaConfig": (130,),
+    "deviceNumaId": (131,),
+    "mpsEnabled": (133,),
+    "hostNumaId": (134,),
+    "gpuPciDeviceID": (139,),
+    "gpuPciSubsystemID": (140,),
+    "hostNumaMultinodeIpcSupported": (143,),
 }
 
 
 def getDeviceProperties(device: int) -> SimpleNamespace:
-    """What a device has: an object with attributes of the names of ``cudaDeviceProp``."""
+    """What a device has: an object with all attributes of ``cudaDeviceProp`` of CUDA 12 and 13.
+
+    What the driver does not know is 0.
+    """
     properties = SimpleNamespace(
         name=_checked(_rmm._device_name(device)).encode(),
+        uuid=SimpleNamespace(bytes=_checked(_rmm._device_uuid(device))),
+        luid=bytes(8),  # of Windows
+        luidDeviceNodeMask=0,
         totalGlobalMem=_checked(_rmm._device_memory(device)),
     )
-    for name, attribute in _PROPERTIES.items():
-        status, value = _rmm._device_attribute(attribute, device)
+    for name, attributes in _PROPERTIES.items():
+        outcomes = [_rmm._device_attribute(attribute, device) for attribute in attributes]
         # A driver need not know all of them.
-        setattr(properties, name, 0 if status else value)
+        values = [0 if status else value for status, value in outcomes]
+        setattr(properties, name, values if len(values) > 1 else values[0])
     return properties
 
 

@@ -1,4 +1,9 @@
-"""The debug log: a file that ``RMM_DEBUG_LOG_FILE`` names, else the standard error."""
+"""The debug log: a file that ``RMM_DEBUG_LOG_FILE`` names, else the standard error.
+
+The first line of a process truncates the file. Wrong frees are in the log as errors, and what a
+``TrackingResourceAdaptor`` still has when it ends as a warning; requests that a pool refuses are, as
+errors, in the file only: the exception says it, too.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +89,7 @@ def _log(level: level_enum, text: str) -> None:
         return
     with _lock:
         if _file is None and (path := os.environ.get("RMM_DEBUG_LOG_FILE")):
-            _file = open(path, "a", encoding="utf-8")  # noqa: SIM115  for the process
+            _file = open(path, "w", encoding="utf-8")  # noqa: SIM115  for the process
         stream = _file or sys.stderr
         if stream is None:
             return
@@ -96,3 +101,9 @@ def _log(level: level_enum, text: str) -> None:
         stream.write(line)
         if level >= _flush_level:
             stream.flush()
+
+
+def _log_refusal(text: str) -> None:
+    """Logs a request that a pool has refused, if there is a file: the caller has the exception."""
+    if os.environ.get("RMM_DEBUG_LOG_FILE"):
+        _log(level_enum.error, text)

@@ -21,21 +21,21 @@ pub struct OutstandingAllocation {
     pub pointer: DevicePtr,
     /// The layout that was requested.
     pub layout: Layout,
-    /// The backtrace of the allocation, if backtraces are captured, and `place` is not known.
+    /// The backtrace of the allocation, if backtraces are captured, and `lines` are not known.
     pub stack: Option<Arc<Backtrace>>,
-    /// The line of the program that allocated it, if it was captured in a program of another
-    /// language, such as Python.
-    pub place: Option<Arc<str>>,
+    /// The lines of the program that allocated it, one for each frame, the innermost first, if they
+    /// were captured in a program of another language, such as Python.
+    pub lines: Option<Arc<str>>,
 }
 
 impl OutstandingAllocation {
     pub(crate) fn new(pointer: DevicePtr, layout: Layout, caller: Option<&Caller>) -> Self {
-        let (stack, place) = match caller {
+        let (stack, lines) = match caller {
             Some(Caller::Stack(stack)) => (Some(Arc::clone(stack)), None),
-            Some(Caller::Named(place)) => (None, Some(Arc::clone(place))),
+            Some(Caller::Named(lines)) => (None, Some(Arc::clone(lines))),
             None => (None, None),
         };
-        Self { pointer, layout, stack, place }
+        Self { pointer, layout, stack, lines }
     }
 
     /// The line of the program that allocated it, or the function that called into these crates,
@@ -45,9 +45,16 @@ impl OutstandingAllocation {
         self.caller().map(|caller| caller.to_string())
     }
 
+    /// The stack of the allocation as text, the innermost frame first; `None` if backtraces are not
+    /// captured. Resolves symbols, which takes milliseconds.
+    pub fn callstack(&self) -> Option<String> {
+        let stack = self.stack.as_ref().map(ToString::to_string);
+        stack.or_else(|| self.lines.as_ref().map(ToString::to_string))
+    }
+
     fn caller(&self) -> Option<Caller> {
         let stack = self.stack.clone().map(Caller::Stack);
-        stack.or_else(|| self.place.clone().map(Caller::Named))
+        stack.or_else(|| self.lines.clone().map(Caller::Named))
     }
 }
 
@@ -111,9 +118,9 @@ impl TrackingReport {
 impl fmt::Display for OutstandingAllocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}: {} B", self.pointer.0, self.layout.size())?;
-        match (&self.stack, &self.place) {
+        match (&self.stack, &self.lines) {
             (Some(stack), _) => write!(f, " : callstack:\n{stack}"),
-            (None, Some(place)) => write!(f, " from {place}"),
+            (None, Some(lines)) => write!(f, " : callstack:\n{lines}"),
             (None, None) => Ok(()),
         }
     }
