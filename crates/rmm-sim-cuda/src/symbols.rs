@@ -165,7 +165,7 @@ macro_rules! absent_symbols {
             cuLogicalEndpointQuery cuLogicalEndpointUnbind cuLogsCurrent cuLogsDumpToFile
             cuLogsDumpToMemory cuLogsRegisterCallback cuLogsUnregisterCallback cuMemAllocPitch_v2
             cuMemBatchDecompressAsync cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync
-            cuMemGetAllocationPropertiesFromHandle cuMemGetHandleForAddressRange
+            cuMemGetHandleForAddressRange
             cuMemGetLocationInfo cuMemHostGetFlags cuMemMapArrayAsync cuMemPrefetchBatchAsync
             cuMemRangeGetAttributes cuMemSetMemPool cuMemcpy2DAsync_v2 cuMemcpy2DUnaligned_v2
             cuMemcpy2D_v2 cuMemcpy3DAsync_v2 cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_v2

@@ -23,11 +23,18 @@
 //! | `RMM_SIM_DEVICES` | how many devices there are; 1 by default |
 //! | `CUDA_VISIBLE_DEVICES` | those of them that the process sees, by number, as with CUDA |
 //! | `RMM_SIM_MEMORY` | bytes of memory of each device and of the host; under `valgrind` few |
+//! | `RMM_SIM_SHARED` | a file: processes that name the same one share the devices' memory |
 //! | `RMM_SIM_ATTRIBUTES` | attributes of each device: `PAGEABLE_MEMORY_ACCESS=1` for pageable memory |
 //! | `RMM_SIM_KERNELS` | kernels as C prototypes, one a line: their launches compute nothing |
 //! | `RMM_SIM_BACKTRACE` | `1`: reports have call stacks |
 //! | `RMM_SIM_SEED` | the seed of the schedule |
 //! | `RMM_SIM_REPORT` | a folder for the [report](#reports) of each process; `-`: standard error |
+//!
+//! With `RMM_SIM_SHARED=/dev/shm/device`, free memory is what no process has taken, and what a
+//! process has taken goes back when it ends, however it ends. The bytes of exported memory are in a
+//! folder beside the file, whose name ends in `.d`; both can be removed when no process uses them.
+//! Exported memory works between processes without it, too, but then each counts for itself. What
+//! one process writes and another reads is not checked for its order, and the report says so.
 //!
 //! From the first `cuInit`, a thread runs queued work while the program makes no call: programs may
 //! wait for a host function, or for what a stream writes to pinned memory. The order in which work

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmm_sim::{AllThreadsGuard, BackgroundGuard, Leak, LeakKind, Machine};
@@ -44,6 +44,7 @@ pub(crate) fn serve(name: &'static str, call: impl FnOnce() -> CuResult) -> CuRe
     report::begin(std::process::id());
     let code = match name {
         "cuInit" => initialising(call),
+        "cuMemExportToShareableHandle" | "cuMemImportFromShareableHandle" => sharing(call),
         "cuDevicePrimaryCtxRelease_v2" | "cuDevicePrimaryCtxReset_v2" | "cuCtxDestroy_v2" => {
             ending(call)
         }
@@ -62,6 +63,17 @@ pub(crate) fn refuse(name: &'static str) -> CuResult {
     }
     report::refused(name);
     CuResult::NOT_SUPPORTED
+}
+
+/// Makes a call that may share memory with other processes, and reports it if it is the first.
+fn sharing(call: impl FnOnce() -> CuResult) -> CuResult {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    let code = call();
+    if MACHINE.get().is_some_and(Machine::shares_memory) && !REPORTED.swap(true, Ordering::Relaxed)
+    {
+        report::say("shared", "memory with other processes, whose order is not checked");
+    }
+    code
 }
 
 /// Reports the kernels that were not found, if there are more than before.
@@ -96,6 +108,10 @@ extern "C" fn begin() {
     let builder = match number("RMM_SIM_MEMORY") {
         Some(bytes) => builder.memory(bytes).host_memory(bytes),
         None => builder,
+    };
+    let builder = match std::env::var_os("RMM_SIM_SHARED") {
+        Some(file) if !file.is_empty() => builder.shared(file),
+        _ => builder,
     };
     let attributes = std::env::var("RMM_SIM_ATTRIBUTES").unwrap_or_default();
     let builder = builder.clone().attributes_from(&attributes).unwrap_or_else(|error| {

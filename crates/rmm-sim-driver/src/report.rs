@@ -4,6 +4,7 @@
 //! calls 0000000012 python3 train.py     driver calls, once the process ends; its command line
 //! violation TEXT      line breaks are written as \n, backslashes as \\
 //! missing NAME        a kernel that was not found
+//! shared TEXT         memory was exported or imported: the order between processes is not checked
 //! refused NAME        a function that was called and not served
 //! leak TEXT
 //! end                 the process has ended by its exit handlers

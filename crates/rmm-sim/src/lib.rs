@@ -12,7 +12,9 @@
 //!   [builder](MachineBuilder::attribute) enables it, pools are exported and imported between
 //!   threads that stand for processes.
 //! - Virtual memory is reserved, mapped and unmapped by the driver's rules, with access rights per
-//!   device. Physical memory that is mapped at several addresses has one history.
+//!   device. Physical memory that is mapped at several addresses has one history. On Linux it is
+//!   exported as a file descriptor, by which other processes map the same bytes, and [one
+//!   count](MachineBuilder::shared) of a device's memory may be that of several processes.
 //! - Calls and work take simulated [time](Machine::time), and the host's [waits](Machine::stalls)
 //!   are counted.
 //! - Any call can be made to [fail](Machine::fail), memory can run out, and the driver can be
@@ -42,10 +44,12 @@
 //! on a default stream. Calls that name their context by a handle or an address do not.
 //!
 //! # What it does not do
-//! - These return `NOT_SUPPORTED`, and the device attributes say so: exported memory and events
-//!   (`cuIpc...`, `cuMemExportToShareableHandle`), virtual memory of the host, memory of other
-//!   processes, memory nodes of graphs, and device code. A module loads whatever its image is, and
-//!   [`Machine::kernel`] registers the kernels that are found in it.
+//! - These return `NOT_SUPPORTED`, and the device attributes say so: legacy exports of memory and
+//!   events (`cuIpc...`), virtual memory of the host, memory nodes of graphs, and device code. A
+//!   module loads whatever its image is, and [`Machine::kernel`] registers the kernels that are
+//!   found in it.
+//! - Fabric handles are refused as by a GPU that is in no `NVLink` domain.
+//! - The order between processes that share memory is not checked.
 //! - Threads that share an exported pool are one process to the checks: what one of them waited for
 //!   counts for all, and handles and addresses of one are valid for the others.
 //! - Graphs are made by stream capture only. On a stream under capture, `cuMemAllocAsync` returns

@@ -104,6 +104,7 @@ macro_rules! driver_symbols {
             required "12.0" cuMemGetAccess(flags: *mut c_ulonglong, location: *const CuMemLocation, pointer: CuDevicePtr);
             required "12.0" cuMemGetAllocationGranularity(bytes: *mut usize, properties: *const CuMemAllocationProp, option: CuMemGranularity);
             required "12.0" cuMemRetainAllocationHandle(handle: *mut CuMemHandle, address: *mut c_void);
+            required "12.0" cuMemGetAllocationPropertiesFromHandle(properties: *mut CuMemAllocationProp, handle: CuMemHandle);
             required "12.0" cuMemExportToShareableHandle(shareable: *mut c_void, handle: CuMemHandle, kind: CuMemHandleType, flags: c_ulonglong);
             required "12.0" cuMemImportFromShareableHandle(handle: *mut CuMemHandle, shareable: *mut c_void, kind: CuMemHandleType);
 

@@ -20,6 +20,8 @@ pub struct Found {
     pub missing: BTreeSet<String>,
     /// Functions of the driver that were called and not served.
     pub refused: BTreeSet<String>,
+    /// Whether it shared memory with other processes.
+    pub shares_memory: bool,
     /// Objects that were not released.
     pub leaks: Vec<String>,
     /// Whether the report has its end.
@@ -46,6 +48,11 @@ impl Found {
                 ),
                 name => format!("{process} called {name}, which the software device does not serve"),
             });
+        }
+        if self.shares_memory {
+            reasons.push(format!(
+                "{process} shares memory with other processes: the order between processes is not checked"
+            ));
         }
         if !self.is_whole && self.refused.is_empty() {
             reasons.push(format!(
@@ -97,6 +104,7 @@ fn parse(text: &str) -> Found {
             "violation" => found.violations.push(unescape(rest)),
             "missing" => drop(found.missing.insert(unescape(rest))),
             "refused" => drop(found.refused.insert(unescape(rest))),
+            "shared" => found.shares_memory = true,
             "leak" => found.leaks.push(unescape(rest)),
             "end" => found.is_whole = true,
             _ => {}

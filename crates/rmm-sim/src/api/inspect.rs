@@ -54,6 +54,12 @@ impl Machine {
         }
     }
 
+    /// Whether memory was exported, or imported from another process. The order between processes
+    /// is not checked: what one of them writes and another reads has no history that both know.
+    pub fn shares_memory(&self) -> bool {
+        self.lock().virtual_memory.is_shared
+    }
+
     /// The violations found so far, in order; [`ViolationKind`](crate::ViolationKind) lists the
     /// rules that are checked.
     pub fn violations(&self) -> Vec<Violation> {

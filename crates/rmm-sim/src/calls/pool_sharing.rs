@@ -16,6 +16,7 @@ use crate::model::handle::{self, HandleKind};
 use crate::model::memory::AllocationKind;
 use crate::model::pool::{Medium, Pool, Sharing};
 use crate::model::pool_name::{NAME, Name};
+use crate::model::shared_bytes;
 use crate::model::trace::LeakKind;
 
 impl Session<'_> {
@@ -29,23 +30,9 @@ impl Session<'_> {
 
 /// An anonymous file that contains the name of a pool.
 fn file_of(name: Name) -> Result<File, CuResult> {
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: the text is a C string literal, which outlives the call.
-        let descriptor = unsafe { libc::memfd_create(c"rmm-sim pool".as_ptr(), libc::MFD_CLOEXEC) };
-        if descriptor < 0 {
-            return Err(CuResult::OPERATING_SYSTEM);
-        }
-        // SAFETY: it was just created, and is not owned elsewhere.
-        let mut file = unsafe { File::from_raw_fd(descriptor) };
-        file.write_all(&name.to_bytes()).map_err(|_| CuResult::OPERATING_SYSTEM)?;
-        Ok(file)
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = name;
-        Err(CuResult::NOT_SUPPORTED)
-    }
+    let mut file = shared_bytes::anonymous()?;
+    file.write_all(&name.to_bytes()).map_err(|_| CuResult::OPERATING_SYSTEM)?;
+    Ok(file)
 }
 
 /// The name in a file that the caller has open.

@@ -1,11 +1,10 @@
 //! Functions that the software device does not support: they are counted, can be made to fail, and
 //! return `NOT_SUPPORTED`.
 
-use std::ffi::{c_uint, c_ulonglong, c_void};
+use std::ffi::{c_uint, c_void};
 
 use rmm_sys::{
-    CuDevice, CuDevicePtr, CuEvent, CuGraphMemAttribute, CuIpcEventHandle, CuIpcMemHandle,
-    CuMemHandle, CuMemHandleType, CuResult,
+    CuDevice, CuDevicePtr, CuEvent, CuGraphMemAttribute, CuIpcEventHandle, CuIpcMemHandle, CuResult,
 };
 
 use crate::calls::call::call;
@@ -23,8 +22,6 @@ unsupported! {
     fn cuDeviceGetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
     fn cuDeviceSetGraphMemAttribute(CuDevice, CuGraphMemAttribute, *mut c_void);
     fn cuDeviceGraphMemTrim(CuDevice);
-    fn cuMemExportToShareableHandle(*mut c_void, CuMemHandle, CuMemHandleType, c_ulonglong);
-    fn cuMemImportFromShareableHandle(*mut CuMemHandle, *mut c_void, CuMemHandleType);
     fn cuIpcOpenMemHandle_v2(*mut CuDevicePtr, CuIpcMemHandle, c_uint);
     fn cuIpcCloseMemHandle(CuDevicePtr);
     fn cuIpcGetEventHandle(*mut CuIpcEventHandle, CuEvent);

@@ -52,13 +52,16 @@ impl State {
         }
         let device = self.device(properties.location.id)?;
         let has = |attribute| self.devices[device].attribute(attribute) == Some(1);
-        let is_exportable = match properties.requested_handle_types {
-            CuMemHandleType::NONE => true,
-            CuMemHandleType::POSIX_FILE_DESCRIPTOR => {
-                has(CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)
-            }
-            _ => false,
-        };
+        let known = [
+            (
+                CuMemHandleType::POSIX_FILE_DESCRIPTOR,
+                CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+            ),
+            (CuMemHandleType::FABRIC, CuDeviceAttribute::HANDLE_TYPE_FABRIC_SUPPORTED),
+        ];
+        let supported = known.into_iter().filter(|&(_, attribute)| has(attribute));
+        let supported = supported.fold(0, |types, (kind, _)| types | kind.0);
+        let is_exportable = properties.requested_handle_types.0 & !supported == 0;
         let is_reachable = properties.gpu_direct_rdma_capable == 0
             || has(CuDeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
         let is_known = properties.usage == 0 && self.has_virtual_memory(device);
@@ -83,7 +86,7 @@ impl State {
 
     /// The key of the physical memory that a handle names, while the program holds a reference to
     /// it.
-    fn physical_of(&self, handle: CuMemHandle) -> Result<u64, CuResult> {
+    pub(crate) fn physical_of(&self, handle: CuMemHandle) -> Result<u64, CuResult> {
         let key = self.physical_slot(handle).and_then(|slot| self.virtual_memory.slots.get(slot));
         let held = |key: &u64| {
             self.virtual_memory.physical.get(key).is_some_and(|physical| physical.references > 0)
@@ -91,21 +94,39 @@ impl State {
         key.filter(held).ok_or(CuResult::INVALID_VALUE)
     }
 
-    fn physical_handle(&self, slot: usize) -> CuMemHandle {
+    pub(crate) fn physical_handle(&self, slot: usize) -> CuMemHandle {
         CuMemHandle(handle::encode(self.machine, HandleKind::Physical, slot).addr() as c_ulonglong)
     }
 }
 
 impl Session<'_> {
-    fn create_physical(&mut self, device: usize, bytes: usize) -> Result<CuMemHandle, CuResult> {
+    fn create_physical(
+        &mut self,
+        device: usize,
+        bytes: usize,
+        properties: &CuMemAllocationProp,
+    ) -> Result<CuMemHandle, CuResult> {
         let start = self.take_from_device(device, bytes)?;
         self.check_allocated(start, bytes, None);
+        Ok(self.insert_physical(Physical {
+            device,
+            start,
+            bytes,
+            references: 1,
+            mappings: 0,
+            handle_types: properties.requested_handle_types,
+            has_rdma: properties.gpu_direct_rdma_capable != 0,
+            shared: None,
+        }))
+    }
+
+    /// Adds physical memory to which the program holds one reference.
+    pub(crate) fn insert_physical(&mut self, physical: Physical) -> CuMemHandle {
         let key = self.next_key();
-        let physical = Physical { device, start, bytes, references: 1, mappings: 0 };
         self.virtual_memory.physical.insert(key, physical);
         self.note_origin(LeakKind::PhysicalMemory, key);
         let slot = self.virtual_memory.slots.insert(key);
-        Ok(self.physical_handle(slot))
+        self.physical_handle(slot)
     }
 
     fn unmap(&mut self, range: &Range<usize>) -> Result<(), CuResult> {
@@ -165,11 +186,16 @@ driver_calls! {
 
     fn cuMemCreate(result: *mut CuMemHandle, bytes: usize, properties: *const CuMemAllocationProp, flags: c_ulonglong) by [] |session| {
         result.required()?;
-        let device = session.physical_home(&properties.get(0)?)?;
+        let properties = properties.get(0)?;
+        let device = session.physical_home(&properties)?;
         if flags != 0 || !is_granular(bytes) {
             return Err(CuResult::INVALID_VALUE);
         }
-        result.put(session.create_physical(device, bytes)?)
+        if properties.requested_handle_types.0 & CuMemHandleType::FABRIC.0 != 0 {
+            // Seen on an H100 that is in no NVLink domain, although its attribute is 1.
+            return Err(CuResult::NOT_PERMITTED);
+        }
+        result.put(session.create_physical(device, bytes, &properties)?)
     }
 
     fn cuMemRelease(handle: CuMemHandle) by [handle] |session| {

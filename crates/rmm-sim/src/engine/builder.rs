@@ -1,6 +1,9 @@
 //! Building a machine.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::engine::machine::{self, Machine};
@@ -10,6 +13,7 @@ use crate::model::checks::Settings;
 use crate::model::costs::Costs;
 use crate::model::device::{Device, default_attributes};
 use crate::model::host::HostMemory;
+use crate::model::ledger::Ledger;
 use crate::model::schedule::Schedule;
 use crate::model::violation::Violation;
 
@@ -49,6 +53,7 @@ pub struct MachineBuilder {
     checks: Settings,
     costs: Costs,
     reset_ends_all: bool,
+    ledger: Option<PathBuf>,
 }
 
 impl MachineBuilder {
@@ -69,6 +74,7 @@ impl MachineBuilder {
             },
             costs: Costs::default(),
             reset_ends_all: false,
+            ledger: None,
         }
     }
 
@@ -189,11 +195,25 @@ impl MachineBuilder {
         self
     }
 
+    /// Lets the devices share their memory with those of other machines, of this and of other
+    /// processes, that name the same file: free memory is what none of them has taken, and what a
+    /// process has taken goes back when it ends, however it ends. Exported memory is counted once,
+    /// until its last handle and mapping, in whatever process, is gone.
+    ///
+    /// The file is made if it does not exist, and a folder beside it, whose name ends in `.d`, with
+    /// the bytes of exported memory: a place in `/dev/shm` keeps them off the disk. They can be
+    /// removed when no process uses them.
+    pub fn shared(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ledger = Some(file.into());
+        self
+    }
+
     /// Builds the machine.
     ///
     /// # Panics
     /// If the system cannot reserve enough addresses: eight times the memory of each device, and
-    /// twice the host memory. See [`try_build`](Self::try_build).
+    /// twice the host memory; or if the file of [`shared`](Self::shared) cannot be made. See
+    /// [`try_build`](Self::try_build).
     pub fn build(self) -> Machine {
         self.try_build().expect("the system can reserve addresses for the machine's memory")
     }
@@ -202,7 +222,8 @@ impl MachineBuilder {
     ///
     /// # Errors
     /// `OUT_OF_MEMORY` if it cannot, because addresses are limited (`ulimit -v`) or used by a tool
-    /// such as a memory checker.
+    /// such as a memory checker; `OPERATING_SYSTEM` if the file of [`shared`](Self::shared) cannot
+    /// be made.
     pub fn try_build(self) -> Result<Machine, CuResult> {
         let mut attributes = default_attributes();
         if self.driver_version < 13000 {
@@ -214,10 +235,18 @@ impl MachineBuilder {
             let name = format!("{} {ordinal}", self.name);
             Device::new(ordinal, name, self.memory, attributes.clone())
         };
-        let devices = (0..self.devices).map(device).collect::<Result<_, _>>()?;
+        let mut devices = (0..self.devices).map(device).collect::<Result<Vec<_>, _>>()?;
         let host = HostMemory::new(self.host_memory)?;
+        let id = machine::next_id();
+        if let Some(file) = self.ledger {
+            let ledger = Ledger::open(&file, id).map_err(|_| CuResult::OPERATING_SYSTEM)?;
+            let ledger = Arc::new(ledger);
+            for device in &mut devices {
+                device.ledger = Some(Arc::clone(&ledger));
+            }
+        }
         let mut state = State::new(
-            machine::next_id(),
+            id,
             devices,
             host,
             self.schedule,

@@ -37,7 +37,11 @@ impl State {
             self.virtual_memory.slots.remove(slot);
         }
         self.forget_uses(&physical.backing());
-        self.devices[physical.device].deallocate(physical.start, physical.bytes);
+        let device = &mut self.devices[physical.device];
+        match physical.shared {
+            Some(shared) => device.end_shared(physical.start, physical.bytes, shared),
+            None => device.deallocate(physical.start, physical.bytes),
+        }
     }
 
     /// Ensures that the address range of virtual memory exists.

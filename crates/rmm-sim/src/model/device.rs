@@ -8,11 +8,16 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
 
 use rmm_sys::{CuDeviceAttribute, CuResult};
 
 use crate::model::free_ranges::FreeRanges;
+use crate::model::ledger::Ledger;
 use crate::model::mapping::Mapping;
+use crate::model::shared_bytes::{self, Contents, Place, SharedBytes};
 
 /// The unit in which device memory is taken.
 pub(crate) const UNIT: usize = 2 << 20;
@@ -33,6 +38,8 @@ pub(crate) struct Device {
     shadow: Mapping,
     units: FreeRanges,
     small: FreeRanges,
+    /// Who else uses the memory, if other processes do.
+    pub(crate) ledger: Option<Arc<Ledger>>,
     attributes: BTreeMap<CuDeviceAttribute, i32>,
     /// How often the primary context is retained.
     pub(crate) retained: u32,
@@ -73,6 +80,7 @@ impl Device {
             shadow,
             units,
             small: FreeRanges::default(),
+            ledger: None,
             attributes,
             retained: 0,
             failed: None,
@@ -83,8 +91,10 @@ impl Device {
         })
     }
 
+    /// The bytes that no process has taken.
     pub(crate) fn free(&self) -> usize {
-        self.free
+        let used = self.ledger.as_ref().and_then(|ledger| ledger.used(self.ordinal));
+        used.map_or(self.free, |used| self.total.saturating_sub(used))
     }
 
     /// The address range of this device, as (start, length).
@@ -128,7 +138,13 @@ impl Device {
         let len = bytes.checked_next_multiple_of(UNIT).filter(|&len| len <= self.free)?;
         // Lengths are multiples of the unit, so first fit keeps alignment relative to the first
         // offset.
-        let offset = self.units.take(len, 1)?;
+        if self.ledger.as_ref().is_some_and(|ledger| !ledger.take(self.ordinal, len, self.total)) {
+            return None;
+        }
+        let Some(offset) = self.units.take(len, 1) else {
+            self.give_to_ledger(len);
+            return None;
+        };
         self.free -= len;
         Some(offset)
     }
@@ -137,6 +153,91 @@ impl Device {
         self.free += len;
         self.units.insert(offset, len);
         self.shadow.discard(offset, len);
+        self.give_to_ledger(len);
+    }
+
+    fn give_to_ledger(&self, len: usize) {
+        if let Some(ledger) = &self.ledger {
+            ledger.give(self.ordinal, len);
+        }
+    }
+
+    /// Moves the bytes of allocated memory to a file, and maps the file in their place.
+    pub(crate) fn share(
+        &mut self,
+        address: usize,
+        contents: Contents,
+    ) -> Result<SharedBytes, CuResult> {
+        let offset = self.visible.offset_of(address).ok_or(CuResult::INVALID_VALUE)?;
+        let len = contents.bytes;
+        let shadow = &self.shadow;
+        let write = |file: &File| {
+            contents.write(file)?;
+            shadow.save(offset, len, file)
+        };
+        let file = if let Some(ledger) = &self.ledger {
+            let save = |file: &File| write(file).map_err(|_| io::ErrorKind::Other.into());
+            let shared = ledger.share(self.ordinal, len, save);
+            let (file, path) = shared.map_err(|_| CuResult::OPERATING_SYSTEM)?;
+            // Counted by the file from here on.
+            self.free += len;
+            (file, Some(path))
+        } else {
+            let file = shared_bytes::anonymous()?;
+            write(&file)?;
+            (file, None)
+        };
+        self.shadow.share(offset, len, &file.0)?;
+        SharedBytes::new(file)
+    }
+
+    /// A descriptor of shared bytes, for another process.
+    pub(crate) fn reopen(&self, bytes: &SharedBytes) -> Result<File, CuResult> {
+        let file = match (&bytes.place, &self.ledger) {
+            (Place::Open(file), _) => file.try_clone(),
+            (Place::Named(path), Some(ledger)) => ledger.reopen(path),
+            (Place::Named(path), None) => File::open(path),
+        };
+        file.map_err(|_| CuResult::OPERATING_SYSTEM)
+    }
+
+    /// Maps bytes of another process; returns the address.
+    pub(crate) fn import(
+        &mut self,
+        file: &File,
+        bytes: usize,
+    ) -> Result<(usize, SharedBytes), CuResult> {
+        let path = self.ledger.as_ref().and_then(|ledger| ledger.path_of(file));
+        let file = file.try_clone().map_err(|_| CuResult::OPERATING_SYSTEM)?;
+        let is_counted = path.is_none();
+        if is_counted && bytes > self.free {
+            return Err(CuResult::OUT_OF_MEMORY);
+        }
+        let offset = self.units.take(bytes, 1).ok_or(CuResult::OUT_OF_MEMORY)?;
+        if let Err(code) = self.shadow.share(offset, bytes, &file) {
+            self.units.insert(offset, bytes);
+            return Err(code);
+        }
+        if is_counted {
+            self.free -= bytes;
+        }
+        Ok((self.visible.base() + offset, SharedBytes::new((file, path))?))
+    }
+
+    /// Ends a mapping of shared bytes.
+    pub(crate) fn end_shared(&mut self, address: usize, len: usize, shared: SharedBytes) {
+        let offset = self.visible.offset_of(address);
+        let offset = offset.expect("memory is freed on the device that allocated it");
+        if self.shadow.unshare(offset, len).is_err() {
+            // The addresses are not used again, so that nothing reads another process's bytes.
+            return;
+        }
+        self.units.insert(offset, len);
+        match (shared.place, &self.ledger) {
+            (Place::Named(path), Some(ledger)) => ledger.end(&path),
+            (Place::Named(_), None) => {}
+            (Place::Open(_), _) => self.free += len,
+        }
     }
 
     fn take_small(&mut self, len: usize) -> Option<usize> {
@@ -172,6 +273,7 @@ fn first_offset(visible: &Mapping) -> usize {
 /// The default attributes of a device.
 pub(crate) fn default_attributes() -> BTreeMap<CuDeviceAttribute, i32> {
     use CuDeviceAttribute as A;
+    let exports = cfg!(target_os = "linux");
     BTreeMap::from([
         (A::MULTIPROCESSOR_COUNT, 132),
         (A::INTEGRATED, 0),
@@ -186,12 +288,13 @@ pub(crate) fn default_attributes() -> BTreeMap<CuDeviceAttribute, i32> {
         (A::HOST_REGISTER_SUPPORTED, 1),
         (A::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0),
         (A::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
-        (A::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0),
+        (A::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, i32::from(exports)),
         (A::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 1),
         (A::MEMORY_POOLS_SUPPORTED, 1),
         (A::MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
         (A::IPC_EVENT_SUPPORTED, 0),
-        (A::HANDLE_TYPE_FABRIC_SUPPORTED, 0),
+        // As an H100 without an NVLink domain says, which refuses such handles all the same.
+        (A::HANDLE_TYPE_FABRIC_SUPPORTED, i32::from(exports)),
         (A::HOST_NUMA_ID, -1),
         (A::MEM_DECOMPRESS_ALGORITHM_MASK, 0),
         (A::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0),

@@ -1,6 +1,11 @@
 //! Memory mappings of the host process. Only this file maps memory and copies through raw
 //! addresses.
 
+use std::ffi::c_int;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+
 use rmm_sys::CuResult;
 
 /// The granularity at which host memory is mapped and protected: a multiple of every page size in
@@ -72,6 +77,60 @@ impl Mapping {
         // SAFETY: the range is part of a mapping that this value owns.
         let status = unsafe { libc::mprotect(self.pointer(offset), len, access) };
         if status == 0 { Ok(()) } else { Err(CuResult::OUT_OF_MEMORY) }
+    }
+
+    /// Replaces a range of whole pages by the first bytes of a file, which other processes may map
+    /// too. A child that is forked does not have it.
+    pub(crate) fn share(&self, offset: usize, len: usize, file: &File) -> Result<(), CuResult> {
+        self.replace(offset, len, libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd())?;
+        // SAFETY: the range is part of a mapping that this value owns.
+        let status = unsafe { libc::madvise(self.pointer(offset), len, libc::MADV_DONTFORK) };
+        if status == 0 { Ok(()) } else { Err(CuResult::OPERATING_SYSTEM) }
+    }
+
+    /// Ends [`share`](Self::share): the range reads as zero afterwards, and is of this process
+    /// alone.
+    pub(crate) fn unshare(&self, offset: usize, len: usize) -> Result<(), CuResult> {
+        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        self.replace(offset, len, private | libc::MAP_FIXED, -1)
+    }
+
+    /// Writes a range to the start of a file, without the pages that are zero.
+    pub(crate) fn save(&self, offset: usize, len: usize, file: &File) -> Result<(), CuResult> {
+        assert!(
+            offset.checked_add(len).is_some_and(|end| end <= self.len),
+            "the range lies in the mapping"
+        );
+        let mut page = vec![0; PAGE];
+        for at in (0..len).step_by(PAGE) {
+            let piece = &mut page[..PAGE.min(len - at)];
+            // SAFETY: the range is part of a mapping that this value owns, and accessible: only
+            // ranges of a device's bytes are saved. Nothing writes to it meanwhile, since copies
+            // lock the machine, as the caller does.
+            unsafe { load(self.base + offset + at, piece) };
+            if piece.iter().any(|&byte| byte != 0) {
+                file.write_all_at(piece, at as u64).map_err(|_| CuResult::OPERATING_SYSTEM)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(
+        &self,
+        offset: usize,
+        len: usize,
+        flags: c_int,
+        file: c_int,
+    ) -> Result<(), CuResult> {
+        assert!(
+            offset.checked_add(len).is_some_and(|end| end <= self.len),
+            "the range lies in the mapping"
+        );
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range is part of a mapping that this value owns, and is only ever read
+        // through raw copies, none of which is running: they lock the machine, as the caller does.
+        let base = unsafe { libc::mmap(self.pointer(offset), len, access, flags, file, 0) };
+        if base == libc::MAP_FAILED { Err(CuResult::OPERATING_SYSTEM) } else { Ok(()) }
     }
 
     /// Leaks the mapping, because the program may still use it.

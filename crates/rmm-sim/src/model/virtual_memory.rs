@@ -45,6 +45,8 @@ pub(crate) struct VirtualMemory {
     last_mapping: u64,
     pub(crate) physical: BTreeMap<u64, Physical>,
     pub(crate) slots: Slots,
+    /// Whether memory was exported or imported.
+    pub(crate) is_shared: bool,
 }
 
 impl VirtualMemory {

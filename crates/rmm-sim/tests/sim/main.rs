@@ -26,6 +26,8 @@ mod pool_devices;
 mod pool_sharing;
 mod pools;
 mod prefetches;
+mod processes;
+mod sharing;
 mod streams;
 mod suspended;
 mod threads;

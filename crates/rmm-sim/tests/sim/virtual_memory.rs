@@ -400,15 +400,10 @@ fn unsupported_properties_are_refused() {
     assert_eq!(code, CuResult::NOT_SUPPORTED);
 
     let (_machine, _here) = start(Schedule::Eager);
-    let exported = CuMemAllocationProp {
-        requested_handle_types: CuMemHandleType::POSIX_FILE_DESCRIPTOR,
-        ..on_device(0)
-    };
+    let exported =
+        CuMemAllocationProp { requested_handle_types: CuMemHandleType::WIN32, ..on_device(0) };
     let host = CuMemLocation { kind: CuMemLocationType::HOST, id: 0 };
-    let fabric =
-        CuMemAllocationProp { requested_handle_types: CuMemHandleType::FABRIC, ..on_device(0) };
     let cases = [
-        (fabric, CuResult::NOT_SUPPORTED),
         (exported, CuResult::NOT_SUPPORTED),
         (CuMemAllocationProp::pinned(host), CuResult::NOT_SUPPORTED),
         (on_device(1), CuResult::INVALID_DEVICE),

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rmm_sys::CuMemAccessFlags;
+use rmm_sys::{CuMemAccessFlags, CuMemHandleType};
 
 use crate::model::operation::Operation;
+use crate::model::shared_bytes::SharedBytes;
 
 /// Physical memory.
 #[derive(Debug)]
@@ -19,6 +20,11 @@ pub(crate) struct Physical {
     /// `cuMemRetainAllocationHandle`.
     pub(crate) references: usize,
     pub(crate) mappings: usize,
+    /// The handle types that it can be exported as.
+    pub(crate) handle_types: CuMemHandleType,
+    pub(crate) has_rdma: bool,
+    /// Where its bytes are, once it was exported or if it was imported.
+    pub(crate) shared: Option<SharedBytes>,
 }
 
 impl Physical {

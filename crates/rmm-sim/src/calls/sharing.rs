@@ -1,0 +1,110 @@
+//! Exporting physical memory to other processes, and importing theirs.
+
+use std::ffi::{c_int, c_ulonglong, c_void};
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd as _, IntoRawFd as _};
+
+use rmm_sys::{
+    CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuMemLocation, CuMemLocationType, CuResult,
+};
+
+use crate::calls::call::driver_calls;
+use crate::engine::session::Session;
+use crate::model::shared_bytes::Contents;
+use crate::model::trace::LeakKind;
+use crate::model::virtual_memory::Physical;
+
+impl Session<'_> {
+    /// A descriptor of physical memory.
+    fn export_physical(&mut self, key: u64) -> Result<File, CuResult> {
+        let state = &mut **self;
+        let physical = state.virtual_memory.physical.get_mut(&key);
+        let physical = physical.ok_or(CuResult::INVALID_VALUE)?;
+        let device = &mut state.devices[physical.device];
+        if physical.shared.is_none() {
+            let contents = Contents {
+                device: physical.device,
+                bytes: physical.bytes,
+                has_rdma: physical.has_rdma,
+            };
+            physical.shared = Some(device.share(physical.start, contents)?);
+        }
+        state.virtual_memory.is_shared = true;
+        let shared = physical.shared.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        device.reopen(shared)
+    }
+
+    /// Physical memory by a descriptor of it.
+    fn import_physical(&mut self, file: &File) -> Result<CuMemHandle, CuResult> {
+        let (contents, identity) = Contents::read(file)?;
+        let known = self.virtual_memory.physical.iter_mut().find(|(_, physical)| {
+            physical.shared.as_ref().is_some_and(|shared| shared.identity == identity)
+        });
+        if let Some((&key, physical)) = known {
+            physical.references += 1;
+            self.note_origin(LeakKind::PhysicalMemory, key);
+            let slot = self.virtual_memory.slots.slot_of(key).ok_or(CuResult::INVALID_VALUE)?;
+            return Ok(self.physical_handle(slot));
+        }
+        let Contents { device, bytes, has_rdma } = contents;
+        let home = self.devices.get_mut(device).ok_or(CuResult::INVALID_DEVICE)?;
+        let (start, shared) = home.import(file, bytes)?;
+        self.virtual_memory.is_shared = true;
+        Ok(self.insert_physical(Physical {
+            device,
+            start,
+            bytes,
+            references: 1,
+            mappings: 0,
+            handle_types: CuMemHandleType::POSIX_FILE_DESCRIPTOR,
+            has_rdma,
+            shared: Some(shared),
+        }))
+    }
+}
+
+driver_calls! {
+    fn cuMemExportToShareableHandle(result: *mut c_void, handle: CuMemHandle, kind: CuMemHandleType, flags: c_ulonglong) by [handle] |session| {
+        result.required()?;
+        let key = session.physical_of(handle)?;
+        let types = session.virtual_memory.physical.get(&key).map_or(0, |physical| physical.handle_types.0);
+        if flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR || types & kind.0 == 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        let file = session.export_physical(key)?;
+        // SAFETY: for this kind of handle the place takes a `c_int`.
+        unsafe { result.put_as(file.into_raw_fd()) }
+    }
+
+    fn cuMemImportFromShareableHandle(result: *mut CuMemHandle, handle: *mut c_void, kind: CuMemHandleType) by [] |session| {
+        result.required()?;
+        match kind {
+            CuMemHandleType::POSIX_FILE_DESCRIPTOR => {}
+            // As where there is no fabric.
+            CuMemHandleType::FABRIC => return Err(CuResult::NOT_PERMITTED),
+            _ => return Err(CuResult::INVALID_VALUE),
+        }
+        // For this handle type it is a file descriptor.
+        let descriptor = c_int::try_from(handle.address()).map_err(|_| CuResult::INVALID_VALUE)?;
+        if descriptor < 0 {
+            return Err(CuResult::INVALID_VALUE);
+        }
+        // SAFETY: if the descriptor is not open, the reads of it fail. The caller still owns it,
+        // since the file is never dropped.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+        result.put(session.import_physical(&file)?)
+    }
+
+    fn cuMemGetAllocationPropertiesFromHandle(properties: *mut CuMemAllocationProp, handle: CuMemHandle) by [handle] |session| {
+        properties.required()?;
+        let key = session.physical_of(handle)?;
+        let physical = session.virtual_memory.physical.get(&key).ok_or(CuResult::INVALID_VALUE)?;
+        let id = c_int::try_from(physical.device).map_err(|_| CuResult::INVALID_VALUE)?;
+        properties.put(CuMemAllocationProp {
+            requested_handle_types: physical.handle_types,
+            gpu_direct_rdma_capable: physical.has_rdma.into(),
+            ..CuMemAllocationProp::pinned(CuMemLocation { kind: CuMemLocationType::DEVICE, id })
+        })
+    }
+}
