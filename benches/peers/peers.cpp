@@ -66,6 +66,7 @@ constexpr workload workloads[]{
   // Our own runner times the driver's copy beside the container's.
   {"copies", peers::pair, nothing},
   // None of the others sleeps; RMM's pinned resource is one call of the driver.
+  {"refusals", peers::pair, nothing},
   {"sleep", peers::pair, nothing},
   {"pinned", peers::pair, nothing},
 };
