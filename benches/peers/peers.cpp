@@ -65,7 +65,7 @@ constexpr workload workloads[]{
   {"cudarc", peers::pair, nothing},
   // Our own runner times the driver's copy beside the container's.
   {"copies", peers::pair, nothing},
-  // None of the others sleeps; RMM's pinned resource is one call of the driver.
+  // None of the others has deadlines, or sleeps; RMM's pinned resource is one call of the driver.
   {"refusals", peers::pair, nothing},
   {"sleep", peers::pair, nothing},
   {"pinned", peers::pair, nothing},
