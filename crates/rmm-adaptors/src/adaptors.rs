@@ -35,6 +35,7 @@ pub use recorder::{
 pub use statistics::{AllocationCounters, Counter, StatisticsResourceAdaptor, StatisticsScope};
 #[cfg(feature = "tracing")]
 pub use tagged::TagLayer;
+pub(crate) use tagged::TagSource;
 pub use tagged::{Tag, TagScope, TagUsage, TaggedResourceAdaptor};
 pub use thread_safe::ThreadSafeResourceAdaptor;
 #[cfg(feature = "tracing")]

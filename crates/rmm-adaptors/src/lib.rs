@@ -26,10 +26,16 @@
 //! | [`ThreadSafeResourceAdaptor`] | serializes calls with a mutex |
 //!
 //! [`CallbackMemoryResource`] is a resource made of two functions of the program.
+//!
+//! [`monitor`] reads the figures of all pools of a running program; with the feature `metrics`, the
+//! module `metrics` gives them to the crate of that name.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod adaptors;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+pub mod monitor;
 mod shared;
 mod suballocators;
 mod sync;

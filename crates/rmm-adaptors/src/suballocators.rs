@@ -10,6 +10,7 @@ pub use arena::{ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport};
 pub use binning::{BinningMemoryResource, BinningMemoryResourceBuilder};
 pub use default_pool::default_pool;
 pub use fixed_size::{FixedSizeMemoryResource, FixedSizeMemoryResourceBuilder};
+pub(crate) use pool::PoolSource;
 pub use pool::{
     Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure,

@@ -86,6 +86,13 @@ pub fn find(uuid: CuUuid) -> Option<AnyResource> {
     find_in(&lock(), uuid).map(|(resource, _)| resource.clone())
 }
 
+/// The resources of all devices for which one was read or set. Calls no driver.
+#[doc(hidden)]
+#[must_use]
+pub fn all() -> Vec<AnyResource> {
+    lock().iter().map(|(_, (resource, _))| resource.clone()).collect()
+}
+
 fn find_in(resources: &[(CuUuid, DeviceEntry)], uuid: CuUuid) -> Option<&DeviceEntry> {
     resources.iter().find(|(known, _)| *known == uuid).map(|(_, current)| current)
 }

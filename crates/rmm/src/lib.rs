@@ -331,6 +331,8 @@
 //! - [`device`]: device capabilities, free memory, prefetching.
 //! - [`property`], [`introspect`]: what memory can be accessed from; the parts of a stack of
 //!   resources.
+//! - [`monitor`]: figures of the pools of a running program; with the feature `metrics`, for the
+//!   crate of that name.
 //! - [`error`]: the details of out-of-memory errors.
 //! - [`custom`]: for authors of memory resources and adaptors.
 //! - [`proposal`]: the kinds, capabilities and views of the CUDA `<memory_resource>` proposal.
@@ -346,6 +348,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `tracing` | `TracingResourceAdaptor`, and events and spans when pools grow and wait |
+//! | `metrics` | `rmm::metrics`: figures of pools and tags for the crate `metrics` |
 //! | `allocator-api2` | `HostAllocator`: host collections in the memory of a resource (0.2) |
 //! | `allocator-api2-04` | the same by version 0.4 |
 //! | `half` | `f16` and `bf16` of that crate, re-exported as `rmm::half`, as element types |
@@ -420,6 +423,9 @@ pub mod device;
 pub mod driver;
 pub mod error;
 pub mod introspect;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+pub mod monitor;
 pub mod mr;
 pub mod property;
 pub mod proposal;

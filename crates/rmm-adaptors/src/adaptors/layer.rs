@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use rmm_core::adaptor_support::Calls;
 use rmm_core::siblings::LimitId;
-use rmm_core::{Description, DevicePtr, Error};
+use rmm_core::{Description, DevicePtr, Error, Query};
 
 /// The behaviour of an adaptor: what it does before and after it calls upstream.
 ///
@@ -29,6 +29,9 @@ pub(crate) unsafe trait Layer: Debug + Send + Sync {
 
     /// Adds the fields of the adaptor to a description of the resource.
     fn describe(&self, _: &mut Description) {}
+
+    /// Answers further queries that concern the adaptor.
+    fn provide<'a>(&'a self, _: &mut Query<'a>) {}
 }
 
 /// The shared state behind all clones of an adaptor.
@@ -125,6 +128,7 @@ macro_rules! handle {
             fn provide_more<'a>(&'a self, query: &mut rmm_core::Query<'a>) {
                 let layer = &self.inner.layer;
                 query.describe(|it| $crate::adaptors::layer::Layer::describe(layer, it));
+                $crate::adaptors::layer::Layer::provide(layer, query);
                 if let Some(limit) = $crate::adaptors::layer::Layer::limit_id(layer) {
                     query.value(|| limit);
                 }

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::fmt::Debug;
 
 use rmm_core::adaptor_support::Calls;
-use rmm_core::{Description, DevicePtr, Error, StreamRef};
+use rmm_core::{Description, DevicePtr, Error, Query, StreamRef};
 
 use super::layer::Layer;
 use crate::shared::site::Site;
@@ -69,6 +69,9 @@ pub(crate) trait Observer: Debug + Send + Sync {
 
     /// Adds the fields of the observer to a description of the resource.
     fn describe(&self, _: &mut Description) {}
+
+    /// Answers queries that concern the observer.
+    fn provide<'a>(&'a self, _: &mut Query<'a>) {}
 }
 
 // SAFETY: every block is upstream's, allocated with the layout of the request and freed with that
@@ -104,5 +107,9 @@ unsafe impl<O: Observer> Layer for O {
 
     fn describe(&self, description: &mut Description) {
         Observer::describe(self, description);
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        Observer::provide(self, query);
     }
 }

@@ -5,13 +5,14 @@ mod counters;
 mod layer;
 mod tag;
 
-use rmm_core::{Description, DevicePtr, Error};
+use rmm_core::{Description, DevicePtr, Error, Query};
 
 use super::layer::handle;
 use super::observer::{AllocatedAs, Call, Observer};
 use crate::sync::address_table::AddressTable;
 use crate::sync::first_thread::Access;
 
+pub(crate) use counters::TagSource;
 use counters::Usage;
 #[cfg(feature = "tracing")]
 pub use layer::TagLayer;
@@ -128,5 +129,9 @@ impl Observer for Tagged {
         for TagUsage { tag, live_bytes, .. } in self.usage.all() {
             description.bytes(tag.name(), live_bytes);
         }
+    }
+
+    fn provide<'a>(&'a self, query: &mut Query<'a>) {
+        query.value(|| self.usage.source());
     }
 }

@@ -25,6 +25,7 @@ mod values;
 pub use api::builder::PoolMemoryResourceBuilder;
 pub use api::pool::PoolMemoryResource;
 pub use api::reservation::Reservation;
+pub(crate) use api::source::PoolSource;
 pub(crate) use caches::CachePolicy;
 pub(crate) use state::core::padded_size;
 pub use state::pressure_callbacks::{Pressure, PressureCallback};

@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use super::tag::{MOST_TAGS, Tag, TagUsage};
 
@@ -158,17 +158,67 @@ impl Usage {
         entries.insert(0, LocalEntry { id: self.id, counters, resource });
     }
 
-    /// The usage of one tag: its total, and what threads have not added to it yet.
+    /// The usage of one tag.
     pub(super) fn of(&self, tag: Tag) -> TagUsage {
-        let mut threads = self.shared.threads();
-        self.shared.merge_ended(&mut threads);
+        let threads = self.shared.merged();
+        self.shared.of(&threads, tag)
+    }
+
+    /// The usage of every tag that ever had memory, sorted by live bytes, then by peak, from the
+    /// largest.
+    pub(super) fn all(&self) -> Vec<TagUsage> {
+        self.shared.all()
+    }
+
+    /// The counters, to be read while the resource exists.
+    pub(super) fn source(&self) -> TagSource {
+        TagSource(Arc::downgrade(&self.shared))
+    }
+}
+
+/// The counters of a resource, which it does not keep alive.
+#[derive(Clone)]
+pub(crate) struct TagSource(Weak<UsageShared>);
+
+impl TagSource {
+    /// The usage of every tag that ever had memory, the largest first; `None` if the resource is
+    /// gone.
+    pub(crate) fn read(&self) -> Option<Vec<TagUsage>> {
+        Some(self.0.upgrade()?.all())
+    }
+
+    /// Whether the resource exists.
+    pub(crate) fn exists(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Whether both are of one resource.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl UsageShared {
+    fn threads(&self) -> MutexGuard<'_, Vec<Arc<ThreadCounters>>> {
+        fork::lock(&self.threads)
+    }
+
+    /// The counters of the threads, those that have ended merged.
+    fn merged(&self) -> MutexGuard<'_, Vec<Arc<ThreadCounters>>> {
+        let mut threads = self.threads();
+        self.merge_ended(&mut threads);
+        threads
+    }
+
+    /// The usage of one tag: its total, and what threads have not added to it yet.
+    fn of(&self, threads: &[Arc<ThreadCounters>], tag: Tag) -> TagUsage {
         let (mut not_added, mut most, mut blocks) = (0, 0, 0);
         for count in threads.iter().filter_map(|counters| get(&counters.tags, tag)) {
             not_added += count.bytes.load(Ordering::Relaxed);
             most = most.max(count.most.load(Ordering::Relaxed));
             blocks += count.blocks.load(Ordering::Relaxed);
         }
-        let total = get(&self.shared.totals, tag);
+        let total = get(&self.totals, tag);
         let total = |field: fn(&Total) -> &AtomicI64| {
             total.map_or(0, |total| field(total).load(Ordering::Relaxed))
         };
@@ -179,20 +229,21 @@ impl Usage {
         TagUsage::new(tag, count(live), count(blocks), count(peak))
     }
 
-    /// The usage of every tag that ever had memory, sorted by live bytes, then by peak, from the
-    /// largest.
-    pub(super) fn all(&self) -> Vec<TagUsage> {
-        let tags = (0..MOST_TAGS).filter_map(|number| u16::try_from(number).ok());
-        let usages = tags.map(|number| self.of(Tag::numbered(number)));
+    /// See [`Usage::all`]. Looks only at tags whose counters some thread has allocated.
+    fn all(&self) -> Vec<TagUsage> {
+        let threads = self.merged();
+        let is_used = |chunk: &usize| {
+            let mut threads = threads.iter();
+            self.totals[*chunk].get().is_some()
+                || threads.any(|counters| counters.tags[*chunk].get().is_some())
+        };
+        let chunks = (0..CHUNKS).filter(is_used);
+        let numbers = chunks.flat_map(|chunk| chunk * CHUNK..(chunk + 1) * CHUNK);
+        let tags = numbers.filter_map(|number| u16::try_from(number).ok());
+        let usages = tags.map(|number| self.of(&threads, Tag::numbered(number)));
         let mut usages: Vec<TagUsage> = usages.filter(|usage| usage.peak_bytes > 0).collect();
         usages.sort_by_key(|usage| (Reverse(usage.live_bytes), Reverse(usage.peak_bytes)));
         usages
-    }
-}
-
-impl UsageShared {
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<ThreadCounters>>> {
-        fork::lock(&self.threads)
     }
 
     /// Changes a count of this thread, and adds it to the tag's total once it has reached

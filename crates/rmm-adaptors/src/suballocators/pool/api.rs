@@ -8,4 +8,5 @@ pub(super) mod pool;
 pub(super) mod reservation;
 pub(super) mod resource;
 pub(super) mod sleep;
+pub(super) mod source;
 pub(super) mod trim;

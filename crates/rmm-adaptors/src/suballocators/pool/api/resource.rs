@@ -9,6 +9,7 @@ use rmm_core::{
 };
 
 use super::pool::PoolMemoryResource;
+use super::source::PoolSource;
 use crate::shared::with_properties::{WithProperties, provide_views};
 
 // SAFETY: the heap's blocks tile the memory from upstream, each is allocated to one owner until it
@@ -95,7 +96,8 @@ impl<S: PropertySet> PoolMemoryResource<S> {
             .value(|| self.limit_id())
             .value(|| MayBeWaitedFor)
             .value(|| self.statistics())
-            .value(|| self.blocks());
+            .value(|| self.blocks())
+            .value(|| PoolSource::of(self));
     }
 }
 

@@ -106,10 +106,22 @@ impl PoolCore {
         let size = missed.map_or(needed, |(class, _)| class.block_size());
         let allocated = self.allocate_block(upstream, stream, layout, size, missed);
         trace::tell_waits(self.name);
-        if allocated.is_err() && size > needed {
-            return self.allocate_undersized(upstream, stream, layout, needed);
+        match allocated {
+            Ok(pointer) => Ok(pointer),
+            Err(_) if size > needed => {
+                self.noted(self.allocate_undersized(upstream, stream, layout, needed))
+            }
+            Err(error) => self.noted(Err(error)),
         }
-        allocated
+    }
+
+    /// The outcome of a request that failed at least once.
+    #[cold]
+    fn noted(&self, outcome: Result<DevicePtr, Error>) -> Result<DevicePtr, Error> {
+        if outcome.is_err() {
+            self.lock().statistics.failed_allocations += 1;
+        }
+        outcome
     }
 
     /// Allocates a block of the exact size, which is smaller than its class.

@@ -22,6 +22,9 @@ pub struct PoolStatistics {
     /// Requests that missed the caches and the free lists, so that the pool polled, coalesced, grew
     /// or waited. Includes requests that failed, except those above the pool's limit.
     pub slow_allocations: u64,
+    /// Requests that failed, each time they were made: an adaptor above may have tried again, or
+    /// elsewhere.
+    pub failed_allocations: u64,
     /// Blocks freed.
     pub frees: u64,
     /// Frees of addresses that were not allocated, where detected. Each is a bug in the program.
