@@ -15,6 +15,7 @@ mod replay;
 mod report;
 mod resource;
 mod tune;
+mod watch;
 
 pub use check::CheckArgs;
 pub use color::color_choice;
@@ -31,6 +32,7 @@ pub use resource::ResourceList;
 pub use rmm_report::replay::ThreadMode;
 pub use rmm_report::resource::ReplayResource;
 pub use tune::TuneArgs;
+pub use watch::WatchArgs;
 
 /// GPU memory: inspect the machine, check programs, replay allocation logs, and find out how much
 /// memory they need.
@@ -79,6 +81,9 @@ pub enum Command {
     /// Write a log in the format of another viewer: Perfetto, pprof, or a log
     #[command(long_about = convert::ABOUT, after_long_help = convert::HELP)]
     Convert(ConvertArgs),
+    /// Show the memory of a running program
+    #[command(long_about = watch::ABOUT, after_long_help = watch::HELP)]
+    Watch(WatchArgs),
     /// Print completions for a shell
     #[command(after_help = completions::HELP)]
     Completions(CompletionsArgs),

@@ -8,6 +8,7 @@ mod man;
 mod replay;
 mod report;
 mod tune;
+mod watch;
 
 use crate::args::Command;
 pub use crate::exit::{BAD_INPUT, FAILURE, PROGRAM_FAILED, SUCCESS, VIOLATIONS};
@@ -20,6 +21,7 @@ pub use man::man;
 pub use replay::replay;
 pub use report::report;
 pub use tune::tune;
+pub use watch::watch;
 
 /// How a command ended.
 #[derive(Debug)]
@@ -75,5 +77,6 @@ pub fn run(command: &Command) -> Ended {
         Command::Replay(args) => replay(args),
         Command::Report(args) => report(args),
         Command::Tune(args) => tune(args),
+        Command::Watch(args) => watch(args),
     }
 }

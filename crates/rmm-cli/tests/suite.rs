@@ -31,6 +31,9 @@ mod program_replay;
 mod program_report;
 #[path = "suite/program_tune.rs"]
 mod program_tune;
+#[cfg(target_os = "linux")]
+#[path = "suite/program_watch.rs"]
+mod program_watch;
 #[path = "suite/real_replays.rs"]
 mod real_replays;
 #[path = "suite/real_traces.rs"]

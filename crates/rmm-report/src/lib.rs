@@ -9,6 +9,7 @@
 //! | [`results`] | the data a replay produces, and its JSON |
 //! | [`page`] | the HTML page of logs, of a replay or of a resource in use, and the answers on it |
 //! | [`tune`] | the smallest memory in which a trace runs |
+//! | `watch` | a socket by which others watch a running program (Linux) |
 //!
 //! Reading a log needs no device:
 //!
@@ -35,3 +36,5 @@ pub mod snapshot;
 mod suballocators;
 pub mod trace;
 pub mod tune;
+#[cfg(target_os = "linux")]
+pub mod watch;

@@ -417,6 +417,11 @@ mod readmes {
 #[doc = include_str!("../../../docs/tracing.md")]
 mod tracing {}
 
+/// The guide to watching.
+#[cfg(all(doctest, feature = "metrics", target_os = "linux"))]
+#[doc = include_str!("../../../docs/watching.md")]
+mod watching {}
+
 pub mod containers;
 pub mod custom;
 pub mod device;

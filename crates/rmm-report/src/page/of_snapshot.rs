@@ -1,6 +1,7 @@
 //! The page of a resource that is in use: what its stack says of itself, and where its blocks are.
 
 use rmm_adaptors::PoolBlock;
+use rmm_adaptors::monitor::PoolMap;
 use rmm_core::Description;
 
 use super::tables::Table;
@@ -57,6 +58,25 @@ impl MemoryPage {
                 rows: stack,
                 note: String::new(),
             }],
+        }
+    }
+}
+
+impl MemoryPage {
+    /// Of pools in use, by their names: one moment, and no events.
+    pub fn of_maps(title: impl Into<String>, maps: &[PoolMap]) -> Self {
+        let view = |map: &PoolMap| {
+            let device = map.device.map(|device| format!(", device {device}"));
+            view(format!("{}{}", map.pool, device.unwrap_or_default()), &map.blocks)
+        };
+        let notices = match maps {
+            [] => vec!["The program has no pool, or has registered none.".to_owned()],
+            _ => Vec::new(),
+        };
+        Self {
+            about: format!("Its pools at one moment, by rmm {}.", env!("CARGO_PKG_VERSION")),
+            notices,
+            ..Self::new(title, maps.iter().map(view).collect())
         }
     }
 }
