@@ -20,6 +20,8 @@ use tempfile::TempDir;
 enum Headers {
     /// CCCL and nothing else.
     Cccl,
+    /// CCCL, and the CUDA runtime, which its containers call.
+    Runtime,
     /// RMM's, with the CCCL that comes with them; and its library.
     Rmm,
 }
@@ -56,8 +58,8 @@ impl Headers {
         let has_cccl = wheels.join(cccl).is_dir();
         let folders = match self {
             // RMM's wheel has a copy, which does as well.
-            Self::Cccl if has_cccl => vec![cccl, "nvidia/cu13/include"],
-            Self::Cccl => vec!["librmm/include/rapids", "nvidia/cu13/include"],
+            Self::Cccl | Self::Runtime if has_cccl => vec![cccl, "nvidia/cu13/include"],
+            Self::Cccl | Self::Runtime => vec!["librmm/include/rapids", "nvidia/cu13/include"],
             Self::Rmm => vec![
                 "librmm/include/rapids",
                 "librmm/include",
@@ -135,6 +137,7 @@ impl Toolchain {
     fn libraries(&self) -> Vec<PathBuf> {
         let folders: &[&str] = match self.headers {
             Headers::Cccl => &[],
+            Headers::Runtime => &["nvidia/cu13/lib"],
             Headers::Rmm => &["librmm/lib64", "rapids_logger/lib64"],
         };
         folders.iter().map(|folder| self.wheels.join(folder)).collect()
@@ -157,9 +160,15 @@ impl Toolchain {
         for library in self.libraries() {
             command.arg("-L").arg(library);
         }
-        if self.headers == Headers::Rmm {
-            // librmm's own search path does not lead to its logger.
-            command.args(["-Wl,--no-as-needed", "-lrmm", "-lrapids_logger"]);
+        match self.headers {
+            Headers::Cccl => {}
+            Headers::Runtime => {
+                command.arg("-l:libcudart.so.13");
+            }
+            Headers::Rmm => {
+                // librmm's own search path does not lead to its logger.
+                command.args(["-Wl,--no-as-needed", "-lrmm", "-lrapids_logger"]);
+            }
         }
         succeed(command);
         program
@@ -269,6 +278,11 @@ fn resources_work_with_cccl_alone() {
 #[test]
 fn resources_work_when_clang_compiled_them() {
     passes("resources", "clang++", Headers::Cccl);
+}
+
+#[test]
+fn buffers_of_cccl_allocate_from_resources() {
+    passes("buffers", "g++", Headers::Runtime);
 }
 
 #[test]

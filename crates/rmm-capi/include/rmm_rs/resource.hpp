@@ -490,6 +490,20 @@ class RMM_RS_TYPE basic_resource {
   {
   }
 
+  /// Tells CCCL who may use the memory in fact, also if the type says less: a device_resource over
+  /// pinned memory is of the host, too. Unknown for a null object, and once the process exits.
+  friend ::cuda::mr::dynamic_accessibility_property::value_type get_property(
+    basic_resource const& resource, ::cuda::mr::dynamic_accessibility_property) noexcept
+  {
+    using accessibility = ::cuda::mr::dynamic_accessibility_property::value_type;
+    switch (resource.handle_ == nullptr ? 0 : rmm_rs_resource_properties(resource.handle_)) {
+      case RMM_RS_DEVICE_ACCESSIBLE | RMM_RS_HOST_ACCESSIBLE: return accessibility::__host_device;
+      case RMM_RS_DEVICE_ACCESSIBLE: return accessibility::__device;
+      case RMM_RS_HOST_ACCESSIBLE: return accessibility::__host;
+      default: return accessibility::__unknown;
+    }
+  }
+
   /// The kind of resource, such as "pool". The text lives as long as the resource.
   [[nodiscard]] char const* name() const noexcept { return rmm_rs_resource_name(handle_); }
 

@@ -112,6 +112,29 @@ TEST(references_compare_as_their_resources_do)
   CHECK(live(pool) == 0);
 }
 
+TEST(the_memory_says_who_may_use_it_whatever_the_types_say)
+{
+  using cuda::mr::dynamic_accessibility_property;
+  using accessibility = dynamic_accessibility_property::value_type;
+  auto const of = [](auto const& resource) {
+    return get_property(resource, dynamic_accessibility_property{});
+  };
+  auto const pinned = host_device_resource::pool(host_device_resource::pinned_resource());
+  device_resource const counted = device_resource::statistics(pinned);
+  auto const host = rmm_rs::host_resource::host_resource();
+  CHECK(of(device_resource::cuda_resource()) == accessibility::__device);
+  CHECK(of(pinned) == accessibility::__host_device);
+  CHECK(of(counted) == accessibility::__host_device);
+  CHECK(of(host) == accessibility::__host);
+  any const erased{counted};
+  CHECK(of(erased) == accessibility::__host_device);
+  CHECK(of(cuda::mr::any_resource<host_accessible>{host}) == accessibility::__host);
+  auto given = counted;
+  CHECK(of(ref{given}) == accessibility::__host_device);
+  device_resource const taken{std::move(given)};
+  CHECK(of(given) == accessibility::__unknown);
+}
+
 TEST(any_resource_keeps_the_resource_alive)
 {
   auto made = [] {
