@@ -93,6 +93,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     stream::device::add_to(module)?;
     module.add_function(wrap_pyfunction!(interpreter::sizes::parse_bytes, module)?)?;
     resource::report::add_to(module)?;
+    resource::watch::add_to(module)?;
     resource::capsule::add_to(module)?;
     // Programs import names from the modules of the tree, which say what is exported.
     module.delattr("__all__")

@@ -20,6 +20,7 @@ pub(crate) mod shown;
 pub(crate) mod spec;
 pub(crate) mod suballocators;
 pub(crate) mod tag;
+pub(crate) mod watch;
 pub(crate) mod wrong_free;
 
 use std::sync::OnceLock;

@@ -50,6 +50,7 @@ from rmm_rs._asleep import asleep as asleep  # isort: skip
 from rmm_rs._default_pool import default_pool as default_pool  # isort: skip
 from rmm_rs._report import report as report  # isort: skip
 from rmm_rs._summary import memory_summary as memory_summary  # isort: skip
+from rmm_rs._watch import _watch_if_asked, watch as watch  # isort: skip
 from rmm_rs._rmm import (  # isort: skip
     Pressure as Pressure,
     PressureCallback as PressureCallback,
@@ -83,3 +84,4 @@ __all__ = [
 
 # Logs are complete before the interpreter drops what modules hold.
 atexit.register(_rmm._flush_all_logs)
+_watch_if_asked()

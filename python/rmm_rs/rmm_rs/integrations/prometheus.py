@@ -26,12 +26,16 @@ _GAUGES = {
     "rmm_pool_peak_reserved_bytes": ("The most bytes held at once.", "peak_reserved_bytes"),
     "rmm_pool_cached_bytes": ("Bytes in caches of threads.", "cached_bytes"),
     "rmm_pool_largest_free_bytes": ("The largest free block.", "largest_free_bytes"),
+    "rmm_pool_graph_bytes": ("Bytes kept for graphs.", "graph_bytes"),
+    "rmm_pool_asleep_bytes": ("Bytes without memory while the pool sleeps.", "asleep_bytes"),
 }
 _COUNTERS = {
     "rmm_pool_allocations": ("Allocations.", "allocations"),
     "rmm_pool_cached_allocations": ("Those served by caches.", "cached_allocations"),
+    "rmm_pool_failed_allocations": ("Requests that failed.", "failed_allocations"),
     "rmm_pool_frees": ("Frees.", "frees"),
     "rmm_pool_upstream_allocations": ("Requests to the device.", "upstream_allocations"),
+    "rmm_pool_upstream_frees": ("Blocks returned to the device.", "upstream_frees"),
     "rmm_pool_stream_waits": ("Waits of a stream for another.", "stream_waits"),
     "rmm_pool_host_waits": ("Waits of the host for the device.", "host_waits"),
 }
