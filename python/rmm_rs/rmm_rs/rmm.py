@@ -42,7 +42,9 @@ def reinitialize(
 ) -> None:
     """Gives each device a new resource; those of all other devices are forgotten.
 
-    Memory of the former ones stays valid: each buffer keeps the resource that it is from.
+    Memory of the former ones stays valid: each buffer keeps the resource that it is from. If the
+    environment variable ``RMM_OOM_REPORT`` names a directory, a request that fails for lack of
+    memory leaves a report there.
 
     Parameters
     ----------

@@ -109,17 +109,27 @@ def ask(resource):
         resource.allocate(1 << 50)
     except MemoryError as error:
         print(error)
-pool = mr.SpecMemoryResource("pool(cuda)") if sys.argv[1] == "text" else (
-    mr.RecorderResourceAdaptor(mr.CudaMemoryResource(), oom_report=sys.argv[2]))
+def initialized(**options):
+    rmm_rs.reinitialize(**options)
+    return mr.get_current_device_resource()
+pool = {
+    "text": lambda: mr.SpecMemoryResource("pool(cuda)"),
+    "default": rmm_rs.default_pool,
+    "first": initialized,
+    "first pool": lambda: initialized(pool_allocator=True, initial_pool_size=1 << 20),
+    "option": lambda: mr.RecorderResourceAdaptor(mr.CudaMemoryResource(), oom_report=sys.argv[2]),
+    "pool": lambda: mr.PoolMemoryResource(mr.CudaMemoryResource(), 0, oom_report=sys.argv[2]),
+}[sys.argv[1]]()
+assert not (sys.argv[1] in ("default", "first pool")) or isinstance(pool, mr.PoolMemoryResource)
 for _ in range(4):
     ask(pool)
 """
 
 
-@pytest.mark.parametrize("how", ["text", "option"])
+@pytest.mark.parametrize("how", ["text", "default", "first", "first pool", "option", "pool"])
 def test_a_failure_writes_a_report_and_names_it(how: str, tmp_path: Path) -> None:
     environment = dict(os.environ)
-    if how == "text":
+    if how not in ("option", "pool"):
         environment["RMM_OOM_REPORT"] = str(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, how, str(tmp_path)],
@@ -132,6 +142,73 @@ def test_a_failure_writes_a_report_and_names_it(how: str, tmp_path: Path) -> Non
     assert "no report" in errors[3]
     page = logs[0].with_suffix(".html")
     assert str(page) in errors[0] and "1,048,576.00 GiB" in page.read_text()
-    failed = rows(logs[0])[-2]
+    failed, lines = rows(logs[0])[-2], PROGRAM.count("\n")
     assert (failed["Action"], failed["Size"]) == ("allocate failure", str(1 << 50))
-    assert failed["Site"].startswith("<string>:6 ask < <string>:12 <module>")
+    assert failed["Site"].startswith(f"<string>:6 ask < <string>:{lines} <module>")
+
+
+FORKED = """
+import os, signal, sys, threading
+import rmm_rs
+from rmm_rs import mr
+
+folder = sys.argv[1]
+recorder = mr.RecorderResourceAdaptor(mr.CudaMemoryResource(), oom_report=folder)
+held = [recorder.allocate(1000) for _ in range(10)]
+stop = threading.Event()
+
+
+def churn():
+    while not stop.is_set():
+        recorder.deallocate(recorder.allocate(300), 300)
+
+
+threads = [threading.Thread(target=churn) for _ in range(2)]
+for thread in threads:
+    thread.start()
+
+
+def in_child(act):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            act()
+            os._exit(0)
+        except (RuntimeError, OSError, MemoryError):
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+for number in range(20):
+    # It allocates nothing, so it has no failure to write of; frees do nothing.
+    assert in_child(lambda: recorder.allocate(1 << 50)) == 1
+    assert in_child(lambda: recorder.deallocate(held[0], 1000)) == 0
+    assert in_child(lambda: (recorder.events, recorder.capacity, repr(recorder))) == 0
+    # Either it writes, or it says that it cannot.
+    assert in_child(lambda: recorder.save(f"{folder}/child-{number}.csv")) in (0, 1)
+reports = [name for name in os.listdir(folder) if name.startswith("rmm-oom")]
+assert reports == [], reports
+stop.set()
+for thread in threads:
+    thread.join()
+# The parent's recorder is as before.
+recorder.save(f"{folder}/parent.csv")
+try:
+    recorder.allocate(1 << 50)
+except MemoryError as error:
+    assert f"rmm-oom-{os.getpid()}-0.csv" in str(error), error
+for block in held:
+    recorder.deallocate(block, 1000)
+"""
+
+
+def test_a_recorder_in_the_child_of_a_fork_neither_waits_nor_writes_reports(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORKED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    # Python warns of forks with threads, from 3.12 on.
+    wrong = [text for text in done.stderr.splitlines() if "Error" in text]
+    assert (done.returncode, wrong) == (0, []), done.stderr
+    live = [row["Size"] for row in rows(tmp_path / "parent.csv")]
+    assert live.count("1000") == 10
+    assert len(list(tmp_path.glob("rmm-oom-*.csv"))) == 1

@@ -83,7 +83,7 @@ SIGNATURES = {
     "mr.SamHeadroomMemoryResource": "(headroom)",
     "mr.PoolMemoryResource": """(upstream_mr, initial_pool_size=None, maximum_pool_size=None, *,
         preset=None, release=None, soft_maximum_size=None, release_after=None,
-        clear_blocks=False, check_frees=False, for_graphs=False, name=None)""",
+        clear_blocks=False, check_frees=False, for_graphs=False, name=None, oom_report=None)""",
     "mr.PoolMemoryResource.pool_size": "(self)",
     "mr.ArenaMemoryResource": "(upstream_mr, arena_size=None, dump_log_on_failure=False)",
     "mr.FixedSizeMemoryResource": """(upstream_mr, block_size=1048576,

@@ -1,12 +1,14 @@
 //! The pool.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rmm_adaptors::{
-    Contents, PoolMemoryResource as Pool, PoolPreset, PoolStatistics, ReleasePolicy, SleepOptions,
+    Contents, PoolMemoryResource as Pool, PoolPreset, PoolStatistics, RecorderResourceAdaptor,
+    ReleasePolicy, SleepOptions,
 };
 use rmm_core::{AnyResource, AnySynchronousResource, CUDA_ALLOCATION_ALIGNMENT, Device};
 
@@ -52,6 +54,9 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 ///     not check frees.
 /// name : str, optional
 ///     Not in RMM: what errors, remedies and descriptions call the pool; "pool" by default.
+/// oom_report : str, optional
+///     Not in RMM: a directory, for the log that a `RecorderResourceAdaptor` over the pool writes
+///     when a request fails for lack of memory.
 #[derive(Debug)]
 #[pyclass(
     subclass,
@@ -150,7 +155,7 @@ impl PoolMemoryResource {
     #[pyo3(signature = (
         upstream_mr, initial_pool_size=None, maximum_pool_size=None, *, preset=None, release=None,
         soft_maximum_size=None, release_after=None, clear_blocks=false, check_frees=false,
-        for_graphs=false, name=None
+        for_graphs=false, name=None, oom_report=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
     fn py_new(
@@ -166,6 +171,7 @@ impl PoolMemoryResource {
         check_frees: bool,
         for_graphs: bool,
         name: Option<&str>,
+        oom_report: Option<PathBuf>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let initial = initial_pool_size.map(|size| size.0);
         let (maximum, of_budget) = match maximum_pool_size {
@@ -216,7 +222,12 @@ impl PoolMemoryResource {
             builder.build()
         };
         let engine = make(py, build)?;
-        let base = UpstreamResourceAdaptor::over(upstream_mr, AnyResource::new(engine.clone()));
+        let mut resource = AnyResource::new(engine.clone());
+        if let Some(directory) = oom_report {
+            let recorder = RecorderResourceAdaptor::builder(resource).sites(true);
+            resource = AnyResource::new(recorder.oom_report(directory).build());
+        }
+        let base = UpstreamResourceAdaptor::over(upstream_mr, resource);
         Ok(base.add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 

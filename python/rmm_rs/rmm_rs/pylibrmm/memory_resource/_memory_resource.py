@@ -87,12 +87,15 @@ def _initialize(
     _rmm._forget_resources()
     # One for all devices, as in RMM: it asks the driver for memory of the current device.
     base = upstream()
+    directory = os.environ.get("RMM_OOM_REPORT") or None
     try:
         for device in devices:
             setDevice(device)
             resource: DeviceMemoryResource = base
             if pool_allocator:
-                resource = PoolMemoryResource(base, **sizes)
+                resource = PoolMemoryResource(base, **sizes, oom_report=directory)
+            elif directory is not None:
+                resource = RecorderResourceAdaptor(base, oom_report=directory)
             if logging:
                 resource = LoggingResourceAdaptor(resource, log_file_name)
             set_per_device_resource(device, resource)
