@@ -42,6 +42,7 @@
 //! with examples.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![debugger_visualizer(gdb_script_file = "debugger.py")]
 
 mod block;
 mod buffer;

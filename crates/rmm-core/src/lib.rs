@@ -56,6 +56,8 @@
 //! # }
 //! ```
 
+#![debugger_visualizer(gdb_script_file = "debugger.py")]
+
 mod adaptor;
 #[doc(hidden)]
 pub mod adaptor_support;
