@@ -18,10 +18,9 @@ use tempfile::TempDir;
 /// What a program is compiled against.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Headers {
-    /// CCCL and nothing else.
+    /// CCCL and nothing else but the CUDA runtime, where something of it is called: by CCCL 3.3, and
+    /// by containers.
     Cccl,
-    /// CCCL, and the CUDA runtime, which its containers call.
-    Runtime,
     /// RMM's, with the CCCL that comes with them; and its library.
     Rmm,
 }
@@ -58,8 +57,8 @@ impl Headers {
         let has_cccl = wheels.join(cccl).is_dir();
         let folders = match self {
             // RMM's wheel has a copy, which does as well.
-            Self::Cccl | Self::Runtime if has_cccl => vec![cccl, "nvidia/cu13/include"],
-            Self::Cccl | Self::Runtime => vec!["librmm/include/rapids", "nvidia/cu13/include"],
+            Self::Cccl if has_cccl => vec![cccl, "nvidia/cu13/include"],
+            Self::Cccl => vec!["librmm/include/rapids", "nvidia/cu13/include"],
             Self::Rmm => vec![
                 "librmm/include/rapids",
                 "librmm/include",
@@ -136,8 +135,7 @@ impl Toolchain {
     /// Where the libraries of the wheels are, if they are linked.
     fn libraries(&self) -> Vec<PathBuf> {
         let folders: &[&str] = match self.headers {
-            Headers::Cccl => &[],
-            Headers::Runtime => &["nvidia/cu13/lib"],
+            Headers::Cccl => &["nvidia/cu13/lib"],
             Headers::Rmm => &["librmm/lib64", "rapids_logger/lib64"],
         };
         folders.iter().map(|folder| self.wheels.join(folder)).collect()
@@ -161,15 +159,10 @@ impl Toolchain {
             command.arg("-L").arg(library);
         }
         match self.headers {
-            Headers::Cccl => {}
-            Headers::Runtime => {
-                command.arg("-l:libcudart.so.13");
-            }
-            Headers::Rmm => {
-                // librmm's own search path does not lead to its logger.
-                command.args(["-Wl,--no-as-needed", "-lrmm", "-lrapids_logger"]);
-            }
-        }
+            Headers::Cccl => command.args(["-Wl,--as-needed", "-l:libcudart.so.13"]),
+            // librmm's own search path does not lead to its logger.
+            Headers::Rmm => command.args(["-Wl,--no-as-needed", "-lrmm", "-lrapids_logger"]),
+        };
         succeed(command);
         program
     }
@@ -282,7 +275,7 @@ fn resources_work_when_clang_compiled_them() {
 
 #[test]
 fn buffers_of_cccl_allocate_from_resources() {
-    passes("buffers", "g++", Headers::Runtime);
+    passes("buffers", "g++", Headers::Cccl);
 }
 
 #[test]
