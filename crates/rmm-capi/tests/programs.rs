@@ -110,6 +110,29 @@ fn the_guides_client_frees_by_pointer_alone() {
 }
 
 #[test]
+fn the_guides_recorder_writes_what_was_asked_for() {
+    let guide = fs::read_to_string(of_crate("../../docs/c.md")).expect("the guide is there");
+    let source = fs::read_to_string(of_crate("tests/c/recorder.c")).expect("it is there");
+    assert!(guide.contains(&format!("```c\n{source}```")), "docs/c.md prints another program");
+    let folder = folder();
+    let options = ["-std=c99", "-g"];
+    let Some(program) = compile("cc", &options, "recorder.c", folder.path()) else { return };
+    let written = folder.path().join("kept.csv");
+    let mut run = command(&program, folder.path());
+    let output = run.env_remove("RMM_OOM_REPORT").arg(&written).output().expect("it starts");
+    let said = printed(&output);
+    assert!(said.starts_with("2 blocks, then: out of memory"), "{said}");
+    let log = fs::read_to_string(written).expect("it is there");
+    let mut lines = log.lines();
+    assert_eq!(lines.next(), Some("Thread,Time,Action,Pointer,Size,Stream,Tag,Site,Device"));
+    let rows: Vec<&str> = lines.collect();
+    let of = |action: &str| rows.iter().filter(|row| row.contains(action)).count();
+    assert_eq!(of(",allocate,"), 2, "{log}");
+    assert_eq!(of(",allocate failure,(nil),400000,"), 1, "{log}");
+    assert!(rows[0].contains("main"), "{log}");
+}
+
+#[test]
 fn the_header_is_cpp_too() {
     let folder = folder();
     let options = ["-x", "c++", "-std=c++17"];
