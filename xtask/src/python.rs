@@ -82,6 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let wheel = build_wheel(&root, first, &args.profile)?;
     if args.profile == DIST {
         wheel::check_size(&wheel)?;
+        wheel::check_places(first, &wheel, &root)?;
     }
     wheel::check(first, &wheel)?;
 
@@ -113,6 +114,9 @@ pub(crate) fn build_wheel(root: &Path, interpreter: &Path, profile: &str) -> Res
     // Refuses one that needs more than the libraries of every Linux: none of CUDA is among them.
     build.args(["-m", "maturin", "build", "--quiet", "--auditwheel=check", "--profile", profile]);
     build.arg("--out").arg(&wheels);
+    if profile == DIST {
+        build.env("CARGO_ENCODED_RUSTFLAGS", wheel::flags(root));
+    }
     command::run(build.current_dir(root.join("python/rmm_rs")))?;
     wheel_in(&wheels)
 }

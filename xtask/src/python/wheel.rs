@@ -1,10 +1,13 @@
-//! Checks of a built wheel: its size, its platform, and that it keeps to Python's stable ABI. That
-//! it needs no library but the system's is checked by maturin, which names the platform by it.
+//! Checks of a built wheel: its size, its platform, that it keeps to Python's stable ABI, and that
+//! it says nothing about the machine that built it. That it needs no library but the system's is
+//! checked by maturin, which names the platform by it.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::pip;
+use super::{empty, pip};
 use crate::command;
 use crate::error::{Context as _, Result};
 
@@ -23,6 +26,66 @@ pub(super) fn check_size(wheel: &Path) -> Result<()> {
         return Err(format!("the wheel has {bytes} bytes, of at most {LARGEST}").into());
     }
     Ok(())
+}
+
+/// Folders of this machine, and what stands for them in what users get.
+fn folders(root: &Path) -> Vec<(PathBuf, &'static str)> {
+    let home = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cargo = home("CARGO_HOME").or_else(|| Some(home("HOME")?.join(".cargo")));
+    let of_cargo = cargo.map(|folder| (folder, "cargo"));
+    std::iter::once((root.to_owned(), "rmm-rs")).chain(of_cargo).collect()
+}
+
+/// The value of `CARGO_ENCODED_RUSTFLAGS` by which places in the sources name no folder of this
+/// machine.
+pub(super) fn flags(root: &Path) -> OsString {
+    let mut flags = Vec::new();
+    for (folder, name) in folders(root) {
+        let mut flag = OsString::from("--remap-path-prefix=");
+        flag.push(folder);
+        flag.push("=");
+        flag.push(name);
+        flags.push(flag);
+    }
+    flags.join("\x1f".as_ref())
+}
+
+/// Checks that the extension module names no folder of this machine.
+///
+/// # Errors
+///
+/// If it does.
+pub(super) fn check_places(interpreter: &Path, wheel: &Path, root: &Path) -> Result<()> {
+    let unpacked = root.join("target/python/unpacked");
+    empty(&unpacked)?;
+    let mut unpack = Command::new(interpreter);
+    command::run(unpack.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked))?;
+    let package = unpacked.join("rmm_rs");
+    let files = fs::read_dir(&package).context(package.display())?;
+    let files = files.flatten().map(|file| file.path());
+    let modules: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "so")).collect();
+    if modules.is_empty() {
+        return Err("the wheel has no extension module".into());
+    }
+    for module in modules {
+        let bytes = fs::read(&module).context(module.display())?;
+        for (folder, _) in folders(root) {
+            if let Some(place) = place_in(&bytes, &folder) {
+                return Err(format!("the wheel names a folder of this machine: {place}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first path below a folder that a binary file names.
+fn place_in(bytes: &[u8], folder: &Path) -> Option<String> {
+    let start = format!("{}/", folder.display());
+    let found = bytes.windows(start.len()).position(|part| part == start.as_bytes())?;
+    let rest = &bytes[found..];
+    let end = rest.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(rest.len());
+    Some(String::from_utf8_lossy(&rest[..end.min(200)]).into_owned())
 }
 
 /// Checks the platform and the ABI. Where pip cannot fetch the tool for the ABI, it says so.
@@ -51,6 +114,23 @@ pub(super) fn check(interpreter: &Path, wheel: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_on_this_machine_is_found() {
+        let folder = Path::new("/home/me/.cargo");
+        let place = place_in(b"\0a panic at /home/me/.cargo/registry/a.rs\0more", folder);
+        assert_eq!(place.as_deref(), Some("/home/me/.cargo/registry/a.rs"));
+        assert_eq!(place_in(b"/home/me/.cargo2/a.rs cargo/registry/a.rs", folder), None);
+        assert_eq!(place_in(b"/home", folder), None);
+    }
+
+    #[test]
+    fn flags_name_the_folders_of_this_machine() {
+        let flags = flags(Path::new("/work/a folder")).into_string().expect("it is UTF-8");
+        let flags: Vec<&str> = flags.split('\x1f').collect();
+        assert_eq!(flags[0], "--remap-path-prefix=/work/a folder=rmm-rs");
+        assert!(flags[1].starts_with("--remap-path-prefix=/") && flags[1].ends_with("=cargo"));
+    }
 
     #[test]
     fn a_wheel_for_one_machine_is_refused() {
