@@ -1,5 +1,7 @@
 //! The figures of a program, as they are sent.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rmm_adaptors::monitor::{PoolReading, Reading, TagReading};
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct ProgramFigures {
     /// The process.
     pub pid: u32,
-    /// The name of its program.
+    /// Its program: the name of its file, and of the file that it runs.
     pub program: String,
     /// Milliseconds since 1970.
     pub time_ms: u64,
@@ -122,9 +124,32 @@ impl WatchedTag {
     }
 }
 
-/// The name of the program's file.
+/// The name of the program's file, and of that which it is told to run or to open, if the first
+/// argument is one: `python train.py`.
 pub(super) fn program() -> String {
-    let path = std::env::args_os().next().unwrap_or_default();
-    let name = std::path::Path::new(&path).file_name().unwrap_or(&path);
-    name.to_string_lossy().into_owned()
+    of_arguments(std::env::args_os().take(2))
+}
+
+fn of_arguments(arguments: impl Iterator<Item = OsString>) -> String {
+    let name = |argument: &OsString| {
+        let name = Path::new(argument).file_name().unwrap_or(argument);
+        name.to_string_lossy().into_owned()
+    };
+    let is_option = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
+    let is_name = |argument: &OsString| !argument.is_empty() && !is_option(argument);
+    arguments.filter(is_name).map(|argument| name(&argument)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_named_with_what_it_runs() {
+        let of = |arguments: &[&str]| of_arguments(arguments.iter().map(OsString::from));
+        assert_eq!(of(&["/usr/bin/python3", "jobs/train.py"]), "python3 train.py");
+        assert_eq!(of(&["./solver", "--steps=3"]), "solver");
+        assert_eq!(of(&["python", ""]), "python");
+        assert_eq!(of(&[]), "");
+    }
 }
