@@ -1,16 +1,67 @@
 //! The current resource of each device.
 
-use rmm_core::{AnyResource, Device, DeviceResource, Error, per_device, process_is_exiting};
+use std::sync::OnceLock;
+
+use rmm_core::per_device::{self, DeviceEntry};
+use rmm_core::{AnyResource, Device, DeviceResource, Error, process_is_exiting};
 
 use crate::CudaMemoryResource;
 
-fn initial() -> AnyResource {
-    AnyResource::new(CudaMemoryResource::new())
+type MakeFirst = Box<dyn Fn() -> Result<AnyResource, Error> + Send + Sync>;
+
+/// What makes the first resource of a device, unless it is a [`CudaMemoryResource`].
+static MAKE_FIRST: OnceLock<MakeFirst> = OnceLock::new();
+
+/// Has a function make the first resource of each device, in place of a [`CudaMemoryResource`]: the
+/// resource of a device for which none was set. The first call counts; returns whether this is it.
+///
+/// The function is called when a device's resource is asked for, replaced or reset, with the device
+/// current and no lock held. If two threads ask at once it may run on both, and one of the two
+/// resources is kept. If it fails, so does the call, and the next one asks it again. Devices that
+/// have a resource already keep it.
+///
+/// For what the environment variable `RMM_RESOURCE` describes, call
+/// `first_resource_from_environment` of `rmm-spec` instead.
+///
+/// ```standalone_crate
+/// use rmm_core::{AnyResource, SynchronousResource};
+/// use rmm_resources::{CudaAsyncMemoryResource, current_device_resource, first_resource_by};
+///
+/// # fn main() -> Result<(), rmm_core::Error> {
+/// # let _machine = rmm_sim::enter();
+/// assert!(first_resource_by(|| CudaAsyncMemoryResource::new().map(AnyResource::new)));
+/// assert_eq!(current_device_resource()?.name(), "cuda-async");
+/// # Ok(())
+/// # }
+/// ```
+pub fn first_resource_by(
+    make: impl Fn() -> Result<AnyResource, Error> + Send + Sync + 'static,
+) -> bool {
+    MAKE_FIRST.set(Box::new(make)).is_ok()
 }
 
-/// The current device's resource: the one that was set, or else a [`CudaMemoryResource`]. The
-/// returned handle stays valid if another resource is set later. Briefly takes a lock that all
-/// devices share.
+/// A new first resource of a device.
+fn first(device: Device) -> Result<AnyResource, Error> {
+    let Some(make) = MAKE_FIRST.get() else {
+        return Ok(AnyResource::new(CudaMemoryResource::new()));
+    };
+    let _current = device.make_current()?;
+    make()
+}
+
+/// Sets a device's resource with what a binding needs with it, and returns the previous two.
+fn replace(device: Device, current: DeviceEntry) -> Result<DeviceEntry, Error> {
+    // Before anything changes, since it may fail.
+    let first = if MAKE_FIRST.get().is_some() { Some(per_device_resource(device)?) } else { None };
+    let previous = per_device::replace_with_handle(device, current)?;
+    let initial = || first.unwrap_or_else(|| AnyResource::new(CudaMemoryResource::new()));
+    Ok(previous.unwrap_or_else(|| (initial(), None)))
+}
+
+/// The current device's resource: the one that was set, or else the first one, which is a
+/// [`CudaMemoryResource`] unless the program [says otherwise](first_resource_by). The returned
+/// handle stays valid if another resource is set later. Briefly takes a lock that all devices
+/// share.
 ///
 /// ```
 /// use rmm_resources::{CudaMemoryResource, current_device_resource};
@@ -49,7 +100,7 @@ pub fn current_device_resource() -> Result<AnyResource, Error> {
 /// If there is no driver or no such device.
 #[doc(alias = "rmm::mr::get_per_device_resource_ref")]
 pub fn per_device_resource(device: Device) -> Result<AnyResource, Error> {
-    per_device::get_or_insert_with(device, initial)
+    per_device::get_with_handle(device, || first(device)).map(|(resource, _)| resource)
 }
 
 /// Sets the current device's resource, and returns the previous one.
@@ -142,8 +193,7 @@ impl CurrentResourceGuard {
     pub fn set(resource: &impl DeviceResource) -> Result<Self, Error> {
         let device = Device::current()?;
         let current = (AnyResource::of(resource), None);
-        let previous = per_device::replace_with_handle(device, current)?;
-        let (previous, handle) = previous.unwrap_or_else(|| (initial(), None));
+        let (previous, handle) = replace(device, current)?;
         Ok(Self { device, previous, handle })
     }
 
@@ -185,10 +235,12 @@ pub fn set_per_device_resource(
     device: Device,
     resource: &impl DeviceResource,
 ) -> Result<AnyResource, Error> {
-    Ok(per_device::replace(device, AnyResource::of(resource))?.unwrap_or_else(initial))
+    let (previous, _) = replace(device, (AnyResource::of(resource), None))?;
+    Ok(previous)
 }
 
-/// Resets the current device's resource to a [`CudaMemoryResource`], and returns the previous one.
+/// Resets the current device's resource to a new first one, which is a [`CudaMemoryResource`]
+/// unless the program [says otherwise](first_resource_by), and returns the previous one.
 ///
 /// ```
 /// use rmm_core::SynchronousResource;
@@ -214,7 +266,7 @@ pub fn reset_current_device_resource() -> Result<AnyResource, Error> {
     reset_per_device_resource(Device::current()?)
 }
 
-/// Resets a device's resource to a [`CudaMemoryResource`], and returns the previous one.
+/// Resets a device's resource to a new first one, as [`reset_current_device_resource`].
 ///
 /// ```
 /// use rmm_core::{Device, SynchronousResource};
@@ -237,5 +289,5 @@ pub fn reset_current_device_resource() -> Result<AnyResource, Error> {
 /// If there is no driver or no such device.
 #[doc(alias = "rmm::mr::reset_per_device_resource")]
 pub fn reset_per_device_resource(device: Device) -> Result<AnyResource, Error> {
-    set_per_device_resource(device, &CudaMemoryResource::new())
+    set_per_device_resource(device, &first(device)?)
 }

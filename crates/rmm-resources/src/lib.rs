@@ -55,7 +55,7 @@ pub use cuda_async_managed::{
 pub use cuda_async_pinned::{CudaAsyncPinnedMemoryResource, CudaAsyncPinnedMemoryResourceBuilder};
 pub use cuda_async_view::CudaAsyncViewMemoryResource;
 pub use current::{
-    CurrentResourceGuard, current_device_resource, per_device_resource,
+    CurrentResourceGuard, current_device_resource, first_resource_by, per_device_resource,
     reset_current_device_resource, reset_per_device_resource, set_current_device_resource,
     set_per_device_resource, with_current_device_resource,
 };

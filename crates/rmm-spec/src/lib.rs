@@ -8,6 +8,7 @@
 mod arguments;
 mod build;
 mod error;
+mod first;
 mod lexer;
 mod plain;
 mod plan;
@@ -24,6 +25,7 @@ use rmm_core::{AnyResource, Error};
 use plan::Plan;
 
 pub use error::SpecError;
+pub use first::first_resource_from_environment;
 #[doc(hidden)]
 pub use value::bytes_of_unit;
 
