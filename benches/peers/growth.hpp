@@ -41,6 +41,47 @@ inline void grow(kind const& of, extent const& how, row_writer const& row)
   }
 }
 
+// Small blocks in turn on a few streams, each freed behind a fill of other memory, as
+// `../src/workloads/multi_stream.rs` has it.
+inline void multi_stream(kind const& of, extent const& how, row_writer const& row)
+{
+  constexpr std::size_t count = 8;
+  auto const bytes            = how.repetitions() > 1 ? std::size_t{256} << 20 : std::size_t{64} << 10;
+  for (std::size_t used = 1; used <= 4; ++used) {
+    streams const all{used};
+    std::vector<void*> work(used);
+    for (auto& memory : work) { check(cudaMalloc(&memory, bytes)); }
+    auto const round = [&](allocator const& on) {
+      check(cudaDeviceSynchronize());
+      auto const begin = steady::now();
+      for (std::size_t block = 0; block < count; ++block) {
+        auto const stream  = all[block % used];
+        void* const memory = on.allocate(8, stream);
+        check(cudaMemsetAsync(work[block % used], 1, bytes, stream));
+        on.deallocate(memory, 8, stream);
+      }
+      check(cudaDeviceSynchronize());
+      return std::chrono::duration<double, std::micro>(steady::now() - begin).count();
+    };
+    std::vector<double> cold;
+    std::vector<double> warm;
+    auto const kept = of.make(start::empty);
+    // The first of each is not counted.
+    for (std::size_t run = 0; run <= how.repetitions(); ++run) {
+      auto const fresh = round(of.make(start::empty));
+      auto const again = round(kept);
+      if (run > 0) {
+        cold.push_back(fresh);
+        warm.push_back(again);
+      }
+    }
+    auto const params = "streams=" + std::to_string(used);
+    row("multi-stream", params + " cold", median(cold), "us/round");
+    row("multi-stream", params + " warm", median(warm), "us/round");
+    for (auto const memory : work) { check(cudaFree(memory)); }
+  }
+}
+
 // Each block is filled by its stream before it is freed.
 inline void busy(kind const& of, extent const& how, row_writer const& row)
 {

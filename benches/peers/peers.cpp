@@ -60,11 +60,15 @@ constexpr workload workloads[]{
   {"latency", peers::latency, long_lists},
   {"grow", peers::grow, long_lists},
   {"busy", peers::busy, long_lists},
+  {"multi-stream", peers::multi_stream, many_sizes},
   {"replay", peers::replay, long_lists},
   // A library for Rust, whose slices our own runner times.
   {"cudarc", peers::pair, nothing},
   // Our own runner times the driver's copy beside the container's.
   {"copies", peers::pair, nothing},
+  // Containers of ours, and the driver's own pool, which each runner would time alike.
+  {"vector", peers::pair, nothing},
+  {"priming", peers::pair, nothing},
   // None of the others has deadlines, or sleeps; RMM's pinned resource is one call of the driver.
   {"refusals", peers::pair, nothing},
   {"sleep", peers::pair, nothing},

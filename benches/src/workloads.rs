@@ -14,13 +14,16 @@ mod foreign;
 mod growth;
 mod latency;
 mod migrate;
+mod multi_stream;
 mod pairs;
+mod priming;
 mod random;
 mod recorded;
 mod refusals;
 mod replay;
 mod sleep;
 mod threads;
+mod vector;
 
 use crate::allocators::{Kind, Serves};
 use crate::outcome::Outcome;
@@ -75,6 +78,8 @@ pub const WORKLOADS: &[Workload] = &[
     many("latency", "the longest calls beside many blocks and streams", latency::latency),
     many("grow", "allocations from an empty pool", growth::grow),
     many("busy", "random calls beside work of the device", growth::busy),
+    all("vector", "vectors of all sizes, and on four streams", vector::vector),
+    all("multi-stream", "small blocks beside work of the device", multi_stream::multi_stream),
     many("replay", "recorded programs", replay::replay),
     Workload {
         for_one: Some("pool"),
@@ -91,6 +96,10 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         for_one: Some("pool-cuda"),
         ..all("pinned", "a GiB of pinned memory", sleep::pinned)
+    },
+    Workload {
+        for_one: Some("cuda-async"),
+        ..all("priming", "a driver pool that reserves memory when it is made", priming::priming)
     },
     #[cfg(feature = "cudarc")]
     Workload {

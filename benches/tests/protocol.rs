@@ -97,6 +97,7 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
     let busy = ["host ns/op", "with the device's work ns/op", "reserved / live x"];
     expected.extend(grown.map(str::to_owned));
     expected.extend(busy.map(|figure| format!("busy {figure}")));
+    expected.extend(figures_beside_work());
     // Before what comes after the pairs.
     let names_of = || adaptors::<Pool>().into_iter().map(|Adaptor { name, .. }| name);
     let over_pool = names_of().flat_map(|name| {
@@ -132,6 +133,18 @@ fn every_figure_of_the_pool_has_a_row() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Of vectors, and of blocks on a few streams.
+fn figures_beside_work() -> Vec<String> {
+    let sizes = ["elements=1e4", "elements=1e5", "elements=1e6"];
+    let mut figures = Vec::from(sizes.map(|size| format!("vector {size} ns/vector")));
+    figures.push("vector streams=4 elements=1e5 ns/round".to_owned());
+    for streams in 1..=4 {
+        let row = |state| format!("multi-stream streams={streams} {state} us/round");
+        figures.extend(["cold", "warm"].map(row));
+    }
+    figures
 }
 
 /// What has no counterpart is compared with nothing.
@@ -186,6 +199,18 @@ fn requests_with_a_deadline_are_refused_in_time() -> Outcome {
     let names = names(&rows, "pool");
     let expected = ["within the deadline %", "p50 ms", "p99.9 ms", "longest ms"];
     assert_eq!(names, expected.map(|name| format!("refusals {name}")));
+    Ok(())
+}
+
+#[test]
+fn a_pool_of_the_driver_is_timed_with_and_without_memory_that_it_reserves() -> Outcome {
+    let rows = rows(&["--quick", "--workload", "priming"])?;
+    let expected = ["empty", "primed"].into_iter().flat_map(|pool| {
+        let figures = ["made us", "first ns/op", "second ns/op"];
+        figures.map(|figure| format!("priming {pool} {figure}"))
+    });
+    assert_eq!(names(&rows, "cuda-async"), expected.collect::<Vec<_>>());
+    assert!(rows.iter().all(|row| row.value > 0.0 && row.allocator == "cuda-async"), "{rows:?}");
     Ok(())
 }
 
