@@ -82,8 +82,7 @@ fn install(package: &Path, built: &Path, prefix: &Path, version: &str) -> Result
     for (template, folder) in templates {
         let text =
             fs::read_to_string(package.join("packaging").join(template)).context(template)?;
-        let whole = fs::canonicalize(prefix).context(prefix.display())?;
-        let text = text.replace("@VERSION@", version).replace("@PREFIX@", &whole.to_string_lossy());
+        let text = text.replace("@VERSION@", version);
         let target = folder.join(template.trim_end_matches(".in"));
         fs::write(&target, text).context(target.display())?;
     }

@@ -8,6 +8,7 @@ use crate::command::{self, cargo, stdout_of, workspace_root};
 use crate::driver_report;
 use crate::error::{Context as _, Result};
 
+mod library;
 mod plugin;
 mod torch;
 mod wheel;
@@ -97,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         command::run(test.env("RMM_SIM_REPORT", &reports).current_dir(&root))?;
         check_reports(&reports)?;
     }
+    library::run(&root, &folder, first, args.profile == DEV)?;
     torch::run(&root, first)?;
     plugin::run(&root, &folder, first, &wheel)
 }

@@ -18,8 +18,8 @@ use tempfile::TempDir;
 /// What a program is compiled against.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Headers {
-    /// CCCL and nothing else but the CUDA runtime, where something of it is called: by CCCL 3.3, and
-    /// by containers.
+    /// CCCL and nothing else but the CUDA runtime, where something of it is called: by CCCL 3.3,
+    /// and by containers.
     Cccl,
     /// RMM's, with the CCCL that comes with them; and its library.
     Rmm,
