@@ -14,6 +14,9 @@ mod exit;
 mod export;
 #[path = "gpu/graph_pools.rs"]
 mod graph_pools;
+#[cfg(target_os = "linux")]
+#[path = "gpu/memory_export.rs"]
+mod memory_export;
 #[path = "gpu/merged_lists.rs"]
 mod merged_lists;
 #[path = "gpu/merging.rs"]

@@ -47,6 +47,8 @@
 mod block;
 mod buffer;
 mod common;
+#[cfg(unix)]
+mod export;
 mod foreign;
 #[cfg_attr(
     not(any(feature = "allocator-api2", feature = "allocator-api2-04")),
@@ -66,6 +68,8 @@ mod use_tracker;
 mod uvector;
 
 pub use buffer::{DeviceBuffer, RawBuffer};
+#[cfg(unix)]
+pub use export::export;
 #[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04"))]
 pub use host_allocator::HostAllocator;
 pub use host_vec::{HostVec, ManagedVec, PinnedVec};

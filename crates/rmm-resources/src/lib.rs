@@ -42,6 +42,8 @@ mod peer_access;
 mod pinned_host;
 mod registered_host;
 mod sam_headroom;
+#[cfg(unix)]
+mod sharing;
 mod system;
 mod traits;
 mod virtual_memory;
@@ -69,6 +71,10 @@ pub use peer_access::grant_access;
 pub use pinned_host::{PinnedFlags, PinnedHostMemoryResource};
 pub use registered_host::RegisteredHostMemoryResource;
 pub use sam_headroom::SamHeadroomMemoryResource;
+#[cfg(unix)]
+pub use sharing::{
+    Export, ImportAccess, ImportedMemory, Piece, PieceRange, ShareableHandle, export_range,
+};
 pub use system::SystemMemoryResource;
 pub use virtual_memory::{
     VirtualMemoryResource, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,

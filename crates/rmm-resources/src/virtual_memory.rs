@@ -18,8 +18,9 @@ use rmm_core::{
 use rmm_sys::CuResult;
 
 pub use builder::VirtualMemoryResourceBuilder;
+pub(crate) use space::Space;
 pub use space::VirtualMemoryStatistics;
-use space::{NAME, Placement, Space};
+use space::{NAME, Placement};
 
 use crate::capability::{calls_for_freeing, check_alignment, is_done};
 use crate::kind::known_kind;
@@ -191,6 +192,8 @@ unsafe impl SynchronousResource for VirtualMemoryResource {
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor).describe(describe_driver_pools);
         query.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
+        #[cfg(unix)]
+        query.properties(self).has_value::<crate::Export>();
     }
 }
 
@@ -258,5 +261,16 @@ unsafe impl Resource for VirtualMemoryResource {
 
 // SAFETY: the device gets access before a block is returned, and keeps it until the block is freed.
 unsafe impl HasProperty<DeviceAccessible> for VirtualMemoryResource {}
+
+// SAFETY: all memory of the resource is made with the same properties.
+#[cfg(unix)]
+unsafe impl HasProperty<crate::Export> for VirtualMemoryResource {}
+
+#[cfg(unix)]
+impl rmm_core::HasPropertyValue<crate::Export> for VirtualMemoryResource {
+    fn property_value(&self) -> crate::Export {
+        crate::Export::new(self.space.handle_types(), self.space.has_rdma())
+    }
+}
 
 known_kind!(VirtualMemoryResource, Device);

@@ -327,6 +327,7 @@
 //!
 //! - [`mr`]: all memory resources and adaptors, with their builders, policies and statistics.
 //! - [`containers`]: all containers.
+//! - [`sharing`]: memory that other processes map, and theirs.
 //! - [`stream`]: stream flags and priorities, contexts, capture.
 //! - [`device`]: device capabilities, free memory, prefetching.
 //! - [`property`], [`introspect`]: what memory can be accessed from; the parts of a stack of
@@ -435,6 +436,8 @@ pub mod mr;
 pub mod property;
 pub mod proposal;
 pub mod resource;
+#[cfg(unix)]
+pub mod sharing;
 pub mod stream;
 
 pub use rmm_containers::bytemuck;
@@ -470,6 +473,9 @@ pub use mr::{
 pub use resource::{
     AnyResource, Effort, Resource, ResourceRef, ResourceSpec, SynchronousResource, effort,
 };
+#[cfg(unix)]
+#[doc(inline)]
+pub use sharing::export;
 #[doc(inline)]
 pub use stream::{CudaEvent, CudaStream, CudaStreamPool, StreamRef};
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use rmm_core::{Device, Error, check, driver_in_context};
 use rmm_sys::{
-    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemGranularity, CuMemLocation,
-    CuMemLocationType,
+    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemGranularity, CuMemHandle,
+    CuMemLocation, CuMemLocationType, CuResult,
 };
 
 use super::VirtualMemoryResource;
 use super::space::{NAME, PhysicalKind, Space};
+use crate::ExportHandleTypes;
 use crate::capability::{self, addressable, lacking, require};
 
 /// A builder of [`VirtualMemoryResource`]. Sizes are in bytes.
@@ -37,7 +38,21 @@ pub struct VirtualMemoryResourceBuilder {
     page_size: Option<u64>,
     accessors: Vec<Device>,
     rdma: Rdma,
-    shareable: bool,
+    handles: Handles,
+}
+
+/// The handle types that the memory is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Handles {
+    All(ExportHandleTypes),
+    /// The first of fabric handles and file descriptors that the device can make.
+    Any(ExportHandleTypes),
+}
+
+impl Default for Handles {
+    fn default() -> Self {
+        Self::All(ExportHandleTypes::empty())
+    }
 }
 
 /// Whether RDMA has to be able to access the memory.
@@ -122,36 +137,81 @@ impl VirtualMemoryResourceBuilder {
         self
     }
 
-    /// Whether the memory can be exported to other processes as file descriptors; not by default.
-    /// It is the driver that exports: `cuMemRetainAllocationHandle` finds the physical memory at an
-    /// address, and `cuMemExportToShareableHandle` makes the descriptor. Communication libraries do
-    /// this when a buffer is registered with them.
+    /// The types of handles as which the memory can be exported to other processes; none by
+    /// default. It has to be all of them.
+    ///
+    /// `rmm::export` makes the handles, and communication libraries do it when a buffer is
+    /// registered with them.
+    ///
+    /// ```
+    /// use rmm_core::ErrorKind;
+    /// use rmm_resources::{ExportHandleTypes, VirtualMemoryResource};
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let _machine = rmm_sim::enter();
+    /// let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+    /// let resource = VirtualMemoryResource::builder().export(types).build()?;
+    /// # drop(resource);
+    /// let types = types | ExportHandleTypes::FABRIC; // there is no NVLink domain here
+    /// let refused = VirtualMemoryResource::builder().export(types).build();
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "requestedHandleTypes")]
+    pub fn export(mut self, types: ExportHandleTypes) -> Self {
+        self.handles = Handles::All(types);
+        self
+    }
+
+    /// Fabric handles if the device can make them, else file descriptors, of those that are named.
+    /// A page is made to find out, since devices that are in no `NVLink` domain say that they can
+    /// make fabric handles, too, and do not.
+    ///
+    /// ```
+    /// use rmm_core::Introspect;
+    /// use rmm_resources::{Export, ExportHandleTypes, VirtualMemoryResource};
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let _machine = rmm_sim::enter();
+    /// let either = ExportHandleTypes::FABRIC | ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+    /// let resource = VirtualMemoryResource::builder().export_any_of(either).build()?;
+    /// let export = resource.try_property::<Export>().expect("it says so");
+    /// assert_eq!(export.handles, ExportHandleTypes::POSIX_FILE_DESCRIPTOR);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "CU_MEM_HANDLE_TYPE_FABRIC")]
+    pub fn export_any_of(mut self, types: ExportHandleTypes) -> Self {
+        self.handles = Handles::Any(types);
+        self
+    }
+
+    /// Whether the memory can be exported as file descriptors:
+    /// [`export`](Self::export) of that type, or of none.
     ///
     /// ```
     /// use rmm_resources::VirtualMemoryResource;
-    /// use rmm_sys::CuDeviceAttribute;
     ///
     /// # fn main() -> Result<(), rmm_core::Error> {
-    /// let attribute = CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
-    /// let machine = rmm_sim::Machine::builder().attribute(attribute, 1).build();
-    /// # let _entered = machine.enter();
+    /// # let _machine = rmm_sim::enter();
     /// let resource = VirtualMemoryResource::builder().shareable(true).build()?;
     /// # drop(resource);
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR")]
-    pub fn shareable(mut self, shareable: bool) -> Self {
-        self.shareable = shareable;
-        self
+    pub fn shareable(self, shareable: bool) -> Self {
+        let file = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+        self.export(if shareable { file } else { ExportHandleTypes::empty() })
     }
 
     /// Makes the resource for the current device. Reserves no addresses yet.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
-    /// memory management, or none that is shareable or that RDMA can access where that is set, or
-    /// another device is not its peer;
+    /// memory management, or none that can be exported or that RDMA can access where that is set,
+    /// or another device is not its peer;
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is not
     /// a power of two or not a multiple of the device's granularity.
     pub fn build(self) -> Result<VirtualMemoryResource, Error> {
@@ -164,16 +224,9 @@ impl VirtualMemoryResourceBuilder {
         for other in self.accessors.into_iter().filter(|&other| other != device) {
             access.push(access_of(other, device)?);
         }
-        let kind = PhysicalKind {
-            device,
-            location,
-            rdma: self.rdma.resolve(device)?,
-            shareable: self.shareable,
-        };
-        if self.shareable {
-            let needed = CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
-            require(name, device, needed, "cannot export virtual memory as file descriptors")?;
-        }
+        let rdma = self.rdma.resolve(device)?;
+        let handles = ExportHandleTypes::empty();
+        let kind = self.handles.resolve(PhysicalKind { device, location, rdma, handles })?;
         let granularity = granularity_of(kind)?;
         let page = match self.page_size {
             Some(bytes) => addressable(name, "page size", bytes)?,
@@ -189,7 +242,73 @@ impl VirtualMemoryResourceBuilder {
         let address_space = self.address_space.unwrap_or(memory.saturating_mul(2));
         let address_space = addressable(name, "address space", address_space)?;
         let space = Space::new(kind, access, page, address_space, memory);
-        Ok(VirtualMemoryResource { space: Arc::new(space) })
+        let space = Arc::new(space);
+        space.note();
+        Ok(VirtualMemoryResource { space })
+    }
+}
+
+impl Handles {
+    /// Memory of this kind that can be exported so.
+    fn resolve(self, kind: PhysicalKind) -> Result<PhysicalKind, Error> {
+        let file = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+        let fabric = ExportHandleTypes::FABRIC;
+        let (types, candidates) = match self {
+            Self::All(types) => (types, vec![types]),
+            Self::Any(types) => (types, vec![types & fabric, types & file]),
+        };
+        if !(file | fabric).contains(types) {
+            let message = format!("virtual memory has no handles of the types {types:?}");
+            return Err(Error::unsupported(NAME, message));
+        }
+        if types.is_empty() {
+            return Ok(PhysicalKind { handles: types, ..kind });
+        }
+        let mut refused = Error::unsupported(NAME, "there is no type of handle to export");
+        for handles in candidates.into_iter().filter(|handles| !handles.is_empty()) {
+            let kind = PhysicalKind { handles, ..kind };
+            match kind.check_export() {
+                Ok(()) => return Ok(kind),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+}
+
+impl PhysicalKind {
+    /// Fails if the device cannot make memory for these handles.
+    fn check_export(self) -> Result<(), Error> {
+        let device = self.device;
+        if self.handles.contains(ExportHandleTypes::POSIX_FILE_DESCRIPTOR) {
+            let needed = CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+            require(NAME, device, needed, "cannot export virtual memory as file descriptors")?;
+        }
+        if !self.handles.contains(ExportHandleTypes::FABRIC) {
+            return Ok(());
+        }
+        let what = "cannot export virtual memory as fabric handles";
+        require(NAME, device, CuDeviceAttribute::HANDLE_TYPE_FABRIC_SUPPORTED, what)?;
+        // The attribute says nothing of the NVLink domain and its IMEX channel.
+        self.probe().map_err(|error| match error.code() {
+            Some(CuResult::NOT_PERMITTED | CuResult::NOT_SUPPORTED | CuResult::INVALID_VALUE) => {
+                lacking(NAME, device, what).with_source(error)
+            }
+            _ => error,
+        })
+    }
+
+    /// Makes a page of the memory, and releases it.
+    fn probe(self) -> Result<(), Error> {
+        let calls = capability::calls_for(None)?;
+        let page = granularity_of(self)?;
+        let properties = self.properties();
+        let mut memory = CuMemHandle(0);
+        // SAFETY: `memory` may be written to, and the properties read.
+        let code = unsafe { calls.cuMemCreate(&raw mut memory, page, &raw const properties, 0) };
+        check("cuMemCreate", code)?;
+        // SAFETY: created just now, and used nowhere else.
+        check("cuMemRelease", unsafe { calls.cuMemRelease(memory) })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reserved address ranges, and the physical memory that is mapped there.
 
 mod access;
+mod blocks;
 mod suspend;
 mod suspended;
 
@@ -16,6 +17,7 @@ use rmm_sys::{
 use self::access::Access;
 use self::suspended::Suspended;
 use super::addresses::Addresses;
+use crate::ExportHandleTypes;
 use crate::capability::{calls_for, wrong_device};
 
 /// The resource's name in errors and logs.
@@ -42,19 +44,14 @@ pub(super) struct PhysicalKind {
     pub(super) location: CuMemLocation,
     /// Whether RDMA can access it.
     pub(super) rdma: bool,
-    /// Whether it can be exported as a file descriptor.
-    pub(super) shareable: bool,
+    /// The types of handles that it can be exported as.
+    pub(super) handles: ExportHandleTypes,
 }
 
 impl PhysicalKind {
     pub(super) fn properties(self) -> CuMemAllocationProp {
-        let shareable = if self.shareable {
-            CuMemHandleType::POSIX_FILE_DESCRIPTOR
-        } else {
-            CuMemHandleType::NONE
-        };
         CuMemAllocationProp {
-            requested_handle_types: shareable,
+            requested_handle_types: CuMemHandleType(self.handles.bits()),
             gpu_direct_rdma_capable: self.rdma.into(),
             ..CuMemAllocationProp::pinned(self.location)
         }
@@ -62,7 +59,7 @@ impl PhysicalKind {
 }
 
 /// The address ranges of a resource and what is mapped there. Dropping it unmaps and frees both.
-pub(super) struct Space {
+pub(crate) struct Space {
     kind: PhysicalKind,
     pub(super) access: Access,
     pub(super) page: usize,
@@ -328,22 +325,22 @@ impl Drop for Space {
 
 #[cfg(test)]
 mod tests {
-    use rmm_sys::{CuMemHandleType, CuMemLocation, CuMemLocationType};
+    use rmm_sys::{CuMemLocation, CuMemLocationType};
 
-    use super::{Device, PhysicalKind};
+    use super::{Device, ExportHandleTypes, PhysicalKind};
 
     #[test]
     fn options_reach_the_driver() {
         let _machine = rmm_sim::enter();
         let device = Device::new(0).expect("there is one");
         let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: 3 };
-        for (rdma, shareable) in [(false, false), (true, false), (false, true), (true, true)] {
-            let asked = PhysicalKind { device, location, rdma, shareable }.properties();
+        let file = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+        let both = file | ExportHandleTypes::FABRIC;
+        for (rdma, handles) in [(false, ExportHandleTypes::empty()), (true, file), (false, both)] {
+            let asked = PhysicalKind { device, location, rdma, handles }.properties();
             assert_eq!(asked.location.id, 3);
             assert_eq!(asked.gpu_direct_rdma_capable == 1, rdma);
-            let handles = asked.requested_handle_types;
-            assert_eq!(handles == CuMemHandleType::POSIX_FILE_DESCRIPTOR, shareable);
-            assert_eq!(handles == CuMemHandleType::NONE, !shareable);
+            assert_eq!(asked.requested_handle_types.0, handles.bits());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which devices may access the mapped blocks.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use rmm_core::{Device, DevicePtr, Error, check, fork};
@@ -35,6 +36,14 @@ impl Access {
     pub(in super::super) fn includes(&self, device: Device) -> bool {
         let is_it = |access: &CuMemAccessDesc| access.location.id == device.as_raw().0;
         self.state().devices.iter().any(is_it)
+    }
+
+    /// The block in use that contains an address.
+    pub(super) fn block_at(&self, address: u64) -> Option<Range<u64>> {
+        let state = self.state();
+        let (&start, &bytes) = state.mapped.range(..=address).next_back()?;
+        let block = start..start + bytes as u64;
+        block.contains(&address).then_some(block)
     }
 
     /// Gives the devices access to a block.

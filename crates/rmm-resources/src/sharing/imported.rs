@@ -1,0 +1,296 @@
+//! Mapping memory that another process exported.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::os::fd::AsRawFd as _;
+
+use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::{Device, DevicePtr, Error, RelaxedCapture, check, driver_for_drop, fork};
+use rmm_sys::{
+    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemHandle,
+    CuMemHandleType, CuMemLocation, CuMemLocationType, Driver,
+};
+
+use super::piece::{self, HandleKind};
+use super::{NAME, Piece, ShareableHandle};
+use crate::capability::{Calls, calls_for, require};
+
+/// What work of this process may do to imported memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ImportAccess {
+    /// Reads only: a write faults, and the context is lost.
+    ReadOnly,
+    /// Reads and writes.
+    ReadWrite,
+}
+
+/// Memory that another process exported, mapped as one range of addresses of this process.
+///
+/// The memory lives as long as any process has a handle to it or has mapped it, so it may outlive
+/// its exporter. Its contents are whatever the exporter's block has: the two processes order their
+/// work themselves, by waiting on the host before they send a message, or by an event made for
+/// processes. Dropping it waits for the work of this process, and unmaps it.
+///
+/// ```
+/// use rmm_core::{Device, SynchronousResource};
+/// use rmm_resources::{
+///     ExportHandleTypes, ImportAccess, ImportedMemory, VirtualMemoryResource, export_range,
+/// };
+/// # use std::alloc::Layout;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let _machine = rmm_sim::enter();
+/// let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+/// let pages = VirtualMemoryResource::builder().export(types).build()?;
+/// let layout = Layout::from_size_align(2 << 20, 256)?;
+/// let block = pages.allocate_sync(layout)?;
+/// let pieces = export_range(block, 2 << 20)?; // in one process; in another:
+/// let memory = ImportedMemory::map(pieces, Device::new(0)?, ImportAccess::ReadOnly)?;
+/// assert_eq!(memory.bytes(), 2 << 20);
+/// # // SAFETY: allocated above with this layout.
+/// # unsafe { pages.deallocate_sync(block, layout) };
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "cuMemImportFromShareableHandle")]
+pub struct ImportedMemory {
+    /// # Invariant
+    /// `reserved` addresses from here on were reserved by this value, and the first `mapped` of
+    /// them are mapped by it, as whole mappings.
+    start: DevicePtr,
+    reserved: usize,
+    mapped: usize,
+    offset: u64,
+    bytes: u64,
+    device: Device,
+}
+
+impl ImportedMemory {
+    /// Maps the pieces of one export, in its order, for work of a device.
+    ///
+    /// What the peer says of its pieces is not believed: the driver maps a handle only as a whole,
+    /// and its answer decides. The handles are closed in any case.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument), naming the piece, if
+    /// they are not the pieces of one export in its order, if a handle is none of the driver's, has
+    /// another size, or is of another device's memory;
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
+    /// memory, or for a fabric handle where there is no fabric; or if the driver refuses.
+    pub fn map(pieces: Vec<Piece>, device: Device, access: ImportAccess) -> Result<Self, Error> {
+        Self::map_at(pieces, device, access, DevicePtr::NULL)
+    }
+
+    /// Maps the pieces of one export at this address, see [`map`](Self::map). The address is that
+    /// of the first handle's memory, in which the first piece may begin later: one that
+    /// [`start_of_handles`](Self::start_of_handles) returned before.
+    ///
+    /// # Errors
+    /// Those of `map`; [`ErrorKind::OutOfRange`](rmm_core::ErrorKind::OutOfRange) if the addresses
+    /// are in use.
+    pub fn map_at(
+        pieces: Vec<Piece>,
+        device: Device,
+        access: ImportAccess,
+        address: DevicePtr,
+    ) -> Result<Self, Error> {
+        fork::check()?;
+        let sizes = piece::check(&pieces)?;
+        let needed = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+        require(NAME, device, needed, "has no virtual memory management")?;
+        let sum = sizes.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size));
+        let sum = sum.ok_or_else(|| {
+            Error::invalid_argument(NAME, "the pieces are larger than the address space")
+        })?;
+        let calls = calls_for(None)?;
+        let start = reserve(&calls, sum, address)?;
+        let mut memory = Self {
+            start,
+            reserved: sum,
+            mapped: 0,
+            offset: pieces.first().map_or(0, |piece| piece.range.offset),
+            bytes: pieces.iter().map(|piece| piece.range.bytes).sum(),
+            device,
+        };
+        let count = pieces.len();
+        for (index, (piece, size)) in pieces.into_iter().zip(sizes).enumerate() {
+            let what = format!("piece {index} of {count}");
+            memory.add(&calls, &piece.handle, size, &what)?;
+        }
+        let flags = match access {
+            ImportAccess::ReadOnly => CuMemAccessFlags::READ,
+            ImportAccess::ReadWrite => CuMemAccessFlags::READ_WRITE,
+        };
+        let access = CuMemAccessDesc { location: location_of(device), flags };
+        // SAFETY: all of the range is mapped; the description may be read.
+        let code = unsafe { calls.cuMemSetAccess(start, sum, &raw const access, 1) };
+        check("cuMemSetAccess", code)?;
+        Ok(memory)
+    }
+
+    /// Imports a handle and maps it behind those before.
+    fn add(
+        &mut self,
+        calls: &Calls,
+        handle: &ShareableHandle,
+        size: usize,
+        what: &str,
+    ) -> Result<(), Error> {
+        let memory = import(calls, handle, what)?;
+        let mapped = check_home(calls, memory, self.device, what).and_then(|()| {
+            let at = DevicePtr(self.start.0 + self.mapped as u64);
+            // SAFETY: reserved addresses at which nothing is mapped.
+            let code = unsafe { calls.cuMemMap(at, size, 0, memory, 0) };
+            check("cuMemMap", code).map_err(|error| {
+                let message = format!(
+                    "{what}: the driver does not map {size} bytes of it: is that its size?"
+                );
+                Error::invalid_argument(NAME, message).with_source(error)
+            })
+        });
+        // The mapping keeps the memory alive.
+        // SAFETY: the reference that was imported above, used nowhere else.
+        let released = check("cuMemRelease", unsafe { calls.cuMemRelease(memory) });
+        mapped?;
+        self.mapped += size;
+        released
+    }
+
+    /// The address of the first byte that was exported.
+    pub fn as_ptr(&self) -> DevicePtr {
+        DevicePtr(self.start.0 + self.offset)
+    }
+
+    /// Where the first handle is mapped, at or before [`as_ptr`](Self::as_ptr).
+    pub fn start_of_handles(&self) -> DevicePtr {
+        self.start
+    }
+
+    /// How many bytes were exported.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+}
+
+impl fmt::Debug for ImportedMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImportedMemory")
+            .field("start", &self.as_ptr())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for ImportedMemory {
+    fn drop(&mut self) {
+        // In a child that was forked the driver does not work, and what is mapped is the parent's.
+        if fork::check().is_err() {
+            return;
+        }
+        let Some(driver) = driver_for_drop() else { return };
+        // Work that may still run would fault: then it stays mapped.
+        if self.mapped > 0 && wait_for_known_contexts().is_err() {
+            return;
+        }
+        let _relaxed = RelaxedCapture::enter();
+        if self.mapped > 0 {
+            // SAFETY: whole mappings of this value, which no work uses any more.
+            let code = unsafe { driver.cuMemUnmap(self.start, self.mapped) };
+            if !code.is_success() {
+                return;
+            }
+        }
+        // SAFETY: reserved by this value, and nothing is mapped there.
+        let _ignored = unsafe { driver.cuMemAddressFree(self.start, self.reserved) };
+    }
+}
+
+/// Reserves addresses; exactly there, unless it is null.
+fn reserve(calls: &Calls, bytes: usize, address: DevicePtr) -> Result<DevicePtr, Error> {
+    let mut start = DevicePtr::NULL;
+    // SAFETY: `start` may be written to.
+    let code = unsafe { calls.cuMemAddressReserve(&raw mut start, bytes, 0, address, 0) };
+    let reserved = check("cuMemAddressReserve", code);
+    reserved.map_err(|error| error.with_message(format!("{bytes} bytes of addresses")))?;
+    if address == DevicePtr::NULL || address == start {
+        return Ok(start);
+    }
+    // SAFETY: reserved just now, and nothing is mapped there.
+    check("cuMemAddressFree", unsafe { calls.cuMemAddressFree(start, bytes) })?;
+    let message = format!("{bytes} bytes from {:#x} on are not free", address.0);
+    Err(Error::out_of_range(NAME, message))
+}
+
+/// A reference to the memory of a handle.
+fn import(driver: &Driver, handle: &ShareableHandle, what: &str) -> Result<CuMemHandle, Error> {
+    const CALL: &str = "cuMemImportFromShareableHandle";
+    let mut memory = CuMemHandle(0);
+    let place = &raw mut memory;
+    let imported = match &handle.0 {
+        HandleKind::Descriptor(file) => {
+            let descriptor = usize::try_from(file.as_raw_fd()).unwrap_or(usize::MAX);
+            let descriptor: *mut c_void = std::ptr::without_provenance_mut(descriptor);
+            let kind = CuMemHandleType::POSIX_FILE_DESCRIPTOR;
+            // SAFETY: `memory` may be written to; a descriptor is passed by value.
+            let code = unsafe { driver.cuMemImportFromShareableHandle(place, descriptor, kind) };
+            check(CALL, code)
+        }
+        HandleKind::Fabric(bytes) => {
+            let mut bytes = *bytes;
+            let source = (&raw mut bytes).cast();
+            let kind = CuMemHandleType::FABRIC;
+            // SAFETY: `memory` may be written to; the bytes live until the call returns.
+            check(CALL, unsafe { driver.cuMemImportFromShareableHandle(place, source, kind) })
+        }
+    };
+    imported.map(|()| memory).map_err(|error| match &handle.0 {
+        HandleKind::Descriptor(file) => {
+            let message = format!(
+                "{what}: file descriptor {} is no memory that this driver exported",
+                file.as_raw_fd()
+            );
+            Error::invalid_argument(NAME, message).with_source(error)
+        }
+        HandleKind::Fabric(_) => {
+            let message = format!(
+                "{what}: a fabric handle cannot be imported here: this device and the exporter's have \
+                 to be in one NVLink domain, with an IMEX channel"
+            );
+            Error::unsupported(NAME, message).with_source(error)
+        }
+    })
+}
+
+/// Fails unless the memory is of the device.
+fn check_home(
+    driver: &Driver,
+    memory: CuMemHandle,
+    device: Device,
+    what: &str,
+) -> Result<(), Error> {
+    let mut found = CuMemAllocationProp::pinned(location_of(device));
+    // SAFETY: `found` may be written to; the reference is the caller's.
+    let code = unsafe { driver.cuMemGetAllocationPropertiesFromHandle(&raw mut found, memory) };
+    check("cuMemGetAllocationPropertiesFromHandle", code)
+        .map_err(|error| error.with_message(what))?;
+    let CuMemLocation { kind, id } = found.location;
+    if kind == CuMemLocationType::DEVICE && id == device.as_raw().0 {
+        return Ok(());
+    }
+    let home = if kind == CuMemLocationType::DEVICE {
+        format!("device {id}")
+    } else {
+        String::from("the host")
+    };
+    let message = format!("{what} is memory of {home}, not of device {}", device.ordinal());
+    Err(Error::invalid_argument(NAME, message))
+}
+
+fn location_of(device: Device) -> CuMemLocation {
+    CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 }
+}
