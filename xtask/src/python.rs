@@ -16,6 +16,10 @@ mod wheel;
 /// What the build and the tests need beside the package itself.
 const REQUIREMENTS: [&str; 3] = ["maturin>=1.9,<2", "numpy>=2,<3", "pytest>=8"];
 
+/// What else the tests need, of which some are skipped where pip cannot fetch it.
+const OPTIONAL: [(&str, &[&str]); 2] =
+    [("types", &["mypy>=1.18"]), ("cuda.core", &["cuda-core==1.2.*", "cuda-bindings==13.*"])];
+
 /// Exits with 1 where the interpreter is too old, or cannot make environments.
 const IS_USABLE: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
 
@@ -132,7 +136,7 @@ fn wheel_in(wheels: &Path) -> Result<PathBuf> {
 }
 
 /// The interpreter of the environment in which the wheel is built and tested, in a folder named by
-/// its tag. The tests of types run where pip can fetch mypy.
+/// its tag.
 ///
 /// # Errors
 ///
@@ -140,8 +144,10 @@ fn wheel_in(wheels: &Path) -> Result<PathBuf> {
 pub(crate) fn build_environment(root: &Path, python: &Path) -> Result<PathBuf> {
     let interpreter = environment(python, &root.join("target/python").join(tag(python)?))?;
     command::run(pip(&interpreter).args(REQUIREMENTS))?;
-    if let Err(error) = command::run(pip(&interpreter).arg("mypy>=1.18")) {
-        println!("skipped: the tests of types: pip cannot fetch mypy ({error})");
+    for (tests, packages) in OPTIONAL {
+        if let Err(error) = command::run(pip(&interpreter).args(packages)) {
+            println!("skipped: the tests of {tests}: pip cannot fetch {packages:?} ({error})");
+        }
     }
     Ok(interpreter)
 }

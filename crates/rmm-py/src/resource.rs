@@ -29,7 +29,10 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use rmm_core::{AnyResource, Description, Device, DevicePtr, Introspect as _, Resource as _};
+use rmm_core::{
+    AnyResource, Description, Device, DevicePtr, Introspect as _, MemoryCaps, MemoryKind,
+    Resource as _,
+};
 
 use crate::interpreter::collector::distinct;
 use crate::interpreter::drop_detached::DropDetached;
@@ -196,6 +199,24 @@ impl DeviceMemoryResource {
     fn grant_access(&self, py: Python<'_>, device: usize) -> PyResult<()> {
         let engine = self.engine()?;
         make(py, || rmm_resources::grant_access(engine, Device::new(device)?))
+    }
+
+    /// Whether kernels may use the memory. Not in RMM.
+    #[getter]
+    fn is_device_accessible(&self) -> PyResult<bool> {
+        Ok(self.engine()?.accessibility().contains(MemoryCaps::DEVICE_ACCESSIBLE))
+    }
+
+    /// Whether the host may use the memory: pinned, managed and system memory. Not in RMM.
+    #[getter]
+    fn is_host_accessible(&self) -> PyResult<bool> {
+        Ok(self.engine()?.accessibility().contains(MemoryCaps::HOST_ACCESSIBLE))
+    }
+
+    /// Whether it is managed memory, which moves between host and device. Not in RMM.
+    #[getter]
+    fn is_managed(&self) -> PyResult<bool> {
+        Ok(self.engine()?.try_property::<MemoryKind>() == Some(MemoryKind::Managed))
     }
 
     /// The resource and those below it as a tree of text, with their sizes and counters.

@@ -81,6 +81,40 @@ except TypeError:
 else:
     raise SystemExit("no error")
 """,
+    "what the host may use is said by the memory": """
+for text, host in {
+    "statistics(pool(pinned))": True, "cuda-async-pinned": True, "limiting(managed, limit=1GiB)": True,
+    "pool(cuda)": False, "pool": False,
+}.items():
+    resource = MemoryResource(mr.SpecMemoryResource(text))
+    assert (resource.is_host_accessible, resource.is_device_accessible) == (host, True), text
+    assert resource.is_managed == ("managed" in text), text
+""",
+    "all devices allocate from our current resources": """
+from threading import Thread
+from rmm_rs.integrations.cuda_core import install
+mr.set_current_device_resource(counted)
+def allocates(expected):
+    own = Device(0)
+    own.set_current()
+    if expected:
+        install()
+    buffer = own.allocate(1000, stream=own.default_stream)
+    assert live() == expected
+    buffer.close()
+for expected in (1000, 0):  # a device of cuda.core belongs to a thread
+    failed = []
+    def act():
+        try:
+            allocates(expected)
+        except BaseException as error:
+            failed.append(error)
+    thread = Thread(target=act)
+    thread.start()
+    thread.join()
+    assert not failed, failed
+assert live() == 0
+""",
     "dropped buffers are freed on their stream": """
 for number in range(100):
     one = device.create_stream()
@@ -107,6 +141,7 @@ for _ in range(50):
     third = device.create_stream()
     two = device.allocate(4096, stream=third)
     two.fill(1, stream=third)
+    second.wait(third)
     two.close(second)
     second.sync()
     second.close()
@@ -120,6 +155,23 @@ theirs = device.create_stream(own)
 buffer = device.allocate(100, stream=theirs)
 buffer.close(theirs)
 assert live() == 0
+""",
+}
+
+#: Those that the software device has too little of the driver for.
+OF_A_GPU = {
+    "a graph's builder has a stream": """
+warm = device.allocate(1 << 20, stream=stream)
+warm.close(stream)
+stream.sync()
+builder = device.create_graph_builder().begin_building()
+inside = device.memory_resource.allocate(4096, stream=builder)
+assert live() == 4096
+inside.close(builder)
+assert live() == 0
+graph = builder.end_building().complete()
+graph.launch(stream)
+stream.sync()
 """,
 }
 
@@ -144,10 +196,12 @@ else:
 
 
 @pytest.mark.usefixtures("checked")
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, *OF_A_GPU])
 def test_programs_of_cuda_core(
     run: Callable[..., Any], driver: dict[str, str], needs: Callable[..., None], name: str
 ) -> None:
     needs("cuda.core", "cuda.bindings")
-    result = run(START + PROGRAMS[name], env=driver)
+    if name in OF_A_GPU and driver:
+        pytest.skip("the software device has no cuStreamGetCaptureInfo")
+    result = run(START + (PROGRAMS | OF_A_GPU)[name], env=driver)
     assert result.returncode == 0, result.stderr

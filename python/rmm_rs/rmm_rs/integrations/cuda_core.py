@@ -18,7 +18,7 @@ the same one.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,22 +41,6 @@ def _import() -> Any:
 
 _core = _import()
 _Base: Any = getattr(_core, "MemoryResource", object)
-
-_HOST = (
-    _mr.PinnedHostMemoryResource,
-    _mr.SystemMemoryResource,
-    _mr.SamHeadroomMemoryResource,
-    _mr.CudaAsyncPinnedMemoryResource,
-)
-_MANAGED = (_mr.ManagedMemoryResource, _mr.experimental.CudaAsyncManagedMemoryResource)
-
-
-def _base(resource: _mr.DeviceMemoryResource) -> _mr.DeviceMemoryResource:
-    """The resource at the end of the stack."""
-    while isinstance(resource, _mr.UpstreamResourceAdaptor):
-        resource = resource.upstream_mr
-    return resource
-
 
 @contextmanager
 def _current(device: int) -> Iterator[None]:
@@ -106,9 +90,6 @@ class MemoryResource(_Base):  # type: ignore[misc]
         self._device = int(_core.Device().device_id)
         # Where a buffer does not keep it: the stream of each that lives, by its address.
         self._streams: dict[int, Any] = {}
-        base = _base(self._mr)
-        self._is_managed = isinstance(base, _MANAGED)
-        self._is_host = isinstance(base, _HOST)
 
     @property
     def mr(self) -> _mr.DeviceMemoryResource:
@@ -150,18 +131,18 @@ class MemoryResource(_Base):  # type: ignore[misc]
 
     @property
     def is_device_accessible(self) -> bool:
-        """Whether kernels can use the memory: always."""
-        return True
+        """Whether kernels can use the memory."""
+        return self._mr.is_device_accessible
 
     @property
     def is_host_accessible(self) -> bool:
-        """Whether the host can: with pinned, system and managed memory."""
-        return self._is_host or self._is_managed
+        """Whether the host can: pinned, system and managed memory."""
+        return self._mr.is_host_accessible
 
     @property
     def is_managed(self) -> bool:
         """Whether it is managed memory."""
-        return self._is_managed
+        return self._mr.is_managed
 
     @property
     def device_id(self) -> int:
@@ -170,6 +151,31 @@ class MemoryResource(_Base):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<MemoryResource of {self._mr!r}>"
+
+
+def install(devices: Iterable[int] | None = None) -> None:
+    """Makes the devices of `cuda.core` allocate from our current resource of each.
+
+    `cuda.core` keeps a device's resource for each thread: call it on each thread that allocates, as
+    in the initializer of a thread pool.
+
+    Parameters
+    ----------
+    devices : iterable of int, optional
+        Their numbers; all, if it is left out.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Without `cuda.core`.
+    """
+    if _core is None:
+        raise ModuleNotFoundError("No module named 'cuda.core'")
+    for number in range(gpu.getDeviceCount()) if devices is None else devices:
+        with _current(number):
+            device = _core.Device(number)
+            device.set_current()
+            device.memory_resource = MemoryResource(_mr.get_per_device_resource(number))
 
 
 def _ordered(stream: Any, own: Any) -> Any:
