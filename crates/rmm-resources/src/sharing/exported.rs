@@ -16,7 +16,6 @@ use crate::virtual_memory::Space;
 /// How the memory of a resource can be exported; found through adaptors and type erasure.
 ///
 /// ```
-/// use rmm_adaptors::PoolMemoryResource;
 /// use rmm_core::{AnyResource, Introspect};
 /// use rmm_resources::{Export, ExportHandleTypes, VirtualMemoryResource};
 ///
@@ -24,8 +23,8 @@ use crate::virtual_memory::Space;
 /// # let _machine = rmm_sim::enter();
 /// let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
 /// let pages = VirtualMemoryResource::builder().export(types).build()?;
-/// let pool: AnyResource = AnyResource::new(PoolMemoryResource::builder(pages).build()?);
-/// let export = pool.try_property::<Export>().expect("it is over virtual memory");
+/// let erased: AnyResource = AnyResource::new(pages);
+/// let export = erased.try_property::<Export>().expect("it is virtual memory");
 /// assert_eq!(export.handles, types);
 /// # Ok(())
 /// # }

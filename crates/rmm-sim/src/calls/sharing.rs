@@ -57,7 +57,8 @@ impl Session<'_> {
             bytes,
             references: 1,
             mappings: 0,
-            handle_types: CuMemHandleType::POSIX_FILE_DESCRIPTOR,
+            // Seen on an H200: memory of another process is not exported again.
+            handle_types: CuMemHandleType::NONE,
             has_rdma,
             shared: Some(shared),
         }))
@@ -93,6 +94,9 @@ driver_calls! {
         // SAFETY: if the descriptor is not open, the reads of it fail. The caller still owns it,
         // since the file is never dropped.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+        // Seen on an H200: a descriptor that is closed is an unknown error, one of something else
+        // an invalid value.
+        file.metadata().map_err(|_| CuResult::UNKNOWN)?;
         result.put(session.import_physical(&file)?)
     }
 
