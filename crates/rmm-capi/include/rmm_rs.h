@@ -241,6 +241,16 @@
 #define RMM_RS_REMEDY_RAISE_LIMIT 3
 
 /**
+ * A type of handle: a file descriptor, for processes of this machine.
+ */
+#define RMM_RS_EXPORT_POSIX_FD 1
+
+/**
+ * A type of handle: 64 bytes, for all machines of an NVLink domain.
+ */
+#define RMM_RS_EXPORT_FABRIC 8
+
+/**
  * The contents of the pool's blocks are lost.
  */
 #define RMM_RS_SLEEP_DISCARD 0
@@ -348,6 +358,11 @@ typedef struct rmm_rs_checkpoint rmm_rs_checkpoint;
  * A client. What C has is a counted reference to one; its blocks have others.
  */
 typedef struct rmm_rs_client rmm_rs_client;
+
+/**
+ * Memory of another process that is mapped.
+ */
+typedef struct rmm_rs_imported rmm_rs_imported;
 
 /**
  * An observer that is registered with a pool.
@@ -746,6 +761,50 @@ typedef struct rmm_rs_remedy {
    */
   uint64_t limit_id;
 } rmm_rs_remedy;
+
+/**
+ * A piece of an export: a handle of the driver to physical memory, and which part of it is meant.
+ * It has no size of its own, and its layout stays, since programs send it to each other; the
+ * descriptor travels by `SCM_RIGHTS`, and the receiver stores its own number.
+ */
+typedef struct rmm_rs_piece {
+  /**
+   * A number that the pieces of one export share.
+   */
+  uint64_t export_id;
+  /**
+   * Which piece of the export it is, from 0 on.
+   */
+  uint64_t index;
+  /**
+   * How many pieces the export has.
+   */
+  uint64_t count;
+  /**
+   * The bytes of the handle's memory, which can be mapped only as a whole.
+   */
+  uint64_t handle_bytes;
+  /**
+   * Where the piece begins in the handle's memory, in bytes.
+   */
+  uint64_t offset;
+  /**
+   * The bytes of the piece.
+   */
+  uint64_t bytes;
+  /**
+   * One of `RMM_RS_EXPORT_*`.
+   */
+  uint32_t kind;
+  /**
+   * The file descriptor; -1 for a fabric handle.
+   */
+  int32_t file;
+  /**
+   * The fabric handle; zeros for a file descriptor.
+   */
+  uint8_t fabric[64];
+} rmm_rs_piece;
 
 /**
  * How a pool falls asleep. All zeros, but for the size, are the defaults.
@@ -1559,6 +1618,67 @@ rmm_rs_status rmm_rs_reservation_remaining(const struct rmm_rs_resource *reserva
  */
 rmm_rs_status rmm_rs_reservation_release(const struct rmm_rs_resource *reservation,
                                          uint64_t *released);
+
+/**
+ * Makes a resource as `rmm_rs_virtual_resource_new` does, whose memory can be exported as handles
+ * of these types (bits of `RMM_RS_EXPORT_*`): of all of them, or, if `any` is true, of the first
+ * of fabric handles and file descriptors that the device can make, which a page is made to find
+ * out. `RMM_RS_REFUSED` if the device cannot.
+ */
+rmm_rs_status rmm_rs_virtual_resource_for_export(uint32_t kinds,
+                                                 bool any,
+                                                 const struct rmm_rs_resource **out);
+
+/**
+ * Stores the types of handles as which the resource's memory can be exported, also through pools
+ * and adaptors, and whether network cards can access it (`GPUDirect` RDMA); 0 and false if it
+ * cannot be exported or does not know.
+ */
+rmm_rs_status rmm_rs_export_kinds(const struct rmm_rs_resource *resource,
+                                  uint32_t *kinds,
+                                  bool *rdma);
+
+/**
+ * Exports memory at an address for other processes: blocks of a resource of
+ * `rmm_rs_virtual_resource_for_export`, or parts of them, also of pools and adaptors over it.
+ * Stores an array of pieces in `pieces`, and their number in `count`; release it by
+ * `rmm_rs_pieces_release`. Nothing is waited for: synchronize with the streams that write the
+ * memory before others read it, and keep it allocated as long as they use it.
+ *
+ * `RMM_RS_INVALID_ARGUMENT` for no bytes, and for memory that is not allocated;
+ * `RMM_RS_REFUSED` for memory that is not of such a resource; `RMM_RS_NOT_READY` while it sleeps.
+ */
+rmm_rs_status rmm_rs_export(const void *pointer,
+                            uint64_t bytes,
+                            struct rmm_rs_piece **pieces,
+                            size_t *count);
+
+/**
+ * Releases the pieces of `rmm_rs_export`, and closes their descriptors. Null is allowed.
+ */
+void rmm_rs_pieces_release(struct rmm_rs_piece *pieces, size_t count);
+
+/**
+ * Maps the pieces of one export, in its order, as one range, for work of a device; read-only
+ * unless `writable`. Stores the address of its first byte in `pointer`, and a handle in `out`, to
+ * be released by `rmm_rs_import_release`. Descriptors stay the caller's, who may close them
+ * afterwards. The memory lives until the last handle and mapping, also after its exporter.
+ *
+ * `RMM_RS_INVALID_ARGUMENT`, with a message that names the piece, if they are not the pieces of
+ * one export in its order, or if a handle is none of the driver's, has another size than it says,
+ * or is of another device's memory; `RMM_RS_REFUSED` for a fabric handle without a fabric.
+ */
+rmm_rs_status rmm_rs_import(const struct rmm_rs_piece *pieces,
+                            size_t count,
+                            int device,
+                            bool writable,
+                            void **pointer,
+                            struct rmm_rs_imported **out);
+
+/**
+ * Waits for the work of this process, and unmaps the memory. Null is allowed.
+ */
+void rmm_rs_import_release(struct rmm_rs_imported *imported);
 
 /**
  * Returns all physical memory of the pool, or of the first one below the resource, to the device,

@@ -17,6 +17,7 @@ pub mod pressure;
 pub mod registry;
 pub mod remedies;
 pub mod reservation;
+pub mod sharing;
 pub mod sleep;
 pub mod spec;
 pub mod statistics;

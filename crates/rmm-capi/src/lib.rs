@@ -26,8 +26,9 @@
 //! - **Handles.** A pointer to a [`ResourceHandle`], a
 //!   [`StreamHandle`](streams::stream::StreamHandle), a
 //!   [`ClientHandle`](frameworks::client::ClientHandle), a
-//!   [`Registered`](calls::pressure::Registered) callback or an
-//!   [`Observing`](calls::observers::Observing) one, as an argument or in a structure, is
+//!   [`Registered`](calls::pressure::Registered) callback, an
+//!   [`Observing`](calls::observers::Observing) one or an [`Imported`](calls::sharing::Imported)
+//!   memory, as an argument or in a structure, is
 //!   null or one that a function of this crate returned, and is live: a reference to it is not
 //!   released before the call returns. A release ends a reference that the caller has. The context
 //!   of a table that [`rmm_rs_resource_callbacks`](calls::callbacks::rmm_rs_resource_callbacks)
@@ -63,6 +64,12 @@
 //!   until it is released or [forgotten](streams::stream::rmm_rs_stream_forget). A block of a
 //!   client is freed by the functions of [`frameworks`] alone. A stream that was
 //!   recorded for a block only while it was captured uses the block in that graph alone.
+//! - **Pieces.** An array of [pieces](calls::sharing::ExportPiece) is null, or has as many as its
+//!   count says, which no other thread writes to during the call. A descriptor in it is not closed
+//!   meanwhile. What is released was stored by [`rmm_rs_export`](calls::sharing::rmm_rs_export)
+//!   with this count, was not released before, and its descriptors are those of the export, open,
+//!   or -1. No work uses imported memory when its handle is released but such as this library's
+//!   driver can wait for.
 //! - **Sleep.** While a pool sleeps its memory is not used, as
 //!   [`rmm_rs_pool_sleep`](calls::sleep::rmm_rs_pool_sleep) says. The memory that
 //!   [`rmm_rs_pool_read_asleep`](calls::sleep::rmm_rs_pool_read_asleep) copies to is null, or has

@@ -23,5 +23,7 @@ mod held;
 mod logs;
 #[path = "interface/resources.rs"]
 mod resources;
+#[path = "interface/sharing.rs"]
+mod sharing;
 #[path = "interface/streams.rs"]
 mod streams;

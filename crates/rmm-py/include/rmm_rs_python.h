@@ -149,7 +149,13 @@
     X(rmm_rs_logging_flush)                        \
     X(rmm_rs_logging_header)                       \
     X(rmm_rs_tracking_walk)                        \
-    X(rmm_rs_failure_callback_new_with_kinds)
+    X(rmm_rs_failure_callback_new_with_kinds)      \
+    X(rmm_rs_virtual_resource_for_export)          \
+    X(rmm_rs_export_kinds)                         \
+    X(rmm_rs_export)                               \
+    X(rmm_rs_pieces_release)                       \
+    X(rmm_rs_import)                               \
+    X(rmm_rs_import_release)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

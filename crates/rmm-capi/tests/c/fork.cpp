@@ -25,6 +25,9 @@ static rmm_rs_stream *own;
 static rmm_rs_pressure_callback *guard;
 static rmm_rs_upstream_observer *observer;
 static const rmm_rs_client *client;
+static rmm_rs_piece *pieces;
+static size_t piece_count;
+static rmm_rs_imported *imported;
 static void *block, *torch_block, *ort_block, *client_block;
 
 /* What a child calls now. */
@@ -81,6 +84,10 @@ static int call(int wanted) {
   rmm_rs_client_statistics usage = {};
   char text[400];
   uint64_t number;
+  uint32_t kinds;
+  size_t count;
+  rmm_rs_piece *exported;
+  rmm_rs_imported *made_import;
   double fraction;
   void *memory, *handle = rmm_rs_stream_handle(own);
   int at = 0;
@@ -147,6 +154,12 @@ static int call(int wanted) {
   REFUSED(rmm_rs_sam_headroom_resource_new(0, &made));
   REFUSED(rmm_rs_host_resource_new(&made));
   REFUSED(rmm_rs_virtual_resource_new(&made));
+  REFUSED(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FD, false, &made));
+  DONE(rmm_rs_export_kinds(pool, &kinds, NULL));
+  REFUSED(rmm_rs_export(block, 1000, &exported, &count));
+  REFUSED(rmm_rs_import(pieces, piece_count, 0, false, &memory, &made_import));
+  DONE(rmm_rs_pieces_release(pieces, piece_count));
+  DONE(rmm_rs_import_release(imported));
   REFUSED(rmm_rs_resource_from_callbacks(&callbacks, &made));
   REFUSED(rmm_rs_effort_push(RMM_RS_EFFORT_NO_GROWTH, 0));
   REFUSED(rmm_rs_effort_pop());
@@ -259,6 +272,12 @@ int main() {
   MUST(rmm_rs_pool_observe_upstream(pool, [](void *, uint32_t, void *, uint64_t) {}, NULL, NULL, &observer));
   MUST(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &own));
   MUST(rmm_rs_resource_allocate_sync(pool, 1000, 256, &block));
+  const rmm_rs_resource *exportable;
+  void *shared, *mapped;
+  MUST(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FD, false, &exportable));
+  MUST(rmm_rs_resource_allocate_sync(exportable, 1000, 256, &shared));
+  MUST(rmm_rs_export(shared, 1000, &pieces, &piece_count));
+  MUST(rmm_rs_import(pieces, piece_count, 0, true, &mapped, &imported));
   MUST(rmm_rs_client_new(0, NULL, &client));
   MUST(rmm_rs_client_allocate(client, pool, rmm_rs_stream_handle(own), 1000, &client_block));
   torch_block = rmm_rs_torch_allocate(1000, 0, NULL), ort_block = rmm_rs_ort_allocate(1000);

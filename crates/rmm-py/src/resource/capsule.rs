@@ -121,6 +121,8 @@ table! {
     calls::logging: rmm_rs_logging_new_with_callback rmm_rs_logging_flush rmm_rs_logging_header;
     calls::tracking: rmm_rs_tracking_walk;
     calls::failure_callback: rmm_rs_failure_callback_new_with_kinds;
+    calls::sharing: rmm_rs_virtual_resource_for_export rmm_rs_export_kinds rmm_rs_export
+        rmm_rs_pieces_release rmm_rs_import rmm_rs_import_release;
 }
 
 /// The names of the table's functions, in their order.
