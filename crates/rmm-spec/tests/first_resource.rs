@@ -39,11 +39,11 @@ fn name() -> &'static str {
 fn the_variable_describes_the_first_resource_of_each_device() {
     if !is_alone(
         "the_variable_describes_the_first_resource_of_each_device",
-        Some("pool(cuda, max=1MiB)"),
+        Some("pool(cuda, initial=1MiB, max=1MiB)"),
     ) {
         return;
     }
-    let _machine = rmm_sim::Machine::builder().devices(2).enter();
+    let machine = rmm_sim::Machine::builder().devices(2).enter();
     let second = Device::new(1).expect("a device");
     assert_eq!(name(), "cuda");
     assert!(first_resource_from_environment().expect("it is valid"));
@@ -53,6 +53,8 @@ fn the_variable_describes_the_first_resource_of_each_device() {
     assert_eq!(name(), "cuda", "the device has one already");
     let pool = per_device_resource(second).expect("a resource");
     assert_eq!(pool.name(), "pool");
+    assert_eq!(machine.memory_in_use(0), 0);
+    assert_ne!(machine.memory_in_use(1), 0, "it is the second device's");
     assert_eq!(per_device_resource(second).expect("a resource"), pool);
     {
         let _current = second.make_current().expect("a device");
