@@ -11,6 +11,10 @@ use crate::{
 /// Makes a [`Resource`] of any [`SynchronousResource`]: it synchronizes with the stream before it
 /// frees.
 ///
+/// It makes synchronous calls of a resource in stream order as well, such as a pool, which then
+/// waits at each free: hand such a resource over as it is. (CCCL's adapter passes the calls of one
+/// through.)
+///
 /// Memory freed on a stream with which it cannot synchronize, because the stream is being captured
 /// or its context is lost, stays allocated: the device may still use it. So does memory freed while
 /// the process exits. Two are equal if their upstreams are.
