@@ -246,11 +246,6 @@
 #define RMM_RS_EXPORT_POSIX_FD 1
 
 /**
- * A type of handle: 64 bytes, for all machines of an NVLink domain.
- */
-#define RMM_RS_EXPORT_FABRIC 8
-
-/**
  * The contents of the pool's blocks are lost.
  */
 #define RMM_RS_SLEEP_DISCARD 0
