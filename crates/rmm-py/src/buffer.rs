@@ -4,6 +4,7 @@ pub(crate) mod copies;
 pub(crate) mod dlpack;
 mod host;
 mod methods;
+pub(crate) mod sharing;
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicIsize, Ordering};

@@ -90,6 +90,7 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     resource::registry::add_to(module)?;
     buffer::add_to(module)?;
     buffer::copies::add_to(module)?;
+    buffer::sharing::add_to(module)?;
     stream::device::add_to(module)?;
     module.add_function(wrap_pyfunction!(interpreter::sizes::parse_bytes, module)?)?;
     resource::report::add_to(module)?;

@@ -366,6 +366,11 @@ mod checking_stream_order {}
 #[doc = include_str!("../../../docs/containers.md")]
 mod containers_guide {}
 
+/// The guide to sharing memory between processes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sharing-memory.md")]
+mod sharing_memory {}
+
 /// The guide to CUDA graphs.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/cuda-graphs.md")]

@@ -2,14 +2,12 @@
 
 `import rmm_rs` needs no driver, no GPU and no CUDA package; asking for memory does.
 
-========================  =========================================================
-`rmm_rs.mr`               memory resources, and the current one of each device
+========================  ==================================================`rmm_rs.mr`               memory resources, and the current one of each device
 `rmm_rs.DeviceBuffer`     memory of the device
 `rmm_rs.statistics`       counters and a profiler
 `rmm_rs.allocators`       for CuPy, Numba and PyTorch
 `rmm_rs.as_rmm`           importing it makes `import rmm` mean this package
-========================  =========================================================
-
+========================  ==================================================
 Programs that were compiled against RMM, such as cuDF, need the real RMM: see `docs/python.md`.
 """
 
@@ -51,12 +49,17 @@ from rmm_rs._default_pool import default_pool as default_pool  # isort: skip
 from rmm_rs._report import report as report  # isort: skip
 from rmm_rs._summary import memory_summary as memory_summary  # isort: skip
 from rmm_rs._watch import _watch_if_asked, watch as watch  # isort: skip
+from rmm_rs import _sharing as _sharing  # isort: skip
 from rmm_rs._rmm import (  # isort: skip
+    ImportedMemory as ImportedMemory,
+    Piece as Piece,
     Pressure as Pressure,
     PressureCallback as PressureCallback,
     Remedy as Remedy,
     capture_scope as capture_scope,
     effort as effort,
+    export as export,
+    import_memory as import_memory,
     parse_bytes as parse_bytes,
     tag as tag,
     trim as trim,

@@ -18,7 +18,7 @@ use crate::handle::status::Status;
 
 /// A type of handle: a file descriptor, for processes of this machine.
 pub const RMM_RS_EXPORT_POSIX_FD: u32 = 1;
-/// A type of handle: 64 bytes, for all machines of an NVLink domain.
+/// A type of handle: 64 bytes, for all machines of an `NVLink` domain.
 pub const RMM_RS_EXPORT_FABRIC: u32 = 8;
 
 /// A piece of an export: a handle of the driver to physical memory, and which part of it is meant.

@@ -62,14 +62,51 @@ plain! {
     SystemMemoryResource: System::new();
     /// Pinned memory of the host from `cudaHostAlloc`, which both host and device can use.
     PinnedHostMemoryResource: Ok(Pinned::new());
-    /// The device's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand on: its blocks
-    /// grow in place, and pages are returned one by one. Not in RMM.
-    VirtualMemoryResource: Virtual::new();
     /// What the default pool stands on: virtual memory where the current device has it, and
     /// `cudaMalloc` elsewhere. Not in RMM.
     BackingMemoryResource: DefaultDeviceMemory::of_device();
     /// The driver's pool of pinned host memory. Not in RMM's Python package.
     CudaAsyncPinnedMemoryResource: AsyncPinned::new();
+}
+
+/// The device's virtual memory (`cuMemCreate`, `cuMemMap`), for a pool to stand on: its blocks grow
+/// in place, and pages are returned one by one. Not in RMM.
+///
+/// Parameters
+/// ----------
+/// export : str, optional
+///     What its memory can be exported as to other processes: "posix_fd", "fabric", or
+///     "fabric_or_posix_fd" for fabric handles if the device can make them, else descriptors.
+#[derive(Debug)]
+#[pyclass(
+    subclass,
+    frozen,
+    extends = DeviceMemoryResource,
+    module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
+)]
+pub(crate) struct VirtualMemoryResource;
+
+#[pymethods]
+impl VirtualMemoryResource {
+    #[new]
+    #[pyo3(signature = (export=None))]
+    fn py_new(py: Python<'_>, export: Option<&str>) -> PyResult<PyClassInitializer<Self>> {
+        let (file, fabric) = (ExportHandleTypes::POSIX_FILE_DESCRIPTOR, ExportHandleTypes::FABRIC);
+        let builder = Virtual::builder();
+        let builder = match export {
+            None => builder,
+            Some("posix_fd") => builder.export(file),
+            Some("fabric") => builder.export(fabric),
+            Some("fabric_or_posix_fd") => builder.export_any_of(fabric | file),
+            Some(_) => {
+                return Err(PyValueError::new_err(
+                    "export is \"posix_fd\", \"fabric\" or \"fabric_or_posix_fd\"",
+                ));
+            }
+        };
+        let engine = make(py, || builder.build())?;
+        Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
+    }
 }
 
 /// Pinned memory of the host that comes up fast: pages that threads touch in parallel on the NUMA

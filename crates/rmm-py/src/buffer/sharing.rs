@@ -1,0 +1,242 @@
+//! Buffers that other processes map, and the memory of other processes.
+
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use rmm_core::{Device, DevicePtr, Error};
+use rmm_resources::{
+    ImportAccess, ImportedMemory as Imported, Piece as EnginePiece, PieceRange, ShareableHandle,
+    export_range,
+};
+
+use crate::buffer::DeviceBuffer;
+use crate::interpreter::drop_detached::DropDetached;
+use crate::interpreter::errors::of_call;
+use crate::interpreter::fork;
+use crate::stream::current_device;
+
+/// A piece of the memory of an exported buffer: a handle of the driver, and which part of its
+/// memory is meant. `multiprocessing` sends it to other processes; it cannot be pickled otherwise.
+/// The handle is closed with the object. Not in RMM.
+#[derive(Debug)]
+#[pyclass(frozen, module = "rmm_rs")]
+pub(crate) struct Piece {
+    handle: ShareableHandle,
+    range: PieceRange,
+}
+
+#[pymethods]
+impl Piece {
+    /// Bytes of the piece.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.range.bytes
+    }
+
+    /// Where the piece begins in the handle's memory, in bytes.
+    #[getter]
+    fn offset(&self) -> u64 {
+        self.range.offset
+    }
+
+    /// Bytes of the handle's memory, which can be mapped only as a whole.
+    #[getter]
+    fn handle_size(&self) -> u64 {
+        self.range.handle_bytes
+    }
+
+    /// The file descriptor, for programs that send it by `SCM_RIGHTS` themselves.
+    fn fileno(&self) -> PyResult<i32> {
+        let file = self.handle.descriptor();
+        let file =
+            file.ok_or_else(|| PyValueError::new_err("a fabric handle has no descriptor"))?;
+        Ok(file.as_raw_fd())
+    }
+
+    /// The numbers of the piece, and the bytes of its handle if it is a fabric handle.
+    fn _parts(&self) -> ([u8; 48], Option<[u8; 64]>) {
+        (self.range.to_bytes(), self.handle.fabric_bytes())
+    }
+
+    /// A piece that was received. It closes the descriptor.
+    #[staticmethod]
+    fn _from_parts(file: i32, range: [u8; 48], fabric: Option<[u8; 64]>) -> PyResult<Self> {
+        let range = PieceRange::from_bytes(&range);
+        if let Some(bytes) = fabric {
+            return Ok(Self { handle: ShareableHandle::from_fabric_bytes(bytes), range });
+        }
+        if file < 0 {
+            return Err(PyValueError::new_err(format!("{file} is no file descriptor")));
+        }
+        // SAFETY: the caller passes a descriptor of its own, which it does not close.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        Ok(Self { handle: file.into(), range })
+    }
+
+    #[staticmethod]
+    fn __reduce_ex__(_protocol: i32) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a piece of exported memory has a file descriptor: send it by multiprocessing, to a \
+             process that runs (a Pipe, a Queue or the arguments of a Process)",
+        ))
+    }
+
+    fn __repr__(&self) -> String {
+        let PieceRange { index, count, bytes, .. } = self.range;
+        format!("<Piece {index} of {count}: {bytes} bytes>")
+    }
+}
+
+impl Piece {
+    /// The piece with a duplicate of its descriptor.
+    fn duplicate(&self) -> PyResult<EnginePiece> {
+        let handle = match (self.handle.descriptor(), self.handle.fabric_bytes()) {
+            (Some(file), _) => ShareableHandle::from(file.try_clone_to_owned()?),
+            (None, Some(bytes)) => ShareableHandle::from_fabric_bytes(bytes),
+            (None, None) => return Err(PyValueError::new_err("the piece has no handle")),
+        };
+        Ok(EnginePiece { handle, range: self.range })
+    }
+}
+
+/// Memory of another process, mapped here. It is unmapped by `close`, or with the object, once the
+/// work of this process is done. Not in RMM.
+#[derive(Debug)]
+#[pyclass(frozen, weakref, module = "rmm_rs")]
+pub(crate) struct ImportedMemory {
+    memory: Mutex<Option<DropDetached<Imported>>>,
+    pointer: u64,
+    size: u64,
+    is_writable: bool,
+}
+
+impl ImportedMemory {
+    fn memory(&self) -> MutexGuard<'_, Option<DropDetached<Imported>>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_open(&self) -> PyResult<()> {
+        if self.memory().is_some() {
+            return Ok(());
+        }
+        Err(PyValueError::new_err("the imported memory was closed"))
+    }
+}
+
+#[pymethods]
+impl ImportedMemory {
+    /// The address of the first byte.
+    #[getter]
+    fn ptr(&self) -> PyResult<u64> {
+        self.check_open().map(|()| self.pointer)
+    }
+
+    /// Bytes.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The array interface of Numba; read-only unless the memory was imported as writable.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.check_open()?;
+        let interface = PyDict::new(py);
+        interface.set_item("data", (self.pointer, !self.is_writable))?;
+        interface.set_item("shape", (self.size,))?;
+        interface.set_item("strides", py.None())?;
+        interface.set_item("typestr", "|u1")?;
+        interface.set_item("version", 3)?;
+        Ok(interface)
+    }
+
+    /// Waits for the work of this process, and unmaps the memory. Nothing may use it afterwards.
+    fn close(&self) {
+        // Dropped after the field is free again, since it waits.
+        let memory = self.memory().take();
+        drop(memory);
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyAny>) {
+        self.close();
+    }
+}
+
+/// Exports a buffer, for other processes to map by `import_memory`: a list of pieces, as many as
+/// the buffer spans handles of the driver. Its resource is, or is over, a `VirtualMemoryResource`
+/// that was made for export. Waits for the buffer's stream. Keep the buffer as long as others use
+/// its memory. Not in RMM.
+///
+/// Parameters
+/// ----------
+/// buffer : DeviceBuffer
+///     Work of other streams on it is complete, or comes before on the buffer's stream.
+#[pyfunction]
+fn export(py: Python<'_>, buffer: &Bound<'_, DeviceBuffer>) -> PyResult<Vec<Piece>> {
+    fork::check()?;
+    let buffer = buffer.get();
+    // The memory is not replaced meanwhile.
+    let _use = buffer.share()?;
+    let (pointer, bytes) = buffer.range();
+    let stream = buffer.stream_object(py);
+    let at = buffer.on(py, stream.get())?;
+    let exported = py.detach(|| {
+        at.with(|stream| {
+            if stream.is_capturing()? {
+                let message = "the buffer's stream is captured: export it once the graph has run";
+                return Err(Error::unsupported("export", message));
+            }
+            stream.synchronize()?;
+            export_range(DevicePtr::new(pointer), bytes as u64)
+        })
+    });
+    let pieces = exported.and_then(|pieces| pieces).map_err(|error| of_call(py, &error))?;
+    Ok(pieces.into_iter().map(|EnginePiece { handle, range }| Piece { handle, range }).collect())
+}
+
+/// Maps the memory of an exported buffer of another process, as one range, for work of the current
+/// device. Not in RMM.
+///
+/// Parameters
+/// ----------
+/// pieces : list of Piece
+///     All pieces of one export, in its order. They can be used again.
+/// writable : bool
+///     Whether work of this process may write it. Otherwise a write faults.
+#[pyfunction]
+#[pyo3(signature = (pieces, writable=false))]
+fn import_memory(
+    py: Python<'_>,
+    pieces: Vec<Bound<'_, Piece>>,
+    writable: bool,
+) -> PyResult<ImportedMemory> {
+    fork::check()?;
+    let pieces =
+        pieces.iter().map(|piece| piece.get().duplicate()).collect::<PyResult<Vec<_>>>()?;
+    let device = current_device::current(py)?;
+    let access = if writable { ImportAccess::ReadWrite } else { ImportAccess::ReadOnly };
+    let map = || {
+        let device = Device::new(usize::try_from(device).unwrap_or(usize::MAX))?;
+        Imported::map(pieces, device, access)
+    };
+    let memory = py.detach(map).map_err(|error| of_call(py, &error))?;
+    let (pointer, size) = (memory.as_ptr().0, memory.bytes());
+    let memory = Mutex::new(Some(DropDetached::new(memory)));
+    Ok(ImportedMemory { memory, pointer, size, is_writable: writable })
+}
+
+/// Adds the classes and functions.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Piece>()?;
+    module.add_class::<ImportedMemory>()?;
+    module.add_function(wrap_pyfunction!(export, module)?)?;
+    module.add_function(wrap_pyfunction!(import_memory, module)?)
+}

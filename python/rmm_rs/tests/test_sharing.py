@@ -1,0 +1,85 @@
+"""Exported buffers, in this process and in others."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rmm_rs
+from rmm_rs import mr
+
+Run = Callable[..., Any]
+
+SIZE = 5 << 20
+
+
+def pool() -> mr.PoolMemoryResource:
+    return mr.PoolMemoryResource(mr.VirtualMemoryResource(export="posix_fd"), 0)
+
+
+def bytes_of(memory: rmm_rs.ImportedMemory) -> bytes:
+    """A copy of the memory on the host."""
+    buffer = rmm_rs.DeviceBuffer(ptr=memory.ptr, size=memory.size)
+    return buffer.tobytes()
+
+
+def test_a_buffer_is_exported_and_mapped_again() -> None:
+    contents = os.urandom(SIZE)
+    buffer = rmm_rs.DeviceBuffer.to_device(contents)
+    with pytest.raises(RuntimeError, match="not made for it|not of a VirtualMemoryResource"):
+        rmm_rs.export(buffer)
+    mr.set_current_device_resource(pool())
+    buffer = rmm_rs.DeviceBuffer.to_device(contents)
+    pieces = rmm_rs.export(buffer)
+    assert sum(piece.size for piece in pieces) == SIZE
+    assert all(piece.fileno() > 2 and piece.handle_size >= piece.size for piece in pieces)
+    assert repr(pieces[0]).startswith(f"<Piece 0 of {len(pieces)}: ")
+    for writable in (False, True):
+        with rmm_rs.import_memory(pieces, writable=writable) as memory:
+            assert (memory.size, bytes_of(memory)) == (SIZE, contents)
+            interface = memory.__cuda_array_interface__
+            assert interface["data"] == (memory.ptr, not writable)
+            assert interface["shape"] == (SIZE,)
+            copied = rmm_rs.DeviceBuffer(size=SIZE)
+            copied.copy_from_device(memory)
+            assert copied.tobytes() == contents
+        with pytest.raises(ValueError, match="was closed"):
+            _ = memory.ptr
+        memory.close()
+
+
+def test_what_is_no_export_is_refused() -> None:
+    mr.set_current_device_resource(pool())
+    with pytest.raises(ValueError, match="0 bytes"):
+        rmm_rs.export(rmm_rs.DeviceBuffer())
+    with pytest.raises(ValueError, match="no pieces"):
+        rmm_rs.import_memory([])
+    buffers = [rmm_rs.DeviceBuffer(size=100) for _ in range(2)]
+    first, second = (rmm_rs.export(buffer)[0] for buffer in buffers)
+    with pytest.raises(ValueError, match="piece 1 of 2: it is of another export|has 1 pieces"):
+        rmm_rs.import_memory([first, second])
+    with pytest.raises(TypeError, match="multiprocessing"):
+        pickle.dumps(first)
+    with pytest.raises(ValueError, match="posix_fd"):
+        mr.VirtualMemoryResource(export="file")
+    with pytest.raises((RuntimeError, MemoryError), match="fabric"):
+        mr.VirtualMemoryResource(export="fabric")
+    rmm_rs.export(
+        rmm_rs.DeviceBuffer(size=100, mr=mr.VirtualMemoryResource(export="fabric_or_posix_fd"))
+    )
+
+
+def test_readers_map_what_a_killed_writer_wrote(run: Run, tmp_path: Path) -> None:
+    guide = Path(__file__).resolve().parents[3] / "docs" / "sharing-memory.md"
+    (block,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.S)
+    program = tmp_path / "program.py"
+    program.write_text(block)
+    env = {"RMM_SIM_SHARED": str(tmp_path / "device")}
+    result = run("", arguments=(str(program),), env=env)
+    assert (result.returncode, result.stdout.strip()) == (0, "equal\nequal"), result.stderr
