@@ -89,9 +89,13 @@ pub(crate) fn allocate_slow(
 }
 
 /// The error, with who holds the memory of a device that is full, if the request is the program's,
-/// or that of an adaptor which asks others itself.
+/// or that of an adaptor which asks others itself. Not if it was of limited effort: the driver is
+/// asked, for which threads wait for each other.
 #[cold]
 fn explained(session: &mut Session<'_>, error: Error) -> Error {
+    if Effort::current() != Effort::Full {
+        return error;
+    }
     if !Asking::begin().is_outermost() && !Unasked::is_wanted() {
         return error;
     }
