@@ -109,10 +109,6 @@ extern "C" fn begin() {
         Some(bytes) => builder.memory(bytes).host_memory(bytes),
         None => builder,
     };
-    let builder = match std::env::var_os("RMM_SIM_SHARED") {
-        Some(file) if !file.is_empty() => builder.shared(file),
-        _ => builder,
-    };
     let attributes = std::env::var("RMM_SIM_ATTRIBUTES").unwrap_or_default();
     let builder = builder.clone().attributes_from(&attributes).unwrap_or_else(|error| {
         // There is no call that could return it.
@@ -120,7 +116,17 @@ extern "C" fn begin() {
         builder
     });
     let builder = builder.on_violation(|found| report::say("violation", &found.to_string()));
-    let machine = MACHINE.get_or_init(|| builder.build());
+    let machine = MACHINE.get_or_init(|| match std::env::var_os("RMM_SIM_SHARED") {
+        Some(file) if !file.is_empty() => {
+            builder.clone().shared(file).try_build().unwrap_or_else(|code| {
+                // There is no call that could return it.
+                let _ignored =
+                    writeln!(std::io::stderr(), "RMM_SIM_SHARED: {code}; nothing is shared");
+                builder.build()
+            })
+        }
+        _ => builder.build(),
+    });
     for prototype in std::env::var("RMM_SIM_KERNELS").unwrap_or_default().lines() {
         // `rmm check` has checked them.
         let Some((name, rest)) = prototype.trim().split_once('(') else { continue };

@@ -135,12 +135,13 @@ mod tests {
 
     #[test]
     fn lines_are_findings() {
-        let text = "calls 0000000012 ./train --fast\nviolation race: a\\n  at C:\\\\n\nmissing f\nmissing f\nleak stream 2\nend\n";
+        let text = "calls 0000000012 ./train --fast\nviolation race: a\\n  at C:\\\\n\nmissing f\nmissing f\nshared memory\nleak stream 2\nend\n";
         let expected = Found {
             command: "./train --fast".into(),
             calls: 12,
             violations: vec!["race: a\n  at C:\\n".into()],
             missing: ["f".into()].into(),
+            shares_memory: true,
             leaks: vec!["stream 2".into()],
             is_whole: true,
             ..Found::default()

@@ -83,9 +83,15 @@ impl Mapping {
     /// too. A child that is forked does not have it.
     pub(crate) fn share(&self, offset: usize, len: usize, file: &File) -> Result<(), CuResult> {
         self.replace(offset, len, libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd())?;
-        // SAFETY: the range is part of a mapping that this value owns.
-        let status = unsafe { libc::madvise(self.pointer(offset), len, libc::MADV_DONTFORK) };
-        if status == 0 { Ok(()) } else { Err(CuResult::OPERATING_SYSTEM) }
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: the range is part of a mapping that this value owns.
+            let status = unsafe { libc::madvise(self.pointer(offset), len, libc::MADV_DONTFORK) };
+            if status != 0 {
+                return Err(CuResult::OPERATING_SYSTEM);
+            }
+        }
+        Ok(())
     }
 
     /// Ends [`share`](Self::share): the range reads as zero afterwards, and is of this process

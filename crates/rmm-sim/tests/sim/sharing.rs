@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rmm_sim::{Machine, MachineGuard, Schedule, ViolationKind};
 use rmm_sys::{
-    CuDevicePtr, CuMemAccessFlags, CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuResult,
+    CuContext, CuDevice, CuDevicePtr, CuMemAccessFlags, CuMemAllocationProp, CuMemHandle,
+    CuMemHandleType, CuResult,
 };
 
 use crate::common::{MIB, alloc, enter};
@@ -287,6 +288,46 @@ fn free_memory_and_refusals_are_those_of_all_processes() {
     other.end();
     assert_eq!(free(), TOTAL);
     assert_eq!(ledger.entries(), 1, "this process's own");
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_counts_holds_up_no_other() {
+    const TEST: &str = "sharing::a_process_that_is_killed_while_it_counts_holds_up_no_other";
+    if let Some(ledger) = role() {
+        let file = File::options().read(true).write(true).open(ledger).expect("it exists");
+        // SAFETY: zeros are a valid `flock`.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK.try_into().expect("it fits");
+        // SAFETY: the descriptor is open, and the call reads a live `flock`.
+        let status = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &raw const lock) };
+        assert_eq!(status, 0);
+        send(&parent(), 0, None);
+        loop {
+            // SAFETY: it has no arguments.
+            unsafe { libc::pause() };
+        }
+    }
+    let ledger = Ledger::new("held");
+    let (machine, _here) = start_with(Some(ledger.name()));
+    let mut holder = Peer::start(TEST, ledger.name(), &[]);
+    holder.hear();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let _entered = machine.enter();
+            let mut context = CuContext::NULL;
+            ok!(cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(0)));
+            ok!(cuCtxSetCurrent(context));
+            free()
+        });
+        holder.kill();
+        assert_eq!(waiting.join().expect("no panic"), TOTAL);
+    });
+}
+
+#[test]
+fn a_ledger_that_cannot_be_made_is_an_error() {
+    let built = Machine::builder().shared("/proc/none/ledger").try_build();
+    assert_eq!(built.map(drop), Err(CuResult::OPERATING_SYSTEM));
 }
 
 #[test]
