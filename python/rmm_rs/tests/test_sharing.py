@@ -77,9 +77,60 @@ def test_what_is_no_export_is_refused() -> None:
 
 def test_readers_map_what_a_killed_writer_wrote(run: Run, tmp_path: Path) -> None:
     guide = Path(__file__).resolve().parents[3] / "docs" / "sharing-memory.md"
-    (block,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.S)
+    (block,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
     program = tmp_path / "program.py"
     program.write_text(block)
     env = {"RMM_SIM_SHARED": str(tmp_path / "device")}
     result = run("", arguments=(str(program),), env=env)
     assert (result.returncode, result.stdout.strip()) == (0, "equal\nequal"), result.stderr
+
+
+COUNTED = """
+import multiprocessing
+
+import rmm_rs
+from rmm_rs import mr
+
+MIB = 1 << 20
+
+
+def hold(pipe):
+    kept = rmm_rs.DeviceBuffer(size=64 * MIB, mr=mr.CudaMemoryResource())
+    pipe.send(mr.available_device_memory()[0])
+    pipe.recv()
+    del kept
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    total = mr.available_device_memory()[0]
+    own = rmm_rs.DeviceBuffer(size=64 * MIB, mr=mr.CudaMemoryResource())
+    pipes = [context.Pipe() for _ in range(2)]
+    holders = [context.Process(target=hold, args=(theirs,)) for _, theirs in pipes]
+    for number, ((ours, _), holder) in enumerate(zip(pipes, holders)):
+        holder.start()
+        assert ours.recv() == total - (number + 2) * 64 * MIB
+    assert mr.available_device_memory()[0] == total - 3 * 64 * MIB
+    try:
+        rmm_rs.DeviceBuffer(size=total - 2 * 64 * MIB, mr=mr.CudaMemoryResource())
+    except MemoryError:
+        print("refused")
+    for holder in holders:
+        holder.kill()
+        holder.join()
+    assert mr.available_device_memory()[0] == total - 64 * MIB
+    rmm_rs.DeviceBuffer(size=total - 2 * 64 * MIB, mr=mr.CudaMemoryResource())
+    print("served")
+"""
+
+
+def test_free_memory_and_refusals_are_those_of_all_processes(
+    run: Run, driver: dict[str, str], tmp_path: Path
+) -> None:
+    if not driver:
+        pytest.skip("a GPU has other processes")
+    program = tmp_path / "program.py"
+    program.write_text(COUNTED)
+    env = {"RMM_SIM_SHARED": str(tmp_path / "device"), "RMM_SIM_MEMORY": str(512 << 20)}
+    result = run("", arguments=(str(program),), env=env)
+    assert (result.returncode, result.stdout.split()) == (0, ["refused", "served"]), result.stderr
