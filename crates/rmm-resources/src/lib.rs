@@ -77,5 +77,5 @@ pub use sharing::{
 };
 pub use system::SystemMemoryResource;
 pub use virtual_memory::{
-    VirtualMemoryResource, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
+    ReservedAddresses, VirtualMemoryResource, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
 };

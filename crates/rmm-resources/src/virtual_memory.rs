@@ -2,6 +2,8 @@
 
 mod addresses;
 mod builder;
+mod page_set;
+mod reserved;
 mod space;
 
 use std::alloc::Layout;
@@ -18,6 +20,7 @@ use rmm_core::{
 use rmm_sys::CuResult;
 
 pub use builder::VirtualMemoryResourceBuilder;
+pub use reserved::ReservedAddresses;
 pub(crate) use space::Space;
 pub use space::VirtualMemoryStatistics;
 use space::{NAME, Placement};

@@ -25,6 +25,8 @@ mod pinned;
 mod registered;
 #[path = "suite/regressions.rs"]
 mod regressions;
+#[path = "suite/reserved.rs"]
+mod reserved;
 #[path = "suite/short.rs"]
 mod short;
 #[path = "suite/system.rs"]

@@ -2,6 +2,7 @@
 
 mod access;
 mod blocks;
+mod pages;
 mod suspend;
 mod suspended;
 
@@ -15,6 +16,7 @@ use rmm_sys::{
 };
 
 use self::access::Access;
+pub(super) use self::pages::Refused;
 use self::suspended::Suspended;
 use super::addresses::Addresses;
 use crate::ExportHandleTypes;
@@ -247,7 +249,7 @@ impl Space {
     }
 
     /// Releases the physical memory that the driver has refused to release before.
-    fn retry_stuck(&self, driver: &Driver) {
+    pub(super) fn retry_stuck(&self, driver: &Driver) {
         let is_memory = |stuck: &mut Stuck| matches!(stuck, Stuck::Memory(_));
         let memory: Vec<Stuck> = self.state().stuck.extract_if(.., is_memory).collect();
         for what in memory {

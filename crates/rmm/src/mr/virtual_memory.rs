@@ -1,3 +1,4 @@
-//! Options and statistics of [`VirtualMemoryResource`](super::VirtualMemoryResource).
+//! Options, statistics and reserved addresses of
+//! [`VirtualMemoryResource`](super::VirtualMemoryResource).
 
-pub use rmm_resources::{VirtualMemoryResourceBuilder, VirtualMemoryStatistics};
+pub use rmm_resources::{ReservedAddresses, VirtualMemoryResourceBuilder, VirtualMemoryStatistics};
