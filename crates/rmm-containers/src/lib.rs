@@ -3,6 +3,8 @@
 //! * [`DeviceBuffer`] holds bytes.
 //! * [`DeviceUVector`] holds elements of one type, uninitialized unless a constructor says
 //!   otherwise; [`DeviceScalar`] holds one.
+//! * [`ElasticBuffer`] and [`ElasticUVector`] have addresses for a maximum, and memory for ranges
+//!   that come and go in place.
 //! * [`DeviceSlice`] and [`DeviceSliceMut`] borrow the elements of a container, or a range of them.
 //! * [`PinnedVec`] and [`ManagedVec`] hold elements that the host accesses as a slice.
 //! * [`DeviceBuffer::from_foreign`] adopts memory of another library, and
@@ -47,6 +49,7 @@
 mod block;
 mod buffer;
 mod common;
+mod elastic;
 #[cfg(unix)]
 mod export;
 mod foreign;
@@ -68,6 +71,7 @@ mod use_tracker;
 mod uvector;
 
 pub use buffer::{DeviceBuffer, RawBuffer};
+pub use elastic::{ElasticBuffer, ElasticUVector};
 #[cfg(unix)]
 pub use export::export;
 #[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04"))]

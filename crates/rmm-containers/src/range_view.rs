@@ -42,6 +42,20 @@ impl<'a> RangeView<'a> {
         Self { tracker, resource, pointer, offset: 0, bytes }
     }
 
+    /// A range of an allocation.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new), where what is said of the allocation holds for `range`.
+    pub(crate) unsafe fn part(
+        tracker: &'a UseTracker,
+        resource: &'a (dyn SynchronousResource + 'a),
+        pointer: DevicePtr,
+        range: Range<usize>,
+    ) -> Self {
+        let pointer = DevicePtr(pointer.0 + range.start as u64);
+        Self { tracker, resource, pointer, offset: range.start, bytes: range.len() }
+    }
+
     pub(crate) fn pointer(self) -> DevicePtr {
         self.pointer
     }

@@ -22,13 +22,15 @@
 //!    enqueued on its stream by then.
 //! 4. A conflicting use, a move or a free waits for these ends.
 //!
-//! Host memory has no owner; the host itself waits, before it accesses or frees the memory.
+//! Host memory has no owner; the host itself waits, before it accesses or frees the memory. Nor has
+//! memory of which parts are freed, since a wait for an owner would be one for the other parts.
 //!
 //! A stream that is being captured records its waits and its work into a graph. A wait in a graph
 //! orders nothing outside it, so a use stays pending until a stream that is not captured has waited
 //! for it. The tracker never invalidates a capture.
 #![forbid(unsafe_code)]
 
+mod parts;
 mod pending;
 mod snapshot;
 mod waits;
@@ -104,18 +106,20 @@ pub(crate) struct UseTracker {
     owner: Option<StreamSnapshot>,
     /// The uses on other streams that the owner has not waited for.
     uses: Mutex<Pending>,
+    /// Whether parts of the memory are freed while others are used.
+    is_freed_in_parts: bool,
 }
 
 impl UseTracker {
     /// For device memory that is freed in the order of `stream`.
     pub(crate) fn bound_to(stream: StreamRef<'_>, context: Context) -> Self {
         let owner = Some(StreamSnapshot::new(stream, context));
-        Self { context, name: None, owner, uses: Mutex::default() }
+        Self { context, name: None, owner, uses: Mutex::default(), is_freed_in_parts: false }
     }
 
     /// For host memory, which is freed when all uses have completed.
     pub(crate) fn for_host_memory(context: Context) -> Self {
-        Self { context, name: None, owner: None, uses: Mutex::default() }
+        Self { context, name: None, owner: None, uses: Mutex::default(), is_freed_in_parts: false }
     }
 
     pub(crate) fn context(&self) -> Context {
@@ -235,6 +239,9 @@ impl UseTracker {
             if is_owner && !has_uses {
                 return Ok(None);
             }
+            if self.is_freed_in_parts {
+                parts::tidy(pending, on.stream)?;
+            }
             let waits_in_graph = self.wait_for_conflicting(pending, range, access, on)?;
             // The stream is ordered after these uses within the graph only: work enqueued after the
             // capture still has to wait for them.
@@ -249,6 +256,9 @@ impl UseTracker {
             let stream = StreamSnapshot::of_use(on.stream, on.context, is_captured);
             let end = EndMarker::EndOfStream;
             if is_captured {
+                if self.is_freed_in_parts {
+                    uses.note_graph(range.clone());
+                }
                 return Ok(Some(uses.record_beside(stream, range, access, kind, end)));
             }
             Ok(uses.record(stream, range, access, kind, end))

@@ -5,7 +5,7 @@
 #[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04"))]
 pub use rmm_containers::HostAllocator;
 pub use rmm_containers::{
-    DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, HostVec, ManagedVec,
-    OnStream, PinnedVec, RawBuffer,
+    DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, ElasticBuffer,
+    ElasticUVector, HostVec, ManagedVec, OnStream, PinnedVec, RawBuffer,
 };
 pub use rmm_core::{HasResource, allocation_alignment};

@@ -41,7 +41,8 @@
 //! accesses, too. All have the same constructors: `uninit`, `zeroed`, `filled`, `from_slice`,
 //! `from_fn`. Without suffix they allocate from the current resource of the stream's device; with
 //! `_in`, from the resource that is named last. Arguments come in the order what, how many, stream,
-//! resource.
+//! resource. [`ElasticBuffer`] reserves addresses for a maximum, and its memory comes and goes in
+//! place.
 //!
 //! A container belongs to a stream. Methods work on that stream; those that end in `_on` work on
 //! the stream that is named, after waiting for conflicting work on others. So programs need no
@@ -451,7 +452,8 @@ pub use rmm_containers::half;
 
 #[doc(inline)]
 pub use containers::{
-    DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, ManagedVec, PinnedVec,
+    DeviceBuffer, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceUVector, ElasticBuffer,
+    ElasticUVector, ManagedVec, PinnedVec,
 };
 #[doc(inline)]
 pub use device::{Device, DevicePtr};

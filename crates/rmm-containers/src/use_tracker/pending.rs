@@ -71,18 +71,51 @@ pub(super) struct PendingUses<S, M> {
     spare: Option<M>,
     /// The streams of removed uses, to be dropped outside the lock.
     removed: Vec<S>,
+    /// Number of uses above which those of one stream are merged.
+    merge_threshold: usize,
+    /// Number of uses above which completed ones are looked for.
+    pub(super) look_threshold: usize,
+    /// The ranges that graphs use, for memory of which parts are freed.
+    graphs: Vec<Range<usize>>,
 }
 
 impl<S, M> Default for PendingUses<S, M> {
     fn default() -> Self {
-        Self { list: Vec::new(), last_number: 0, spare: None, removed: Vec::new() }
+        Self {
+            list: Vec::new(),
+            last_number: 0,
+            spare: None,
+            removed: Vec::new(),
+            merge_threshold: MERGE_THRESHOLD,
+            look_threshold: LOOK_THRESHOLD,
+            graphs: Vec::new(),
+        }
     }
 }
 
-/// Number of pending uses above which those of one stream are merged.
+/// Number of pending uses above which those of one stream are merged, where one use that is waited
+/// for is as good as another.
 const MERGE_THRESHOLD: usize = 16;
 
+/// The same for memory of which parts are freed: a merged use keeps parts that it does not use.
+const MERGE_THRESHOLD_OF_PARTS: usize = 4096;
+
+/// Number of pending uses of such memory above which completed ones are looked for.
+pub(super) const LOOK_THRESHOLD: usize = 16;
+
+/// Number of ranges that graphs use above which they are merged.
+const MANY_GRAPH_RANGES: usize = 64;
+
 impl<S: PartialEq, M> PendingUses<S, M> {
+    /// For memory of which parts are freed: uses of different parts stay apart.
+    pub(super) fn of_parts() -> Self {
+        Self { merge_threshold: MERGE_THRESHOLD_OF_PARTS, ..Self::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -113,6 +146,56 @@ impl<S: PartialEq, M> PendingUses<S, M> {
             }
             self.removed.push(removed.stream);
         }
+    }
+
+    /// Removes the ended uses that `is_complete` says so of.
+    pub(super) fn forget_complete(&mut self, is_complete: impl Fn(&S, &M) -> bool) {
+        self.remove_if(|other| other.has_ended && is_complete(&other.stream, &other.end));
+    }
+
+    /// Notes that a graph uses a range, whenever it is launched.
+    pub(super) fn note_graph(&mut self, range: Range<usize>) {
+        if self.graphs.contains(&range) {
+            return;
+        }
+        self.graphs.push(range);
+        if self.graphs.len() > MANY_GRAPH_RANGES {
+            let start = self.graphs.iter().map(|range| range.start).min();
+            let end = self.graphs.iter().map(|range| range.end).max();
+            self.graphs = start.zip(end).map(|(start, end)| start..end).into_iter().collect();
+        }
+    }
+
+    /// A range that a graph uses and that overlaps with `range`.
+    pub(super) fn graph_over(&self, range: &Range<usize>) -> Option<&Range<usize>> {
+        self.graphs.iter().find(|graph| graph.start < range.end && range.start < graph.end)
+    }
+
+    pub(super) fn forget_graphs(&mut self) {
+        self.graphs.clear();
+    }
+
+    /// Ends the uses of `range` that have no end yet, for a caller who makes no other uses
+    /// meanwhile. `end` makes the marker.
+    ///
+    /// # Errors
+    /// The first of `end`.
+    pub(super) fn end_all<E>(
+        &mut self,
+        range: &Range<usize>,
+        mut end: impl FnMut(&mut S, UseKind) -> Result<M, E>,
+    ) -> Result<(), E> {
+        let is_meant =
+            |other: &PendingUse<S, M>| !other.has_ended && other.conflicts(range, Access::Write);
+        while let Some(at) = self.list.iter().position(is_meant) {
+            let open = &mut self.list[at];
+            let end = end(&mut open.stream, open.kind)?;
+            // To the back, as in `set_end`.
+            let found = self.list.remove(at);
+            let kind = UseKind::OneShot;
+            self.list.push(PendingUse { end, has_ended: true, kind, ..found });
+        }
+        Ok(())
     }
 
     /// The streams of removed uses. Dropping the last handle of a stream calls its watchers.
@@ -169,7 +252,7 @@ impl<S: PartialEq, M> PendingUses<S, M> {
         self.last_number += 1;
         let number = self.last_number;
         self.list.push(PendingUse { number, stream, range, access, kind, has_ended: false, end });
-        if self.list.len() > MERGE_THRESHOLD {
+        if self.list.len() > self.merge_threshold {
             self.merge();
         }
         number

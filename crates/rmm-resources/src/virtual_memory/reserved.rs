@@ -184,7 +184,8 @@ impl ReservedAddresses {
         fork::check()?;
         self.check_decommit(&range)?;
         let pages = self.pages(&range)?;
-        let calls = calls_for(None)?;
+        // An address identifies its device, so that no context has to be current.
+        let calls = calls_for(None).or_else(|error| calls_for_freeing().ok_or(error))?;
         self.resource.space.retry_stuck(&calls);
         self.retry_unknown(&calls);
         self.committed.remove(pages.clone());

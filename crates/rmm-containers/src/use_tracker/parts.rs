@@ -1,0 +1,120 @@
+//! Memory of which parts are freed while other parts are used.
+//!
+//! Uses of different parts stay apart, so that a part is freed as soon as its own uses have
+//! completed, and a range that a graph uses is remembered: nothing says when the graph is launched.
+
+use std::ops::Range;
+
+use rmm_core::{Context, Error, RelaxedCapture, StreamRef};
+
+use super::pending::{Access, LOOK_THRESHOLD, PendingUses, UseKind};
+use super::snapshot::{StreamSnapshot, is_capturing};
+use super::{EndMarker, Pending, UseTracker};
+
+/// The name in errors.
+const NAME: &str = "elastic memory";
+
+impl UseTracker {
+    /// For memory without an owner, parts of which are freed when their uses have completed.
+    pub(crate) fn of_parts(context: Context) -> Self {
+        Self { is_freed_in_parts: true, ..Self::for_host_memory(context) }
+    }
+
+    /// Fails unless every use of `range` has completed. The caller makes no use meanwhile: what was
+    /// enqueued on a stream with an open use by now is all that the use is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if work may be running;
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if a graph uses the range, or a
+    /// stream that does is being captured; whatever the driver reports.
+    pub(crate) fn check_unused(&mut self, range: &Range<usize>) -> Result<(), Error> {
+        self.end_uses(range, |end| match end {
+            EndMarker::Event(event) if event.is_complete()? => Ok(()),
+            _ => {
+                let message = format!(
+                    "work that uses {range:?} may be running: wait for it, or try again later"
+                );
+                Err(Error::not_ready(NAME, message))
+            }
+        })
+    }
+
+    /// Waits on the host until every use of `range` has completed.
+    ///
+    /// # Errors
+    /// The errors of [`check_unused`](Self::check_unused), but for `NotReady`.
+    pub(crate) fn wait_until_unused(&mut self, range: &Range<usize>) -> Result<(), Error> {
+        self.end_uses(range, |end| match end {
+            EndMarker::Event(event) => event.synchronize(),
+            EndMarker::EndOfStream => Err(Error::not_ready(NAME, "a use has no end")),
+        })
+    }
+
+    /// Forgets what graphs use. The caller ensures that they run no more.
+    pub(crate) fn forget_graphs(&mut self) {
+        self.with_uses(|pending| {
+            if let Some(uses) = pending {
+                uses.forget_graphs();
+            }
+        });
+    }
+
+    /// Calls `is_over` with the end of each use of `range`, and forgets the uses if none fails.
+    fn end_uses(
+        &mut self,
+        range: &Range<usize>,
+        is_over: impl Fn(&EndMarker) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.with_uses(|pending| {
+            let Some(uses) = pending else { return Ok(()) };
+            for earlier in uses.conflicting(range, Access::Write) {
+                // A wait for this use would invalidate the capture.
+                if earlier.is_being_captured()? {
+                    let message = format!("a stream that uses {range:?} is being captured");
+                    return Err(Error::unsupported(NAME, message));
+                }
+            }
+            if let Some(graph) = uses.graph_over(range) {
+                let message = format!(
+                    "{range:?}: a graph uses {graph:?}; once it runs no more, call `end_graph_uses`"
+                );
+                return Err(Error::unsupported(NAME, message));
+            }
+            let _relaxed = RelaxedCapture::enter();
+            uses.end_all(range, |stream: &mut StreamSnapshot, kind| {
+                let end = stream.record_end().map(EndMarker::Event)?;
+                if kind == UseKind::Open {
+                    // What was enqueued after the capture runs, and what is in the graph is noted.
+                    stream.mark_not_captured();
+                }
+                Ok::<_, Error>(end)
+            })?;
+            for earlier in uses.conflicting(range, Access::Write).filter(|earlier| earlier.runs()) {
+                is_over(&earlier.end)?;
+            }
+            uses.forget_conflicting(range, Access::Write);
+            Ok(())
+        })
+    }
+}
+
+/// Forgets completed uses now and then; always for a stream that is being captured, which cannot
+/// wait for them.
+pub(super) fn tidy(pending: &mut Pending, stream: StreamRef<'_>) -> Result<(), Error> {
+    let uses = pending.get_or_insert_with(|| Box::new(PendingUses::of_parts()));
+    if uses.is_empty() || uses.len() <= uses.look_threshold && !is_capturing(stream)? {
+        return Ok(());
+    }
+    let _relaxed = RelaxedCapture::enter();
+    uses.forget_complete(is_complete);
+    // A look costs as many queries as there are uses, so that the next one is after twice as many.
+    uses.look_threshold = (2 * uses.len()).max(LOOK_THRESHOLD);
+    Ok(())
+}
+
+fn is_complete(stream: &StreamSnapshot, end: &EndMarker) -> bool {
+    match end {
+        EndMarker::Event(event) => !stream.is_captured() && matches!(event.is_complete(), Ok(true)),
+        EndMarker::EndOfStream => false,
+    }
+}
