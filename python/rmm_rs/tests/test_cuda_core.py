@@ -164,12 +164,13 @@ OF_A_GPU = {
 warm = device.allocate(1 << 20, stream=stream)
 warm.close(stream)
 stream.sync()
-builder = device.create_graph_builder().begin_building()
-inside = device.memory_resource.allocate(4096, stream=builder)
-assert live() == 4096
-inside.close(builder)
-assert live() == 0
-graph = builder.end_building().complete()
+with rmm_rs.capture_scope():
+    builder = device.create_graph_builder().begin_building()
+    inside = device.memory_resource.allocate(4096, stream=builder)
+    assert live() == 4096
+    inside.close(builder)
+    assert live() == 0
+    graph = builder.end_building().complete()
 graph.launch(stream)
 stream.sync()
 """,

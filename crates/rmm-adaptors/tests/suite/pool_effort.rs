@@ -97,7 +97,9 @@ fn a_wait_for_the_device_ends_with_the_deadline() {
     let begin = Instant::now();
     let scope = effort(Effort::Until(begin + Duration::from_millis(20)));
     let error = pool.allocate_sync(layout(4 * MIB)).unwrap_err();
-    assert!(error.is_out_of_memory() && begin.elapsed() < Duration::from_secs(10), "{error}");
+    assert!(error.is_out_of_memory(), "{error}");
+    let waited = begin.elapsed();
+    assert!((19..10_000).contains(&waited.as_millis()), "{waited:?}");
     assert_eq!(pool.statistics().host_waits, 1);
     drop(scope);
     machine.run_all();

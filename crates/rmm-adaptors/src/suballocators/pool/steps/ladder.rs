@@ -37,6 +37,7 @@ use super::refusal::refuse;
 use super::relief::Scarce;
 use super::remedies::remedies;
 use crate::suballocators::pool::heap::NodeId;
+use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::probe::Polling;
 use crate::suballocators::pool::state::session::{MAX_RETRIES, Request, Session};
 use crate::suballocators::pool::values::units::ListId;
@@ -49,6 +50,10 @@ const LOOKED_AT: usize = 32;
 
 /// How long a request with a deadline waits between two questions about events.
 const POLL_EVERY: Duration = Duration::from_micros(50);
+
+/// How long before its deadline such a request stops waiting, so that it returns in time: a last
+/// wait and question, and the wait for the lock, which other requests ask under.
+const TIME_TO_REFUSE: Duration = Duration::from_micros(250);
 
 /// Serves a request that no free block serves.
 ///
@@ -534,10 +539,10 @@ impl<'l, 'p> Ladder<'l, 'p> {
             if let Some(node) = node.or_else(|| self.session.take_coalesced(list, size)) {
                 return Some(node);
             }
-            let heap = &self.session.heap;
-            let is_all_idle = heap.idle_bytes() == heap.reserved() - heap.live();
+            let PoolState { heap, timeline, .. } = &**self.session;
+            let is_over = |list: ListId| timeline.newest(list) <= timeline.done(list);
             let left = deadline.saturating_duration_since(Instant::now());
-            if is_all_idle || left <= POLL_EVERY {
+            if left <= TIME_TO_REFUSE || heap.occupied().all(is_over) {
                 return None;
             }
             self.session.wait_shortly(POLL_EVERY);
