@@ -6,7 +6,7 @@ use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::{DeviceBuffer, ElasticBuffer, ElasticUVector};
 use rmm_core::{CudaStream, ErrorKind, StreamFlags, current_driver};
 use rmm_resources::VirtualMemoryResource;
-use rmm_sim::{Checker, Kernel, Machine, Schedule};
+use rmm_sim::{Checker, Kernel, Machine, Schedule, ViolationKind};
 use rmm_sys::{CuCaptureMode, CuDevice, CuDevicePtr, CuGraph, CuGraphExec, CuResult};
 
 const PAGE: usize = 2 << 20;
@@ -235,6 +235,29 @@ fn views_are_of_committed_ranges_only() {
     assert!(error.to_string().contains("1..2097152 of 8388608: the range is not"), "{error}");
     drop(buffer);
     assert_clean(&machine);
+}
+
+#[test]
+fn a_use_of_a_page_that_is_not_committed_is_reported() {
+    let machine = Machine::builder().backtraces(true).enter();
+    let stream = stream();
+    let mut buffer = buffer(4);
+    buffer.commit(pages(0..2)).unwrap();
+    buffer.decommit(pages(1..2)).unwrap();
+    for (page, kind, call) in [
+        (1, ViolationKind::UseAfterFree, "cuMemUnmap frees it"),
+        (2, ViolationKind::OutOfBounds, "cuMemAddressReserve allocates it"),
+    ] {
+        let start = CuDevicePtr(buffer.as_ptr().0 + (page * PAGE) as u64);
+        let kernel = Kernel::new("stray", |_| ()).reads(start, 64);
+        machine.launch(stream.as_raw(), kernel).unwrap_err();
+        let report = machine.violations().pop().expect("it is reported");
+        assert_eq!(report.kind, kind);
+        let report = report.to_string();
+        assert!(report.contains(call) && report.contains("stray that reads it"), "{report}");
+        assert_eq!(report.matches("access was made at").count(), 2, "{report}");
+    }
+    assert_eq!(machine.violations().len(), 2);
 }
 
 #[test]

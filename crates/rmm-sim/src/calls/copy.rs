@@ -12,6 +12,7 @@ use crate::calls::arguments::address;
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::model::memory::{Place, Side};
+use crate::model::operation::Operation;
 use crate::model::work::Work;
 
 /// A side of a copy: an address, and the memory that it may name.
@@ -30,8 +31,8 @@ impl Session<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        let from = self.usable_place("copy", from.0, bytes, from.1)?;
-        let to = self.usable_place("copy", to.0, bytes, to.1)?;
+        let from = self.usable_place(("copy", Operation::Read), from.0, bytes, from.1)?;
+        let to = self.usable_place(("copy", Operation::Write), to.0, bytes, to.1)?;
         let waits = to.is_pageable() || (sync && !(from.on_device_only() && to.on_device_only()));
         // A captured copy reads pageable memory when the graph is launched.
         let work = if from.is_pageable() && !waits && !self.captures.has(stream) {
@@ -72,7 +73,8 @@ impl Session<'_> {
             return Ok(());
         }
         let bytes = count.checked_mul(width).ok_or(CuResult::INVALID_VALUE)?;
-        let to: Place = self.usable_place("fill", address(to), bytes, Side::Device)?;
+        let to: Place =
+            self.usable_place(("fill", Operation::Write), address(to), bytes, Side::Device)?;
         if !to.address.is_multiple_of(width) {
             return Err(CuResult::INVALID_VALUE);
         }

@@ -11,6 +11,7 @@ use crate::calls::arguments::address;
 use crate::calls::call::driver_calls;
 use crate::model::handle::{self, HandleKind};
 use crate::model::memory::Side;
+use crate::model::operation::Operation;
 use crate::model::streams::{GREATEST_PRIORITY, StreamKind};
 use crate::model::trace::LeakKind;
 use crate::model::work::{HostData, Work};
@@ -128,7 +129,7 @@ driver_calls! {
     }
 
     fn cuStreamWriteValue32_v2(stream: CuStream, target: CuDevicePtr, value: u32, flags: c_uint) by [stream, target] |session| {
-        let to = session.usable_place("value write", address(target), 4, Side::Device)?;
+        let to = session.usable_place(("value write", Operation::Write), address(target), 4, Side::Device)?;
         if !to.address.is_multiple_of(4) || flags > 1 {
             return Err(CuResult::INVALID_VALUE);
         }

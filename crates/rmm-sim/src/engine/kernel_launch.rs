@@ -15,9 +15,9 @@ impl State {
     /// # Errors
     /// `INVALID_VALUE` for a range that does not lie within one live allocation.
     pub(crate) fn kernel_body(&mut self, kernel: Kernel) -> Result<KernelBody, CuResult> {
-        kernel.into_body(|name, pointer, bytes| {
+        kernel.into_body(|name, operation, pointer, bytes| {
             let address = usize::try_from(pointer.0).map_err(|_| CuResult::INVALID_VALUE)?;
-            self.usable_place(name, address, bytes, Side::Device)
+            self.usable_place((name, operation), address, bytes, Side::Device)
         })
     }
 }

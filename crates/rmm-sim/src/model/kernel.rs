@@ -140,12 +140,14 @@ impl Kernel {
     /// Those of `place`.
     pub(crate) fn into_body(
         self,
-        mut place: impl FnMut(&'static str, CuDevicePtr, usize) -> Result<Place, CuResult>,
+        mut place: impl FnMut(&'static str, Operation, CuDevicePtr, usize) -> Result<Place, CuResult>,
     ) -> Result<KernelBody, CuResult> {
         let Self { name, ranges, lasts, fails, run } = self;
         let places = ranges
             .into_iter()
-            .map(|(pointer, bytes, operation)| Ok((place(name, pointer, bytes)?, operation)))
+            .map(|(pointer, bytes, operation)| {
+                Ok((place(name, operation, pointer, bytes)?, operation))
+            })
             .collect::<Result<_, CuResult>>()?;
         Ok(KernelBody { name, places, lasts, fails, run })
     }

@@ -136,6 +136,7 @@ mod tests {
             stream_name: None,
             position: 1,
             also,
+            is_refused: false,
             memory_name: None,
             backtrace: None,
             python: None,

@@ -225,6 +225,7 @@ mod tests {
             stream_name: None,
             position: 1,
             also: Vec::new(),
+            is_refused: false,
             memory_name: None,
             backtrace: None,
             python: None,

@@ -108,6 +108,8 @@ pub struct Access {
     /// Points of other streams that also precede it: what the stream's next work would wait for
     /// implicitly, by the rules of the legacy default stream.
     pub(crate) also: Vec<Point>,
+    /// Whether it is the argument of a call that was refused.
+    pub(crate) is_refused: bool,
     /// For a free by the driver, the name that the program gave the memory.
     pub(crate) memory_name: Option<Arc<str>>,
     /// The stack of the driver call that enqueued it, if the machine [keeps
@@ -144,6 +146,9 @@ impl fmt::Display for Access {
             Operation::Allocate => "allocates",
             Operation::Free => "frees",
         };
+        if self.is_refused {
+            return write!(f, "{} that {verb} it is enqueued", self.what);
+        }
         write!(f, "{} {verb} it", self.what)?;
         let Some(stream) = self.stream.map(|stream| StreamLabel(stream, &self.stream_name)) else {
             return f.write_str(" on the host");

@@ -274,3 +274,46 @@ fn a_block_may_be_suballocated_before_its_memory_is_mapped() {
     ok!(cuMemsetD8Async(block, 1, 4097, a));
     assert_eq!(only(&machine).kind, ViolationKind::OutOfBounds);
 }
+
+fn unmap_here(memory: CuDevicePtr) {
+    unmap(memory, GRANULE);
+}
+
+fn fill_here(memory: CuDevicePtr, stream: CuStream) {
+    assert_eq!(cu!(cuMemsetD8Async(memory, 1, 64, stream)), CuResult::INVALID_VALUE);
+}
+
+#[inline(never)]
+fn reserve_here() -> CuDevicePtr {
+    reserve(2 * GRANULE)
+}
+
+#[test]
+fn a_use_of_unmapped_addresses_is_shown_with_both_calls() {
+    let (machine, _here) = enter(Machine::builder().backtraces(true).build());
+    let (range, a) = (reserve_here(), stream());
+    fill_here(at(range, GRANULE), a);
+    put(range, GRANULE, create(GRANULE));
+    unmap_here(range);
+    fill_here(range, a);
+    let reports: Vec<String> = machine.violations().iter().map(ToString::to_string).collect();
+    let places = [
+        (
+            "out of bounds",
+            "0x200000",
+            "cuMemAddressReserve allocates it on the host",
+            "reserve_here",
+        ),
+        ("use after free", "0x0", "cuMemUnmap frees it on the host", "unmap_here"),
+    ];
+    assert_eq!(reports.len(), 2);
+    for (report, (kind, place, first, site)) in reports.iter().zip(places) {
+        let expected = format!(
+            "{kind}: 64 bytes at v+{place}: {first}, then fill that writes it is enqueued: nothing is mapped there"
+        );
+        assert!(report.starts_with(&expected), "{report}");
+        let (_, sites) = report.split_once("the first access was made at").expect("a site");
+        let (first, second) = sites.split_once("the second access was made at").expect("two");
+        assert!(first.contains(site) && second.contains("fill_here"), "{report}");
+    }
+}

@@ -25,12 +25,13 @@ impl State {
     /// As `place`.
     pub(crate) fn usable_place(
         &mut self,
-        what: &'static str,
+        (what, operation): (&'static str, Operation),
         address: usize,
         bytes: usize,
         side: Side,
     ) -> Result<Place, CuResult> {
-        self.place(address, bytes, side).inspect_err(|_| self.check_bad_range(what, address, bytes))
+        let place = self.place(address, bytes, side);
+        place.inspect_err(|_| self.check_bad_range((what, operation), address, bytes))
     }
 
     /// Checks the accesses of work that was enqueued at a point.
@@ -147,12 +148,18 @@ impl State {
     }
 
     /// Reports an argument that names memory which is freed or was never allocated.
-    pub(crate) fn check_bad_range(&mut self, what: &'static str, address: usize, bytes: usize) {
+    fn check_bad_range(
+        &mut self,
+        (what, operation): (&'static str, Operation),
+        address: usize,
+        bytes: usize,
+    ) {
         if !self.checks.is_on() || address == 0 {
             return;
         }
         let end = address.saturating_add(bytes);
-        if self.check_bad_mapping(what, &(address..end)) {
+        let access = self.refused_access(operation, what);
+        if self.check_bad_mapping(&access, &(address..end)) {
             return;
         }
         let (kind, first) = match self.allocations.containing(address) {
@@ -163,7 +170,8 @@ impl State {
                 None => return,
             },
         };
-        let mut violation = Violation::new(kind).with_detail(format!("passed to a {what}"));
+        let detail = format!("passed to a {what}");
+        let mut violation = Violation::new(kind).with_detail(detail);
         if let Some(first) = first {
             violation = violation.with_first(&first);
         }

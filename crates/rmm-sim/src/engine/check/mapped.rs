@@ -14,6 +14,7 @@ use crate::engine::state::State;
 use crate::model::context::Scope;
 use crate::model::operation::Operation;
 use crate::model::piece::Piece;
+use crate::model::trace::LeakKind;
 use crate::model::vector_clock::Point;
 use crate::model::violation::{Access, Violation, ViolationKind};
 use crate::model::virtual_memory::permits;
@@ -29,21 +30,30 @@ impl State {
 
     /// Reports an argument that names reserved addresses of which not all are mapped; returns
     /// whether that is the case.
-    pub(crate) fn check_bad_mapping(&mut self, what: &'static str, range: &Range<usize>) -> bool {
+    pub(crate) fn check_bad_mapping(&mut self, access: &Access, range: &Range<usize>) -> bool {
         let Some(reserved) = self.virtual_memory.reservation_of(range.start) else { return false };
         let Some(gap) = self.virtual_memory.first_gap(range) else { return false };
         let freed = self.checks.freed_by(gap).filter(|_| gap < reserved.end);
-        let kind = match freed {
-            Some(_) => ViolationKind::UseAfterFree,
-            None => ViolationKind::OutOfBounds,
+        let (kind, first) = match freed {
+            Some(freed) => (ViolationKind::UseAfterFree, Arc::clone(freed)),
+            None => (ViolationKind::OutOfBounds, self.reservation(reserved.start)),
         };
-        let mut violation = Violation::new(kind)
-            .with_detail(format!("passed to a {what}, but nothing is mapped there"));
-        if let Some(freed) = freed {
-            violation = violation.with_first(freed);
-        }
+        let violation = Violation::new(kind)
+            .with_first(&first)
+            .with_second(access)
+            .with_detail("nothing is mapped there");
         self.checks.report(violation.with_place(self.located(&(gap..range.end))));
         true
+    }
+
+    /// The call that reserved the addresses from `start` on.
+    fn reservation(&self, start: usize) -> Arc<Access> {
+        let mut access =
+            Access::clone(&self.access_after(Operation::Allocate, "cuMemAddressReserve", None));
+        let site = self.checks.origins.of((LeakKind::AddressRange, start as u64));
+        (access.backtrace, access.python) =
+            site.map_or((None, None), |site| (Some(site.backtrace), site.python));
+        Arc::new(access)
     }
 
     /// Starts the history of addresses that were mapped.

@@ -33,6 +33,11 @@ impl State {
         Arc::new(self.access(operation, what, stream, position))
     }
 
+    /// An access that a call which is refused names in its arguments.
+    pub(crate) fn refused_access(&self, operation: Operation, what: &'static str) -> Access {
+        Access { is_refused: true, ..self.access(operation, what, None, (0, Vec::new())) }
+    }
+
     fn access(
         &self,
         operation: Operation,
@@ -49,6 +54,7 @@ impl State {
             stream_name: stream.and_then(|id| self.streams.name(id)),
             position,
             also,
+            is_refused: false,
             memory_name: None,
             backtrace,
             python: python.flatten(),

@@ -39,6 +39,9 @@ impl State {
                 "{what} accessed memory that was freed; the access was skipped"
             ));
             violation.place = Some((self.describe(place.address), place.bytes));
+            if let Some(freed) = self.checks.freed_by(place.address) {
+                violation = violation.with_first(freed);
+            }
             self.checks.report(violation);
         }
         alive && self.may_access(place, operation, device, what)
