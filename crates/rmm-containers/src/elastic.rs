@@ -11,7 +11,7 @@ use rmm_core::{Context, DevicePtr, Error, HasResource, StreamRef, process_is_exi
 use rmm_resources::{ReservedAddresses, VirtualMemoryResource};
 
 use crate::range_view::RangeView;
-use crate::use_tracker::{Access, UseTracker};
+use crate::use_tracker::{Access, StreamIn, UseTracker};
 use crate::{DeviceSlice, DeviceSliceMut};
 
 pub use vector::ElasticUVector;
@@ -52,10 +52,11 @@ pub use vector::ElasticUVector;
 ///
 /// Work that the program enqueues with [`as_ptr`](Self::as_ptr) alone is not known here: announce
 /// it by [`use_on`](DeviceSlice::use_on) or [`into_use_on`](DeviceSliceMut::into_use_on) of the
-/// slice. A range that was used on a stream under capture is part of a graph, and cannot be
-/// decommitted before [`end_graph_uses`](Self::end_graph_uses). On a GPU, work that accesses a page
-/// which is not committed destroys the context; the software device reports it, with the calls that
-/// enqueued it and that unmapped the page, or reserved the addresses.
+/// slice, or say so afterwards by [`record_stream`](Self::record_stream). A range that was used on
+/// a stream under capture is part of a graph, and cannot be decommitted before
+/// [`end_graph_uses`](Self::end_graph_uses). On a GPU, work that accesses a page which is not
+/// committed destroys the context; the software device reports it, with the calls that enqueued it
+/// and that unmapped the page, or reserved the addresses.
 ///
 /// # Drop
 ///
@@ -160,6 +161,28 @@ impl ElasticBuffer {
     /// what was not unmapped is tried again by later calls; otherwise nothing has changed.
     pub fn decommit_blocking(&mut self, range: Range<usize>) -> Result<usize, Error> {
         self.decommit_after(range, UseTracker::wait_until_unused)
+    }
+
+    /// Records that work which the program has enqueued on `stream` uses a committed range, whose
+    /// address it had from [`as_ptr`](Self::as_ptr): all that is on the stream by now is waited for
+    /// by a decommit, and by later conflicting work on slices. On a stream under capture, a graph
+    /// uses the range.
+    ///
+    /// # Errors
+    /// The errors of [`slice`](Self::slice); whatever the driver reports.
+    #[doc(alias = "recordStream")]
+    pub fn record_stream<'s>(
+        &self,
+        range: Range<usize>,
+        stream: impl Into<StreamRef<'s>>,
+    ) -> Result<(), Error> {
+        let context = self.context();
+        let _entered = context.enter()?;
+        self.addresses.check_committed(&range)?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.tracker.record_enqueued(range, StreamIn { stream: stream.into(), context })
     }
 
     fn decommit_after(

@@ -115,6 +115,30 @@ fn old_pages_go_while_a_stream_fills_new_ones() {
     assert_clean(&machine);
 }
 
+#[test]
+fn work_that_was_recorded_is_waited_for() {
+    let machine = lazy().enter();
+    let (one, other) = (stream(), stream());
+    let mut buffer = buffer(2);
+    buffer.commit(pages(0..1)).unwrap();
+    let kernel = Kernel::new("own", |_| ()).writes(CuDevicePtr(buffer.as_ptr().0), PAGE);
+    machine.launch(one.as_raw(), kernel).unwrap();
+    buffer.record_stream(0..PAGE, &one).unwrap();
+    let late = Kernel::new("not recorded", |_| ());
+    machine.launch(one.as_raw(), late).unwrap();
+    drop(one);
+    assert_eq!(buffer.decommit(pages(0..1)).unwrap_err().kind(), ErrorKind::NotReady);
+    fill(&mut buffer, 0, 1, &other);
+    assert!(buffer.record_stream(0..PAGE + 1, &other).unwrap_err().is_out_of_range());
+    drop(Executable::capture(&other, || buffer.record_stream(0..1, &other).unwrap()));
+    assert_eq!(buffer.decommit_blocking(pages(0..1)).unwrap_err().kind(), ErrorKind::Unsupported);
+    // SAFETY: the graph is destroyed.
+    unsafe { buffer.end_graph_uses() };
+    buffer.decommit_blocking(pages(0..1)).unwrap();
+    drop((buffer, other));
+    assert_clean(&machine);
+}
+
 struct Executable(CuGraphExec);
 
 impl Executable {
@@ -250,7 +274,8 @@ fn a_use_of_a_page_that_is_not_committed_is_reported() {
     ] {
         let start = CuDevicePtr(buffer.as_ptr().0 + (page * PAGE) as u64);
         let kernel = Kernel::new("stray", |_| ()).reads(start, 64);
-        machine.launch(stream.as_raw(), kernel).unwrap_err();
+        let refused = machine.launch(stream.as_raw(), kernel);
+        assert_eq!(refused, Err(CuResult::INVALID_VALUE));
         let report = machine.violations().pop().expect("it is reported");
         assert_eq!(report.kind, kind);
         let report = report.to_string();

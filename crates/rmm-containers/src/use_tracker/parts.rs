@@ -9,7 +9,7 @@ use rmm_core::{Context, Error, RelaxedCapture, StreamRef};
 
 use super::pending::{Access, LOOK_THRESHOLD, PendingUses, UseKind};
 use super::snapshot::{StreamSnapshot, is_capturing};
-use super::{EndMarker, Pending, UseTracker};
+use super::{EndMarker, Pending, StreamIn, UseTracker};
 
 /// The name in errors.
 const NAME: &str = "elastic memory";
@@ -18,6 +18,30 @@ impl UseTracker {
     /// For memory without an owner, parts of which are freed when their uses have completed.
     pub(crate) fn of_parts(context: Context) -> Self {
         Self { is_freed_in_parts: true, ..Self::for_host_memory(context) }
+    }
+
+    /// Records that work which was enqueued on a stream by now uses a range. Nothing is needed of
+    /// the stream afterwards. The context is current.
+    pub(crate) fn record_enqueued(
+        &self,
+        range: Range<usize>,
+        on: StreamIn<'_>,
+    ) -> Result<(), Error> {
+        self.with_uses(|pending| {
+            tidy(pending, on.stream)?;
+            let uses = pending.get_or_insert_with(|| Box::new(PendingUses::of_parts()));
+            if is_capturing(on.stream)? {
+                uses.note_graph(range);
+                return Ok(());
+            }
+            let end = EndMarker::record(uses.take_spare_marker(), on.stream)?;
+            let stream = StreamSnapshot::new(on.stream, on.context);
+            let unknown = EndMarker::EndOfStream;
+            let (access, kind) = (Access::Write, UseKind::OneShot);
+            let number = uses.record_beside(stream, range, access, kind, unknown);
+            uses.set_end(number, end);
+            Ok(())
+        })
     }
 
     /// Fails unless every use of `range` has completed. The caller makes no use meanwhile: what was
