@@ -355,6 +355,11 @@ typedef struct rmm_rs_checkpoint rmm_rs_checkpoint;
 typedef struct rmm_rs_client rmm_rs_client;
 
 /**
+ * Addresses, of which ranges have memory.
+ */
+typedef struct rmm_rs_elastic rmm_rs_elastic;
+
+/**
  * Memory of another process that is mapped.
  */
 typedef struct rmm_rs_imported rmm_rs_imported;
@@ -477,6 +482,36 @@ typedef struct rmm_rs_async_options {
    */
   uint32_t flags;
 } rmm_rs_async_options;
+
+/**
+ * What elastic memory holds.
+ */
+typedef struct rmm_rs_elastic_figures {
+  /**
+   * `sizeof(rmm_rs_elastic_figures)`, set by the caller.
+   */
+  size_t size;
+  /**
+   * The first address, which does not change.
+   */
+  void *pointer;
+  /**
+   * Bytes of addresses, a multiple of the page size.
+   */
+  uint64_t capacity;
+  /**
+   * The bytes of a page: of what is committed and decommitted.
+   */
+  uint64_t page_size;
+  /**
+   * Bytes that are committed.
+   */
+  uint64_t committed;
+  /**
+   * Those of them that are committed from the first address on without a gap.
+   */
+  uint64_t front;
+} rmm_rs_elastic_figures;
 
 /**
  * What a failure callback is: called with its context and the bytes of a request that failed, it
@@ -1350,6 +1385,80 @@ rmm_rs_status rmm_rs_effort_push(uint32_t effort, uint64_t nanoseconds);
  * Ends the last limit of the calling thread. `RMM_RS_INVALID_ARGUMENT` if there is none.
  */
 rmm_rs_status rmm_rs_effort_pop(void);
+
+/**
+ * Reserves addresses for `capacity` bytes, rounded up to whole pages of the resource, which is one
+ * of `rmm_rs_virtual_resource_new` or `rmm_rs_virtual_resource_for_export`, not one over it.
+ * Memory is used in the context of `stream`, on which nothing is enqueued. Stores a handle in
+ * `out`, to be released by `rmm_rs_elastic_release`.
+ */
+rmm_rs_status rmm_rs_elastic_reserve(const struct rmm_rs_resource *resource,
+                                     uint64_t capacity,
+                                     void *stream,
+                                     struct rmm_rs_elastic **out);
+
+/**
+ * Gives memory to a range of whole pages, of which none is committed: to all of it or, on an
+ * error, to none. Any stream may use it at once. `RMM_RS_INVALID_ARGUMENT`, with a message that
+ * names the range, if it is empty, not of whole pages, beyond the capacity, or overlaps with what
+ * is committed; `RMM_RS_OUT_OF_MEMORY` if there is not enough memory.
+ */
+rmm_rs_status rmm_rs_elastic_commit(struct rmm_rs_elastic *elastic,
+                                    uint64_t offset,
+                                    uint64_t bytes);
+
+/**
+ * Returns the memory of a committed range of whole pages to the device, once all work that was
+ * recorded for it has completed: waits for it if `blocking`, otherwise returns `RMM_RS_NOT_READY`.
+ * The addresses stay. Stores the bytes in `released`, unless it is null.
+ *
+ * `RMM_RS_INVALID_ARGUMENT`, with a message that names the range, if it is empty, not of whole
+ * pages, or not committed; `RMM_RS_REFUSED` if a graph uses it.
+ */
+rmm_rs_status rmm_rs_elastic_decommit(struct rmm_rs_elastic *elastic,
+                                      uint64_t offset,
+                                      uint64_t bytes,
+                                      bool blocking,
+                                      uint64_t *released);
+
+/**
+ * Records that work which was enqueued on a stream by now uses a committed range, so that a
+ * decommit waits for it. The stream may end afterwards. On a stream under capture, a graph uses
+ * the range: it stays committed until `rmm_rs_elastic_end_graph_uses`.
+ *
+ * Source: PyTorch's `recordStream`.
+ */
+rmm_rs_status rmm_rs_elastic_record_stream(struct rmm_rs_elastic *elastic,
+                                           uint64_t offset,
+                                           uint64_t bytes,
+                                           void *stream);
+
+/**
+ * Forgets that graphs use the memory, so that it can be decommitted: none of them runs, and none
+ * is launched that uses what is decommitted then.
+ */
+rmm_rs_status rmm_rs_elastic_end_graph_uses(struct rmm_rs_elastic *elastic);
+
+/**
+ * Writes what elastic memory holds.
+ */
+rmm_rs_status rmm_rs_elastic_figures_get(const struct rmm_rs_elastic *elastic,
+                                         struct rmm_rs_elastic_figures *out);
+
+/**
+ * Stores the first committed range that ends after `from`, an offset in bytes; 0 bytes if there is
+ * none. Between two of them there is a gap.
+ */
+rmm_rs_status rmm_rs_elastic_next_range(const struct rmm_rs_elastic *elastic,
+                                        uint64_t from,
+                                        uint64_t *offset,
+                                        uint64_t *bytes);
+
+/**
+ * Waits for the work that was recorded, and returns all memory and the addresses. What may still
+ * be in use, or is part of a capture, stays allocated. Null is allowed.
+ */
+void rmm_rs_elastic_release(struct rmm_rs_elastic *elastic);
 
 /**
  * Makes an adaptor that calls back when the upstream is out of memory. `release`, unless it is

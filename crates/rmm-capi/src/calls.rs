@@ -7,6 +7,7 @@ pub mod base;
 pub mod callbacks;
 pub mod driver_pools;
 pub mod effort;
+pub mod elastic;
 pub mod failure_callback;
 pub mod graphs;
 pub mod logging;

@@ -27,8 +27,8 @@
 //!   [`StreamHandle`](streams::stream::StreamHandle), a
 //!   [`ClientHandle`](frameworks::client::ClientHandle), a
 //!   [`Registered`](calls::pressure::Registered) callback, an
-//!   [`Observing`](calls::observers::Observing) one or an [`Imported`](calls::sharing::Imported)
-//!   memory, as an argument or in a structure, is
+//!   [`Observing`](calls::observers::Observing) one, an [`Imported`](calls::sharing::Imported)
+//!   memory or an [`Elastic`](calls::elastic::Elastic) one, as an argument or in a structure, is
 //!   null or one that a function of this crate returned, and is live: a reference to it is not
 //!   released before the call returns. A release ends a reference that the caller has. The context
 //!   of a table that [`rmm_rs_resource_callbacks`](calls::callbacks::rmm_rs_resource_callbacks)
@@ -83,6 +83,12 @@
 //! - **Graphs.** When the memory of graphs is
 //!   [released](calls::graphs::rmm_rs_pool_release_graph_memory), every launch of a graph that was
 //!   captured with the pool's memory has completed, and none of them is launched again.
+//! - **Elastic memory.** A range of [elastic memory](calls::elastic) that is decommitted, or
+//!   released with it, is used by no work but such as was
+//!   [recorded](calls::elastic::rmm_rs_elastic_record_stream) for it or has completed, and is not
+//!   used before it is committed again. When the uses of graphs are
+//!   [ended](calls::elastic::rmm_rs_elastic_end_graph_uses), no graph that uses the memory runs,
+//!   and none is launched that uses what is decommitted then.
 //! - **Pools of the driver.** A `cudaMemPool_t` exists until the resource over it and all its
 //!   memory are gone, was not imported from another process, and the current device has access to
 //!   its memory, now and later.

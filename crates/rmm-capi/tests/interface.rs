@@ -15,6 +15,8 @@ mod callbacks;
 mod classes;
 #[path = "interface/common.rs"]
 mod common;
+#[path = "interface/elastic.rs"]
+mod elastic;
 #[path = "interface/failures.rs"]
 mod failures;
 #[path = "interface/held.rs"]

@@ -155,7 +155,15 @@
     X(rmm_rs_export)                               \
     X(rmm_rs_pieces_release)                       \
     X(rmm_rs_import)                               \
-    X(rmm_rs_import_release)
+    X(rmm_rs_import_release)                       \
+    X(rmm_rs_elastic_reserve)                      \
+    X(rmm_rs_elastic_commit)                       \
+    X(rmm_rs_elastic_decommit)                     \
+    X(rmm_rs_elastic_record_stream)                \
+    X(rmm_rs_elastic_end_graph_uses)               \
+    X(rmm_rs_elastic_figures_get)                  \
+    X(rmm_rs_elastic_next_range)                   \
+    X(rmm_rs_elastic_release)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -28,6 +28,7 @@ static const rmm_rs_client *client;
 static rmm_rs_piece *pieces;
 static size_t piece_count;
 static rmm_rs_imported *imported;
+static rmm_rs_elastic *elastic;
 static void *block, *torch_block, *ort_block, *client_block;
 
 /* What a child calls now. */
@@ -88,11 +89,14 @@ static int call(int wanted) {
   size_t count;
   rmm_rs_piece *exported;
   rmm_rs_imported *made_import;
+  rmm_rs_elastic *made_elastic;
+  rmm_rs_elastic_figures figures = {};
   double fraction;
   void *memory, *handle = rmm_rs_stream_handle(own);
   int at = 0;
   callbacks.size = sizeof callbacks, detail.size = sizeof detail, counters.size = sizeof counters;
   counts.size = sizeof counts, remedy.size = sizeof remedy, found.size = sizeof found, usage.size = sizeof usage;
+  figures.size = sizeof figures;
 #define REFUSED(what) \
   if (name = #what, at++ == wanted) return refused(what)
 #define DONE(what) \
@@ -160,6 +164,15 @@ static int call(int wanted) {
   REFUSED(rmm_rs_import(pieces, piece_count, 0, false, &memory, &made_import));
   DONE(rmm_rs_pieces_release(pieces, piece_count));
   DONE(rmm_rs_import_release(imported));
+  REFUSED(rmm_rs_elastic_reserve(cuda, 1 << 21, NULL, &made_elastic));
+  REFUSED(rmm_rs_elastic_commit(elastic, 1 << 21, 1 << 21));
+  REFUSED(rmm_rs_elastic_decommit(elastic, 0, 1 << 21, false, &number));
+  REFUSED(rmm_rs_elastic_decommit(elastic, 0, 1 << 21, true, &number));
+  REFUSED(rmm_rs_elastic_record_stream(elastic, 0, 1 << 21, handle));
+  DONE(rmm_rs_elastic_figures_get(elastic, &figures));
+  DONE(rmm_rs_elastic_end_graph_uses(elastic));
+  DONE(rmm_rs_elastic_next_range(elastic, 0, &number, &number));
+  DONE(rmm_rs_elastic_release(elastic));
   REFUSED(rmm_rs_resource_from_callbacks(&callbacks, &made));
   REFUSED(rmm_rs_effort_push(RMM_RS_EFFORT_NO_GROWTH, 0));
   REFUSED(rmm_rs_effort_pop());
@@ -278,6 +291,8 @@ int main() {
   MUST(rmm_rs_resource_allocate_sync(exportable, 1000, 256, &shared));
   MUST(rmm_rs_export(shared, 1000, &pieces, &piece_count));
   MUST(rmm_rs_import(pieces, piece_count, 0, true, &mapped, &imported));
+  MUST(rmm_rs_elastic_reserve(exportable, 1 << 23, NULL, &elastic));
+  MUST(rmm_rs_elastic_commit(elastic, 0, 1 << 21));
   MUST(rmm_rs_client_new(0, NULL, &client));
   MUST(rmm_rs_client_allocate(client, pool, rmm_rs_stream_handle(own), 1000, &client_block));
   torch_block = rmm_rs_torch_allocate(1000, 0, NULL), ort_block = rmm_rs_ort_allocate(1000);

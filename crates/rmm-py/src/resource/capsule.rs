@@ -123,6 +123,9 @@ table! {
     calls::failure_callback: rmm_rs_failure_callback_new_with_kinds;
     calls::sharing: rmm_rs_virtual_resource_for_export rmm_rs_export_kinds rmm_rs_export
         rmm_rs_pieces_release rmm_rs_import rmm_rs_import_release;
+    calls::elastic: rmm_rs_elastic_reserve rmm_rs_elastic_commit rmm_rs_elastic_decommit
+        rmm_rs_elastic_record_stream rmm_rs_elastic_end_graph_uses rmm_rs_elastic_figures_get
+        rmm_rs_elastic_next_range rmm_rs_elastic_release;
 }
 
 /// The names of the table's functions, in their order.
