@@ -7,6 +7,8 @@ mod devices;
 mod driver;
 #[path = "gpu/driver_pools.rs"]
 mod driver_pools;
+#[path = "gpu/elastic.rs"]
+mod elastic;
 #[path = "gpu/exit.rs"]
 mod exit;
 #[cfg(unix)]

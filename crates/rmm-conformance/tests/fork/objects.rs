@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::hint::black_box;
+use std::mem::ManuallyDrop;
 use std::task::{Context as Task, Waker};
 
 use rmm_adaptors::{
@@ -9,7 +10,7 @@ use rmm_adaptors::{
     StatisticsResourceAdaptor, Tag, TaggedResourceAdaptor, TrackingResourceAdaptor,
 };
 use rmm_async::{completed, wait_for_abandoned};
-use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, PinnedVec};
+use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, ElasticBuffer, PinnedVec};
 use rmm_core::{
     Context, CudaEvent, CudaStream, CudaStreamPool, Device, Resource, StreamFlags,
     SynchronousResource, TimedEvent,
@@ -219,17 +220,33 @@ fn containers(machine: &Machine, wrong: &mut Vec<String>) {
     let vector = DeviceUVector::from_slice(&[1_u32; 1000], &stream).expect("memory");
     let scalar = DeviceScalar::new(1_u32, &stream).expect("memory");
     let pinned = PinnedVec::from_slice(&[1_u32; 1000]).expect("memory");
+    let pages = VirtualMemoryResource::new().expect("the device has it");
+    let reserve = || ElasticBuffer::reserve(16 << 20, &stream, &pages);
+    let mut elastic = reserve().expect("addresses");
+    elastic.commit(0..4 << 20).expect("memory");
+    elastic.slice_mut(0..1000).expect("it is there").fill_on(1, &stream).expect("a fill");
     let busy = || {
         let other = CudaStream::non_blocking().expect("a stream");
         let copy = buffer.try_clone_on(&other).expect("memory");
         let _value = scalar.value_on(&other).expect("it has one");
         let more = pinned.device_slice().to_device(&other).expect("memory");
-        drop((copy, more));
+        let mut moving = reserve().expect("addresses");
+        moving.commit(0..2 << 20).expect("memory");
+        drop((copy, more, moving));
         churn(&pool);
     };
     // SAFETY: the child ends without a use of the values that these are copies of.
     let own_vector = || unsafe { std::ptr::read(&raw const vector) };
+    // SAFETY: as above; it is not dropped.
+    let own_elastic = || unsafe { ManuallyDrop::new(std::ptr::read(&raw const elastic)) };
     let calls = [
+        does("reserve", || refused(reserve())),
+        does("commit", || refused(own_elastic().commit(4 << 20..6 << 20))),
+        does("decommit", || refused(own_elastic().decommit(0..2 << 20))),
+        does("decommit_blocking", || refused(own_elastic().decommit_blocking(0..2 << 20))),
+        does("record_stream", || refused(elastic.record_stream(0..1, &stream))),
+        does("committed", || assert_eq!(elastic.committed().count(), 1)),
+        does("drop of elastic memory", || drop_of(&elastic)),
         does("from_slice", || refused(DeviceBuffer::from_slice(&[1], &stream))),
         does("from_slice_in", || refused(DeviceBuffer::from_slice_in(&[1], &stream, &pool))),
         says("try_clone", || refused(buffer.try_clone())),

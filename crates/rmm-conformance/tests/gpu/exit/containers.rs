@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_conformance::Failure;
-use rmm_containers::{DeviceBuffer, DeviceUVector, PinnedVec};
+use rmm_containers::{DeviceBuffer, DeviceUVector, ElasticBuffer, PinnedVec};
 use rmm_core::{AnyResource, CudaEvent, CudaStream, CudaStreamPool, DevicePtr, StreamFlags};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, set_current_device_resource};
+use rmm_resources::{
+    CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource, set_current_device_resource,
+};
 
 use super::program::{Held, machine};
 
@@ -21,6 +23,8 @@ struct Kept {
     driver_buffer: DeviceBuffer,
     /// A copy from it to `vector` may be pending.
     pinned: PinnedVec<u32>,
+    /// Committed pages, which the stream may be using.
+    elastic: ElasticBuffer,
     /// A buffer in memory of another library.
     foreign: DeviceBuffer,
     /// The only handle to another such memory.
@@ -77,10 +81,14 @@ pub(super) fn fill(way: &str) -> Result<Held, Failure> {
     let (foreign, parts) = (adopt(Owner)?, adopt(Owner)?.into_raw()?);
     // SAFETY: the memory is never used.
     let foreign_resource = unsafe { parts.into_resource() };
+    let mut elastic = ElasticBuffer::reserve(16 << 20, &stream, &VirtualMemoryResource::new()?)?;
+    elastic.commit(0..4 << 20)?;
+    elastic.slice_mut(0..1000)?.fill_on(1, &stream)?;
     let kept = Kept {
         buffer,
         vector,
         pinned,
+        elastic,
         driver_buffer: DeviceBuffer::uninit_in(1000, &stream, &from_driver)?,
         foreign,
         foreign_resource,
