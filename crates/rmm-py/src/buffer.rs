@@ -2,6 +2,7 @@
 
 pub(crate) mod copies;
 pub(crate) mod dlpack;
+mod elastic;
 mod host;
 mod methods;
 pub(crate) mod sharing;
@@ -335,5 +336,6 @@ pub(crate) fn to_device(
 /// Adds the class and the function.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DeviceBuffer>()?;
+    module.add_class::<elastic::ElasticBuffer>()?;
     module.add_function(wrap_pyfunction!(to_device, module)?)
 }

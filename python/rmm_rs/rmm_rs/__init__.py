@@ -2,8 +2,10 @@
 
 `import rmm_rs` needs no driver, no GPU and no CUDA package; asking for memory does.
 
-========================  ==================================================`rmm_rs.mr`               memory resources, and the current one of each device
+========================  =========================================================
+`rmm_rs.mr`               memory resources, and the current one of each device
 `rmm_rs.DeviceBuffer`     memory of the device
+`rmm_rs.ElasticBuffer`    memory that grows and shrinks in place
 `rmm_rs.statistics`       counters and a profiler
 `rmm_rs.allocators`       for CuPy, Numba and PyTorch
 `rmm_rs.as_rmm`           importing it makes `import rmm` mean this package
@@ -51,6 +53,7 @@ from rmm_rs._summary import memory_summary as memory_summary  # isort: skip
 from rmm_rs._watch import _watch_if_asked, watch as watch  # isort: skip
 from rmm_rs import _sharing as _sharing  # isort: skip
 from rmm_rs._rmm import (  # isort: skip
+    ElasticBuffer as ElasticBuffer,
     ImportedMemory as ImportedMemory,
     Piece as Piece,
     Pressure as Pressure,
