@@ -72,7 +72,8 @@ fn range(offset: u64, bytes: u64) -> Result<Range<usize>, Failure> {
 /// Reserves addresses for `capacity` bytes, rounded up to whole pages of the resource, which is one
 /// of `rmm_rs_virtual_resource_new` or `rmm_rs_virtual_resource_for_export`, not one over it.
 /// Memory is used in the context of `stream`, on which nothing is enqueued. Stores a handle in
-/// `out`, to be released by `rmm_rs_elastic_release`.
+/// `out`, to be released by `rmm_rs_elastic_release`. Calls of several threads with it are made one
+/// after another: while one waits, so do the others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_elastic_reserve(
     resource: *const ResourceHandle,

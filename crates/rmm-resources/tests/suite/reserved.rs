@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use rmm_core::{ErrorKind, SynchronousResource};
+use rmm_core::{CudaStream, Device, ErrorKind, SynchronousResource};
 use rmm_resources::{ReservedAddresses, VirtualMemoryResource};
-use rmm_sim::{Checker, Fault};
-use rmm_sys::CuResult;
+use rmm_sim::{Checker, Fault, Kernel};
+use rmm_sys::{CuDevicePtr, CuResult};
 
 use crate::short::{MIB, layout, unified};
 
@@ -79,6 +79,50 @@ fn addresses_are_taken_from_blocks_and_returned() {
     assert_eq!(resource.statistics().reserved_bytes, address_space);
     drop(resource);
     assert_eq!(machine.leaks(), []);
+}
+
+// Each page is a block of the resource, so that exports and the access of peers know it.
+#[test]
+fn pages_are_reached_by_other_devices_that_were_granted_access() {
+    let machine = rmm_sim::Machine::builder().devices(2).enter();
+    let resource = VirtualMemoryResource::new().unwrap();
+    let mut addresses = resource.reserve(4 * PAGE).unwrap();
+    addresses.commit(0..PAGE).unwrap();
+    let other = Device::new(1).unwrap();
+    let stream = {
+        let _current = other.make_current().unwrap();
+        CudaStream::new().unwrap()
+    };
+    let refused = addresses.check_stream((&stream).into()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    resource.grant_access(other).unwrap();
+    addresses.check_stream((&stream).into()).unwrap();
+    addresses.commit(PAGE..2 * PAGE).unwrap();
+    let start = CuDevicePtr(addresses.as_ptr().0);
+    let kernel = Kernel::new("of the other device", |_| ()).writes(start, 2 * PAGE);
+    machine.launch(stream.as_raw(), kernel).unwrap();
+    stream.synchronize().unwrap();
+    decommit_all(&mut addresses);
+    drop((stream, addresses, resource));
+    machine.assert_no_violations();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn committed_pages_are_exported() {
+    let machine = unified().enter();
+    let file = rmm_resources::ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+    let resource = VirtualMemoryResource::builder().export(file).build().unwrap();
+    let mut addresses = resource.reserve(4 * PAGE).unwrap();
+    addresses.commit(PAGE..3 * PAGE).unwrap();
+    let start = rmm_core::DevicePtr(addresses.as_ptr().0 + PAGE as u64);
+    let pieces = rmm_resources::export_range(start, 2 * PAGE as u64).unwrap();
+    assert_eq!(pieces.len(), 2);
+    decommit_all(&mut addresses);
+    let refused = rmm_resources::export_range(start, 64).unwrap_err();
+    assert!(refused.is_out_of_range(), "{refused}");
+    drop((pieces, addresses, resource));
+    machine.assert_no_violations();
 }
 
 #[test]
