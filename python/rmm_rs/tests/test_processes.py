@@ -23,6 +23,12 @@ pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
 mr.set_current_device_resource(pool)
 kept = DeviceBuffer(size=100)
 """,
+    "elastic": """
+import rmm_rs
+kept = rmm_rs.ElasticBuffer(16 << 20)
+kept.commit(0, 4 << 20)
+kept.record_stream(Stream())
+""",
     "callback": """
 base = mr.CudaMemoryResource()
 resource = mr.CallbackMemoryResource(
@@ -89,6 +95,8 @@ pool = mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB")
 mr.set_current_device_resource(pool)
 stream = Stream()
 kept = [rmm_rs.DeviceBuffer(size=1000, stream=stream) for _ in range(10)]
+elastic = rmm_rs.ElasticBuffer(16 << 20)
+elastic.commit(0, 4 << 20)
 child = os.fork()
 if child == 0:
     for call in (
@@ -97,6 +105,9 @@ if child == 0:
         lambda: kept[0].copy(),
         lambda: bytes(kept[0]),
         lambda: Stream(),
+        lambda: rmm_rs.ElasticBuffer(16 << 20),
+        lambda: elastic.commit(4 << 20, 4 << 20),
+        lambda: elastic.decommit(0, 4 << 20, blocking=True),
         lambda: stream.synchronize(),
         lambda: mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB"),
         lambda: mr.set_current_device_resource(pool),
@@ -111,12 +122,13 @@ if child == 0:
         else:
             os._exit(2)
     kept.clear()
-    del pool, stream
+    del pool, stream, elastic
     gc.collect()
     sys.exit(7)
 _, status = os.waitpid(child, 0)
 assert os.waitstatus_to_exitcode(status) == 7, status
 assert len(bytes(kept[0])) == 1000
+assert elastic.decommit(0, 4 << 20) == 4 << 20
 kept.clear()
 assert pool.statistics()["live_bytes"] == 0
 """
@@ -157,7 +169,10 @@ resources = [
     ),
 ]
 stream = Stream()
+elastic = rmm_rs.ElasticBuffer(16 << 20)
+elastic.commit(0, 4 << 20)
 objects = [
+    elastic,
     *resources, buffered, stream, CudaStreamPool(2), rmm_rs.DeviceBuffer(size=1000, stream=stream),
     pool.on_pressure(lambda pressure: False), rmm_rs.tag("parent"), rmm_rs, mr, rmm_rs.statistics,
 ]
@@ -175,6 +190,11 @@ def busy():
                     pass
             resource.describe()
             resource.trim()
+        try:
+            elastic.commit(8 << 20, 2 << 20)
+            elastic.decommit(8 << 20, 2 << 20, blocking=True)
+        except (ValueError, IndexError):
+            pass  # the other thread did
         pool.statistics()
         log.flush()
 
