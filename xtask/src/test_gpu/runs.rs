@@ -24,12 +24,14 @@ const OF_ADAPTORS: &str = "non-blocking";
 /// The modules of the test program whose tests are about one kind of stream and one resource; all
 /// others choose these themselves.
 const SUITE: [&str; 2] = ["small::", "spacious::"];
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 13] = [
     "devices::",
     "driver::",
     "driver_pools::",
+    "elastic::",
     "exit::",
     "export::",
+    "memory_export::",
     "merged_lists::",
     "peers::",
     "siblings::",
