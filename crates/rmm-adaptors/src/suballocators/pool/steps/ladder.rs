@@ -53,7 +53,7 @@ const POLL_EVERY: Duration = Duration::from_micros(50);
 
 /// How long before its deadline such a request stops waiting, so that it returns in time: a last
 /// wait and question, and the wait for the lock, which other requests ask under.
-const TIME_TO_REFUSE: Duration = Duration::from_micros(250);
+const TIME_TO_REFUSE: Duration = Duration::from_micros(300);
 
 /// Serves a request that no free block serves.
 ///
@@ -493,7 +493,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
 
     /// What has refused the request, if siblings may be asked.
     fn scarce(&self) -> Option<Scarce> {
-        if !self.may_ask {
+        if !self.may_ask || !self.effort.may_wait() {
             return None;
         }
         match &self.upstream_error {
@@ -542,7 +542,12 @@ impl<'l, 'p> Ladder<'l, 'p> {
             let PoolState { heap, timeline, .. } = &**self.session;
             let is_over = |list: ListId| timeline.newest(list) <= timeline.done(list);
             let left = deadline.saturating_duration_since(Instant::now());
-            if left <= TIME_TO_REFUSE || heap.occupied().all(is_over) {
+            if left <= TIME_TO_REFUSE {
+                // What is left is for the refusal, not for further steps.
+                self.effort = Effort::Until(Instant::now());
+                return None;
+            }
+            if heap.occupied().all(is_over) {
                 return None;
             }
             self.session.wait_shortly(POLL_EVERY);
