@@ -9,7 +9,8 @@
 `rmm_rs.statistics`       counters and a profiler
 `rmm_rs.allocators`       for CuPy, Numba and PyTorch
 `rmm_rs.as_rmm`           importing it makes `import rmm` mean this package
-========================  ==================================================
+========================  =========================================================
+
 Programs that were compiled against RMM, such as cuDF, need the real RMM: see `docs/python.md`.
 """
 
