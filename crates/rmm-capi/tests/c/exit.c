@@ -9,6 +9,8 @@
 
 static const rmm_rs_resource *pool;
 static const rmm_rs_client *client;
+static const rmm_rs_resource *pages;
+static rmm_rs_elastic *elastic, *left;
 static void *block, *client_block, *pending;
 
 static void *thread(void *argument) {
@@ -34,6 +36,11 @@ static void late(void) {
   if (rmm_rs_client_free(client_block)) abort();
   if (rmm_rs_client_allocate(client, NULL, NULL, 1000, &memory) || memory) abort();
   if (rmm_rs_client_settle(client, true)) abort();
+  if (rmm_rs_elastic_commit(elastic, 1 << 21, 1 << 21)) abort();
+  number = 7;
+  if (rmm_rs_elastic_decommit(elastic, 0, 1 << 21, true, &number) || number) abort();
+  rmm_rs_elastic_release(elastic);
+  rmm_rs_resource_release(pages);
   rmm_rs_client_release(client);
   rmm_rs_resource_release(pool);
 }
@@ -50,6 +57,11 @@ int main(void) {
   if (rmm_rs_client_allocate(client, NULL, NULL, 1000, &client_block)) return 8;
   if (rmm_rs_client_allocate(client, NULL, NULL, 1000, &pending)) return 9;
   if (rmm_rs_client_record_stream(pending, (void *)2) || rmm_rs_client_free(pending)) return 10;
+  if (rmm_rs_virtual_resource_new(&pages)) return 11;
+  if (rmm_rs_elastic_reserve(pages, 1 << 23, NULL, &elastic)) return 12;
+  if (rmm_rs_elastic_commit(elastic, 0, 1 << 21)) return 13;
+  if (rmm_rs_elastic_record_stream(elastic, 0, 1 << 21, (void *)2)) return 14;
+  if (rmm_rs_elastic_reserve(pages, 1 << 23, NULL, &left) || rmm_rs_elastic_commit(left, 0, 1 << 21)) return 15;
   for (i = 0; i < 3; i++)
     if (pthread_create(&threads[i], NULL, thread, NULL)) return 6;
   printf("done\n");
