@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmm_sim::{Checker, Kernel, Machine, Schedule};
 use rmm_sys::{CuContext, CuDevice, CuDevicePtr, CuResult};
@@ -65,8 +66,16 @@ fn race_elsewhere(machine: &Machine, enters: bool) {
     });
 }
 
+/// For tests of which at most one may run in a process, since they give a machine to all threads, or
+/// expect that none is given.
+fn machine_of_all_threads() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn calls_of_threads_that_entered_no_machine_fail_a_check() {
+    let _alone = machine_of_all_threads();
     let schedules = [Schedule::Lazy];
     let report = report_of(|| {
         Checker::new().schedules(schedules).run(|_| {
@@ -82,6 +91,7 @@ fn calls_of_threads_that_entered_no_machine_fail_a_check() {
 
 #[test]
 fn threads_that_cannot_enter_a_machine_use_that_of_all_threads() {
+    let _alone = machine_of_all_threads();
     let checker = Checker::new().schedules([Schedule::Lazy]).enter_all_threads(true);
     let report = report_of(|| checker.run(|machine| race_elsewhere(machine, false)));
     assert!(report.contains("race: 1048576 bytes") && !report.contains("not checked"), "{report}");
@@ -107,6 +117,7 @@ fn a_thread_of_a_pool_enters_until_it_ends() {
 
 #[test]
 fn all_threads_enter_one_machine_at_a_time() {
+    let _alone = machine_of_all_threads();
     let (first, second) = (Machine::new(), Machine::new());
     let of_first = first.enter_all_threads();
     std::thread::scope(|scope| {
