@@ -12,7 +12,7 @@ const LAYERS: [&[&str]; 8] = [
     &["rmm-sys", "rmm-sim-macros"],
     &["rmm-sim", "rmm-core"],
     &["rmm-resources", "rmm-sim-cuda"],
-    &["rmm-adaptors"],
+    &["rmm-adaptors", "rmm-lease"],
     &["rmm-containers", "rmm-spec"],
     &["rmm-async", "rmm-report"],
     &["rmm-rs"],
