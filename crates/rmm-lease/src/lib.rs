@@ -10,6 +10,7 @@
 //!   output.
 //! - [`State`]: which session may write or read, and what is allocated. The open socket is the
 //!   lock.
+//! - `Server`: an owner at a socket, on Linux. `Lease`: a session with it.
 //!
 //! ```rust
 //! use rmm_lease::protocol::{Granted, Lock};
@@ -27,7 +28,19 @@
 //! assert_eq!(owner.export(reader, "weights").unwrap().len(), 7);
 //! ```
 
+#[cfg(target_os = "linux")]
+mod client;
+#[cfg(target_os = "linux")]
+mod connection;
+#[cfg(target_os = "linux")]
+mod memory;
 pub mod protocol;
+#[cfg(target_os = "linux")]
+mod server;
 mod state;
 
+#[cfg(target_os = "linux")]
+pub use client::{Lease, LeaseError};
+#[cfg(target_os = "linux")]
+pub use server::{Server, ServerOptions};
 pub use state::{Refusal, SessionId, State};

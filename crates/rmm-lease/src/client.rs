@@ -1,0 +1,271 @@
+//! A session with an owner.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::Refusal;
+use crate::connection::{Connection, ConnectionError, Received};
+use crate::protocol::{
+    AllocationRecord, Frame, FrameError, Granted, Identity, Lock, LockHolder, Message,
+};
+use crate::server::who_holds;
+
+/// How long to wait before the next attempt to reach an owner that is not there.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// How long an owner has to say who holds the lock.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Why a session could not begin, or a request was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// No owner is at the socket.
+    #[error("no owner answers at {0}")]
+    NoOwner(PathBuf, #[source] io::Error),
+    /// The lock was not granted by the deadline.
+    #[error("the lock was not granted by the deadline: {}", who_holds(.0))]
+    Deadline(Vec<LockHolder>),
+    /// The owner has refused; nothing has changed.
+    #[error("the owner refuses: {0}")]
+    Refused(Refusal),
+    /// The owner has gone, and the lock with it.
+    #[error("the owner has closed the connection")]
+    Ended,
+    /// The owner has sent what is no frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The owner has answered another request.
+    #[error("the owner has sent an answer to another request")]
+    OtherAnswer,
+    /// The connection failed.
+    #[error("the connection to the owner failed")]
+    Io(#[from] io::Error),
+}
+
+impl From<ConnectionError> for LeaseError {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::Frame(error) => Self::Frame(error),
+            // The owner went before it had read the request.
+            ConnectionError::Io(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                Self::Ended
+            }
+            ConnectionError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+/// A session with the owner of a device's memory. Dropping it gives the lock back; what a writer
+/// had not committed is then freed. What has been mapped stays, as long as it is mapped.
+///
+/// ```no_run
+/// use rmm_lease::Lease;
+/// use rmm_lease::protocol::Lock;
+///
+/// # fn main() -> Result<(), rmm_lease::LeaseError> {
+/// let mut lease = Lease::connect("/run/user/1000/weights.sock", Lock::Write, None)?;
+/// lease.allocate("layer 0", 2 << 20)?;
+/// let descriptor = lease.export("layer 0")?; // for `rmm::sharing::ImportedMemory`
+/// lease.commit()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Lease {
+    connection: Connection,
+    lock: Granted,
+    identity: Identity,
+}
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lease")
+            .field("lock", &self.lock)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lease {
+    /// Asks the owner at a socket for a lock, and waits for it; without end, if there is no
+    /// deadline. An owner that is not there yet is waited for, if there is a deadline.
+    ///
+    /// # Errors
+    /// [`LeaseError::NoOwner`]; [`LeaseError::Deadline`], with the processes that hold the lock;
+    /// [`LeaseError::Refused`] if the owner lets no session wait that long.
+    pub fn connect(
+        path: impl AsRef<Path>,
+        lock: Lock,
+        deadline: Option<Instant>,
+    ) -> Result<Self, LeaseError> {
+        Self::begin(path.as_ref(), lock, None, deadline)
+    }
+
+    /// [Connects](Self::connect) to the owner that an earlier session had. Another one, also at the
+    /// same socket, has none of its memory.
+    ///
+    /// # Errors
+    /// Those of `connect`; [`LeaseError::Refused`] if it is another owner.
+    pub fn reconnect(
+        path: impl AsRef<Path>,
+        lock: Lock,
+        owner: &Identity,
+        deadline: Option<Instant>,
+    ) -> Result<Self, LeaseError> {
+        Self::begin(path.as_ref(), lock, Some(owner.clone()), deadline)
+    }
+
+    fn begin(
+        path: &Path,
+        lock_type: Lock,
+        expected_identity: Option<Identity>,
+        deadline: Option<Instant>,
+    ) -> Result<Self, LeaseError> {
+        let mut connection = reach(path, deadline)?;
+        let request = Message::HandshakeRequest { lock_type, expected_identity };
+        let Some(frame) = call(&mut connection, &request, deadline)? else {
+            drop(connection);
+            return Err(LeaseError::Deadline(holders_at(path).unwrap_or_default()));
+        };
+        match frame.message {
+            Message::HandshakeResponse { lock_type: lock, server_nonce, gpu_uuid } => {
+                let identity = Identity { server_nonce, gpu_uuid };
+                Ok(Self { connection, lock, identity })
+            }
+            _ => Err(LeaseError::OtherAnswer),
+        }
+    }
+
+    /// What this session may do.
+    pub fn lock(&self) -> Granted {
+        self.lock
+    }
+
+    /// Which owner it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Lets the owner make memory under a name. `bytes` is a multiple of the device's granularity.
+    ///
+    /// # Errors
+    /// [`LeaseError::Refused`], which says whether there is not enough memory.
+    pub fn allocate(&mut self, id: &str, bytes: u64) -> Result<(), LeaseError> {
+        let allocation_id = id.to_owned();
+        self.done(&Message::AllocateRequest { allocation_id, aligned_size: bytes })
+    }
+
+    /// A descriptor of the memory of this name.
+    ///
+    /// # Errors
+    /// [`LeaseError::Refused`] if nothing has that name.
+    pub fn export(&mut self, id: &str) -> Result<OwnedFd, LeaseError> {
+        let frame = self.request(&Message::ExportRequest { allocation_id: id.to_owned() })?;
+        frame.descriptor.ok_or(LeaseError::OtherAnswer)
+    }
+
+    /// Frees the memory of this name. Mappings keep it.
+    ///
+    /// # Errors
+    /// [`LeaseError::Refused`] if nothing has that name, or the session only reads.
+    pub fn free(&mut self, id: &str) -> Result<(), LeaseError> {
+        self.done(&Message::FreeRequest { allocation_id: id.to_owned() })
+    }
+
+    /// All allocations, in the order in which they were made.
+    ///
+    /// # Errors
+    /// If the owner has gone.
+    pub fn list(&mut self) -> Result<Vec<AllocationRecord>, LeaseError> {
+        match self.request(&Message::ListAllocationsRequest {})?.message {
+            Message::ListAllocationsResponse { allocations } => Ok(allocations),
+            _ => Err(LeaseError::OtherAnswer),
+        }
+    }
+
+    /// Publishes what is allocated. The session then reads.
+    ///
+    /// # Errors
+    /// [`LeaseError::Refused`] if the session only reads.
+    pub fn commit(&mut self) -> Result<(), LeaseError> {
+        self.done(&Message::CommitRequest {})?;
+        self.lock = Granted::Read;
+        Ok(())
+    }
+
+    fn done(&mut self, request: &Message) -> Result<(), LeaseError> {
+        match self.request(request)?.message {
+            Message::SuccessResponse {} => Ok(()),
+            _ => Err(LeaseError::OtherAnswer),
+        }
+    }
+
+    fn request(&mut self, request: &Message) -> Result<Frame<OwnedFd>, LeaseError> {
+        call(&mut self.connection, request, None)?.ok_or(LeaseError::Ended)
+    }
+}
+
+/// Connects; waits for an owner that is not there, if there is a deadline.
+fn reach(path: &Path, deadline: Option<Instant>) -> Result<Connection, LeaseError> {
+    loop {
+        let error = match UnixStream::connect(path) {
+            Ok(stream) => return Ok(Connection::new(stream)),
+            Err(error) => error,
+        };
+        let may_come =
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match left {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "no event of the system says that an owner came"
+            )]
+            Some(left) if may_come && !left.is_zero() => std::thread::sleep(left.min(RETRY)),
+            _ => return Err(LeaseError::NoOwner(path.to_owned(), error)),
+        }
+    }
+}
+
+/// Sends a request and waits for its response: none by the deadline is `None`.
+fn call(
+    connection: &mut Connection,
+    request: &Message,
+    deadline: Option<Instant>,
+) -> Result<Option<Frame<OwnedFd>>, LeaseError> {
+    connection.send(request, None)?;
+    let frame = loop {
+        connection.flush()?;
+        if !connection.is_sending() {
+            match connection.receive()? {
+                Received::Frame(frame) => break frame,
+                Received::End => return Err(LeaseError::Ended),
+                Received::Nothing => {}
+            }
+        }
+        if !connection.wait(deadline)? {
+            return Ok(None);
+        }
+    };
+    if let Message::ErrorResponse { message, out_of_memory } = frame.message {
+        return Err(LeaseError::Refused(Refusal { message, out_of_memory }));
+    }
+    Ok(Some(frame))
+}
+
+/// Who holds the lock, of an owner that knows the request.
+fn holders_at(path: &Path) -> Option<Vec<LockHolder>> {
+    let deadline = Some(Instant::now() + ANSWER);
+    let mut connection = reach(path, None).ok()?;
+    match call(&mut connection, &Message::HoldersRequest {}, deadline).ok()??.message {
+        Message::HoldersResponse { holders } => Some(holders),
+        _ => None,
+    }
+}

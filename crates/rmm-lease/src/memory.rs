@@ -1,0 +1,98 @@
+//! Physical memory of a device, made without a context.
+
+use std::ffi::c_int;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+
+use rmm_core::{Device, Error, ErrorKind, check, driver_for_drop, fork};
+use rmm_sys::{
+    CuMemAllocationProp, CuMemGranularity, CuMemHandle, CuMemHandleType, CuMemLocation,
+    CuMemLocationType, Driver,
+};
+
+use crate::Refusal;
+
+const KIND: CuMemHandleType = CuMemHandleType::POSIX_FILE_DESCRIPTOR;
+
+/// Where memory is made.
+pub(crate) struct Origin {
+    driver: &'static Driver,
+    properties: CuMemAllocationProp,
+    granularity: usize,
+}
+
+impl Origin {
+    /// Memory of this device.
+    pub(crate) fn on(device: Device) -> Result<Self, Error> {
+        let driver = Driver::get()?;
+        let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 };
+        let properties = CuMemAllocationProp {
+            requested_handle_types: KIND,
+            ..CuMemAllocationProp::pinned(location)
+        };
+        let mut granularity = 0;
+        let least = CuMemGranularity::MINIMUM;
+        // SAFETY: `granularity` may be written to, and the properties read.
+        let code = unsafe {
+            driver.cuMemGetAllocationGranularity(&raw mut granularity, &raw const properties, least)
+        };
+        check("cuMemGetAllocationGranularity", code)?;
+        Ok(Self { driver, properties, granularity: granularity.max(1) })
+    }
+
+    pub(crate) fn make(&self, bytes: u64) -> Result<PhysicalMemory, Refusal> {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if size == 0 || size % self.granularity != 0 {
+            let granularity = self.granularity;
+            return Err(Refusal::new(format!("{bytes} bytes are no multiple of {granularity}")));
+        }
+        let mut handle = CuMemHandle(0);
+        let properties = &raw const self.properties;
+        // SAFETY: `handle` may be written to, and the properties read.
+        let code = unsafe { self.driver.cuMemCreate(&raw mut handle, size, properties, 0) };
+        check("cuMemCreate", code).map_err(|error| refusal(&error))?;
+        Ok(PhysicalMemory { driver: self.driver, handle })
+    }
+}
+
+fn refusal(error: &Error) -> Refusal {
+    let out_of_memory = error.kind() == ErrorKind::OutOfMemory;
+    Refusal { message: error.to_string(), out_of_memory }
+}
+
+/// Memory that is released when dropped; others that have mapped it keep it.
+pub(crate) struct PhysicalMemory {
+    driver: &'static Driver,
+    /// # Invariant
+    /// A reference from `cuMemCreate`.
+    handle: CuMemHandle,
+}
+
+impl PhysicalMemory {
+    /// A new descriptor of the memory.
+    pub(crate) fn export(&self) -> Result<OwnedFd, Refusal> {
+        const CALL: &str = "cuMemExportToShareableHandle";
+        let mut file: c_int = -1;
+        let place = (&raw mut file).cast();
+        // SAFETY: for this type of handle the place is to a `c_int`; the reference is live.
+        let code = unsafe { self.driver.cuMemExportToShareableHandle(place, self.handle, KIND, 0) };
+        check(CALL, code).map_err(|error| refusal(&error))?;
+        if file < 0 {
+            return Err(Refusal::new(format!("{CALL} returned no file descriptor")));
+        }
+        // SAFETY: the driver has opened the descriptor for the caller, who owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(file) })
+    }
+}
+
+impl Drop for PhysicalMemory {
+    fn drop(&mut self) {
+        // In a child that was forked the driver does not work, and the memory is the parent's.
+        if fork::check().is_err() {
+            return;
+        }
+        if let Some(driver) = driver_for_drop() {
+            // SAFETY: the reference of `cuMemCreate`, used nowhere else.
+            let _ignored = unsafe { driver.cuMemRelease(self.handle) };
+        }
+    }
+}

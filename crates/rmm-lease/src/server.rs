@@ -1,0 +1,320 @@
+//! An owner at a socket.
+
+mod session;
+mod socket;
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rmm_core::{Device, Error};
+use rustix::event::{PollFd, PollFlags};
+
+use self::session::{Phase, Session};
+use self::socket::Socket;
+use crate::connection::{Received, wait_for};
+use crate::memory::{Origin, PhysicalMemory};
+use crate::protocol::{Granted, Identity, LockHolder, Message};
+use crate::{Refusal, SessionId, State};
+
+/// How many connections an owner has at a time; others wait to be accepted.
+const SESSIONS: usize = 1024;
+
+/// How long an owner accepts no connection after the system had no descriptor for one.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Options of a [`Server`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// How many bytes it allocates at most; as many as the device has by default.
+    pub limit: u64,
+    /// How long a session waits for its lock, before it is refused with the names of the processes
+    /// that hold it. Without end by default.
+    pub wait: Option<Duration>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self { limit: u64::MAX, wait: None }
+    }
+}
+
+/// The owner of memory of a device: it makes memory, and sends it to the processes of its user that
+/// connect to a socket. It has no context on the device and maps nothing, so it survives what its
+/// clients do, and a device that is lost.
+///
+/// ```no_run
+/// use rmm_core::Device;
+/// use rmm_lease::{Server, ServerOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ServerOptions::default();
+/// let mut server = Server::bind("/run/user/1000/weights.sock", Device::new(0)?, options)?;
+/// server.run(std::io::stdin())?; // until the standard input ends
+/// # Ok(())
+/// # }
+/// ```
+pub struct Server {
+    socket: Socket,
+    identity: Identity,
+    origin: Origin,
+    wait: Option<Duration>,
+    state: State<PhysicalMemory>,
+    sessions: BTreeMap<SessionId, Session>,
+    last: u64,
+    pause: Option<Instant>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("identity", &self.identity)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Makes a socket of this name, which only this process's user can open. One that an owner left
+    /// behind when it was killed is replaced. Beside it is a file whose name ends in `.lock`.
+    ///
+    /// # Errors
+    /// If the socket cannot be made, also because another owner is there; or if the driver refuses.
+    pub fn bind(
+        path: impl AsRef<Path>,
+        device: Device,
+        options: ServerOptions,
+    ) -> io::Result<Self> {
+        let origin = Origin::on(device).map_err(io::Error::other)?;
+        let gpu_uuid = uuid_of(device).map_err(io::Error::other)?;
+        let socket = Socket::bind(path.as_ref())?;
+        let random = RandomState::new();
+        let (first, second) = (random.hash_one(1), random.hash_one(2));
+        let server_nonce = format!("{first:016x}{second:016x}");
+        Ok(Self {
+            socket,
+            identity: Identity { server_nonce, gpu_uuid },
+            origin,
+            wait: options.wait,
+            state: State::new(options.limit),
+            sessions: BTreeMap::new(),
+            last: 0,
+            pause: None,
+        })
+    }
+
+    /// Which owner it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Serves until `stop` can be read or is closed.
+    ///
+    /// # Errors
+    /// If the system cannot wait for the sockets.
+    pub fn run(&mut self, stop: impl AsFd) -> io::Result<()> {
+        while !self.turn(&stop)? {}
+        Ok(())
+    }
+
+    /// Waits for sessions, and serves those that have something: whether it is to stop.
+    fn turn(&mut self, stop: &impl AsFd) -> io::Result<bool> {
+        let accepts = self.sessions.len() < SESSIONS && self.pause.is_none();
+        let awaited = if accepts { PollFlags::IN } else { PollFlags::empty() };
+        let mut files = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.socket, awaited)];
+        let mut ids = Vec::with_capacity(self.sessions.len());
+        for (&id, session) in &self.sessions {
+            let sends = session.connection.is_sending();
+            let flags = if sends { PollFlags::OUT } else { PollFlags::IN };
+            files.push(PollFd::new(&session.connection, flags));
+            ids.push(id);
+        }
+        let deadlines = self.sessions.values().filter_map(Session::deadline).chain(self.pause);
+        wait_for(&mut files, deadlines.min())?;
+        let is_ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
+        drop(files);
+        for (id, _) in ids.into_iter().zip(&is_ready[2..]).filter(|(_, ready)| **ready) {
+            self.serve(id);
+        }
+        self.pause = self.pause.filter(|&end| end > Instant::now());
+        if is_ready[1] {
+            self.accept();
+        }
+        self.admit();
+        self.refuse_late();
+        Ok(is_ready[0])
+    }
+
+    fn accept(&mut self) {
+        match self.socket.accept() {
+            Ok(Some((stream, process))) => self.add(stream, process),
+            Ok(None) => {}
+            Err(_) => self.pause = Some(Instant::now() + PAUSE),
+        }
+    }
+
+    fn add(&mut self, stream: UnixStream, process: u32) {
+        self.last += 1;
+        self.sessions.insert(SessionId(self.last), Session::new(stream, process));
+    }
+
+    /// Goes on with a session, and ends it if it cannot go on.
+    fn serve(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let goes_on = match session.connection.flush() {
+            Err(_) => false,
+            Ok(()) if session.connection.is_sending() => true,
+            Ok(()) => match session.connection.receive() {
+                Ok(Received::Nothing) => true,
+                Ok(Received::Frame(frame)) => self.handle(id, frame.message),
+                Ok(Received::End) => false,
+                Err(error) => {
+                    let _ignored = session.refuse(&Refusal::new(error.to_string()));
+                    false
+                }
+            },
+        };
+        if !goes_on {
+            self.end(id);
+        }
+    }
+
+    fn end(&mut self, id: SessionId) {
+        self.sessions.remove(&id);
+        self.state.close(id);
+    }
+
+    /// Does a request: whether the session goes on.
+    fn handle(&mut self, id: SessionId, message: Message) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        if session.phase == Phase::Granted {
+            let response = self.answer(id, message);
+            let Some(session) = self.sessions.get_mut(&id) else { return false };
+            return match response {
+                Ok((response, file)) => session.connection.send(&response, file).is_ok(),
+                Err(refusal) => session.refuse(&refusal).is_ok(),
+            };
+        }
+        match message {
+            Message::HoldersRequest {} if session.phase == Phase::New => {
+                let response = Message::HoldersResponse { holders: self.state.holders() };
+                session.connection.send(&response, None).is_ok()
+            }
+            Message::HandshakeRequest { lock_type, expected_identity }
+                if session.phase == Phase::New =>
+            {
+                if expected_identity.is_some_and(|expected| expected != self.identity) {
+                    let text = "this is another owner than before: what it had is gone";
+                    let _ignored = session.refuse(&Refusal::new(text));
+                    return false;
+                }
+                session.phase = Phase::Waiting(self.wait.map(|wait| Instant::now() + wait));
+                self.state.request(id, session.process, lock_type);
+                true
+            }
+            _ => {
+                let text = "a session begins with a handshake, and goes on when it is answered";
+                let _ignored = session.refuse(&Refusal::new(text));
+                false
+            }
+        }
+    }
+
+    /// The response to a request of a session that has a lock.
+    fn answer(
+        &mut self,
+        id: SessionId,
+        message: Message,
+    ) -> Result<(Message, Option<OwnedFd>), Refusal> {
+        let mut file = None;
+        let response = match message {
+            Message::AllocateRequest { allocation_id, aligned_size: bytes } => {
+                let make = || self.origin.make(bytes);
+                self.state.allocate(id, &allocation_id, bytes, make)?;
+                Message::SuccessResponse {}
+            }
+            Message::ExportRequest { allocation_id } => {
+                file = Some(self.state.export(id, &allocation_id)?.export()?);
+                Message::ExportResponse {}
+            }
+            Message::FreeRequest { allocation_id } => {
+                self.state.free(id, &allocation_id)?;
+                Message::SuccessResponse {}
+            }
+            Message::ListAllocationsRequest {} => {
+                Message::ListAllocationsResponse { allocations: self.state.list(id)? }
+            }
+            Message::CommitRequest {} => {
+                self.state.commit(id)?;
+                Message::SuccessResponse {}
+            }
+            Message::AbortRequest {} => {
+                self.state.abort(id)?;
+                Message::SuccessResponse {}
+            }
+            _ => return Err(Refusal::new("not a request of a session that has its lock")),
+        };
+        Ok((response, file))
+    }
+
+    /// Answers the handshakes of the sessions that get their locks.
+    fn admit(&mut self) {
+        // A session that has ended meanwhile lets others in.
+        loop {
+            let admitted = self.state.admit();
+            if admitted.is_empty() {
+                return;
+            }
+            for (id, lock_type) in admitted {
+                let Identity { server_nonce, gpu_uuid } = self.identity.clone();
+                let response = Message::HandshakeResponse { lock_type, server_nonce, gpu_uuid };
+                let sent = self.sessions.get_mut(&id).is_some_and(|session| {
+                    session.phase = Phase::Granted;
+                    session.connection.send(&response, None).is_ok()
+                });
+                if !sent {
+                    self.end(id);
+                }
+            }
+        }
+    }
+
+    /// Ends the sessions that have waited too long.
+    fn refuse_late(&mut self) {
+        let now = Instant::now();
+        let is_late = |session: &Session| session.deadline().is_some_and(|end| end <= now);
+        let late = self.sessions.iter().filter(|(_, session)| is_late(session));
+        let late: Vec<SessionId> = late.map(|(&id, _)| id).collect();
+        let refusal = Refusal::new(who_holds(&self.state.holders()));
+        for id in late {
+            if let Some(session) = self.sessions.get_mut(&id) {
+                let _ignored = session.refuse(&refusal);
+            }
+            self.end(id);
+        }
+    }
+}
+
+/// A sentence for those who wait.
+pub(crate) fn who_holds(holders: &[LockHolder]) -> String {
+    let names: Vec<String> = holders.iter().map(|one| one.process.to_string()).collect();
+    match holders {
+        [] => "nothing is committed, and no process writes".into(),
+        [one] if one.lock == Granted::Write => format!("process {} writes", names.concat()),
+        [_] => format!("process {} reads", names.concat()),
+        _ => format!("processes {} read", names.join(", ")),
+    }
+}
+
+/// The UUID of a device as `nvidia-smi -L` prints it.
+fn uuid_of(device: Device) -> Result<String, Error> {
+    let hex = format!("{:032x}", u128::from_be_bytes(device.uuid()?.bytes));
+    let part = |from, to| hex.get(from..to).unwrap_or_default();
+    let (a, b, c) = (part(0, 8), part(8, 12), part(12, 16));
+    Ok(format!("GPU-{a}-{b}-{c}-{}-{}", part(16, 20), part(20, 32)))
+}

@@ -1,0 +1,74 @@
+//! The socket of an owner: one owner for each name, and only its user connects.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rmm_core::fork;
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
+
+pub(super) struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Locked for as long as the owner lives.
+    _lock: File,
+}
+
+impl Socket {
+    pub(super) fn bind(path: &Path) -> io::Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".lock");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(name)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            let text = format!("another owner serves {}", path.display());
+            io::Error::new(io::ErrorKind::AddrInUse, text)
+        })?;
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // Linux makes the name with the mode of the socket, so no other user can connect between.
+        fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        rustix::net::listen(&socket, 128)?;
+        Ok(Self { listener: UnixListener::from(socket), path: path.to_owned(), _lock: lock })
+    }
+
+    /// A connection of this process's user, and the number of the process that made it.
+    pub(super) fn accept(&self) -> io::Result<Option<(UnixStream, u32)>> {
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Ok(peer) = socket_peercred(&stream) else { return Ok(None) };
+        let process = peer.pid.as_raw_nonzero().get().unsigned_abs();
+        Ok((peer.uid == geteuid()).then_some((stream, process)))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // In a child that was forked the socket is the parent's.
+        if fork::check().is_ok() {
+            let _ignored = fs::remove_file(&self.path);
+        }
+    }
+}
