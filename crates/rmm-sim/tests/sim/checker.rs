@@ -66,7 +66,7 @@ fn race_elsewhere(machine: &Machine, enters: bool) {
     });
 }
 
-/// For tests of which at most one may run in a process, since they give a machine to all threads, or
+/// For tests of which at most one may run in a process: they give a machine to all threads, or
 /// expect that none is given.
 fn machine_of_all_threads() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
