@@ -11,9 +11,9 @@
     device.memory_resource = MemoryResource(mr.PoolMemoryResource(mr.CudaMemoryResource()))
     buffer = device.allocate(1 << 20, stream=device.create_stream())
 
-The builder of a graph is a stream too: memory for it has to be in the pool before, since a pool does
-not grow during a capture (`rmm_rs.capture_scope` for the whole of it keeps other threads from giving
-memory back).
+The builder of a graph is a stream too, but the driver does not say which one while it is captured
+(`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, as a `MemoryError`): allocate what a graph uses on another
+stream, before the builder begins.
 
 Streams of `cuda.core` may be closed at any time, so the driver is asked whether a stream is still
 the same one.
@@ -23,12 +23,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 from rmm_rs import mr as _mr
 from rmm_rs._cuda import gpu
-from rmm_rs._rmm import capture_scope
 from rmm_rs.pylibrmm.stream import DEFAULT_STREAM
 
 
@@ -66,11 +65,6 @@ def _stream(stream: Any) -> Any:
     if stream is None:
         return DEFAULT_STREAM
     return stream if hasattr(stream, "__cuda_stream__") else stream.stream
-
-
-def _announced(stream: Any) -> AbstractContextManager[Any]:
-    """The scope of a capture, if the stream is the builder of a graph: it may be new to us."""
-    return capture_scope() if getattr(stream, "is_building", False) else nullcontext()
 
 
 class MemoryResource(_Base):  # type: ignore[misc]
@@ -114,7 +108,7 @@ class MemoryResource(_Base):  # type: ignore[misc]
         MemoryError
             If the resource has not that much.
         """
-        with _current(self._device), _announced(stream):
+        with _current(self._device):
             address = self._mr.allocate(size, _stream(stream))
         options = {"stream": stream} if _KEEPS_STREAM and stream is not None else {}
         if not _KEEPS_STREAM and address and stream is not None:
@@ -136,7 +130,7 @@ class MemoryResource(_Base):  # type: ignore[misc]
         self._free(address, size, stream)
 
     def _free(self, address: int, size: int, stream: Any) -> None:
-        with _current(self._device), _announced(stream):
+        with _current(self._device):
             self._mr.deallocate(address, size, _stream(stream))
 
     @property
