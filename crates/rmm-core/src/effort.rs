@@ -31,8 +31,8 @@ pub enum Effort {
     /// Without those that ask for more memory than the pool holds. Free memory is merged, and the
     /// host waits for the device and for other threads' requests.
     NoGrowth,
-    /// All steps that begin before this instant. A wait for the device ends 0.3
-    /// milliseconds before it, one for other threads' requests with it, and other suballocators are
+    /// All steps that begin before this instant. A wait for the device ends some tenths of a
+    /// millisecond before it, one for other threads' requests with it, and other suballocators are
     /// asked only if no other thread asks them. A step that has begun is not interrupted: a call of
     /// the driver that makes memory takes from 0.05 to some milliseconds.
     Until(Instant),

@@ -51,9 +51,12 @@ const LOOKED_AT: usize = 32;
 /// How long a request with a deadline waits between two questions about events.
 const POLL_EVERY: Duration = Duration::from_micros(50);
 
-/// How long before its deadline such a request stops waiting, so that it returns in time: a last
-/// wait and question, and the wait for the lock, which other requests ask under.
-const TIME_TO_REFUSE: Duration = Duration::from_micros(300);
+/// How long before its deadline such a request stops waiting, so that it returns in time.
+const TIME_TO_REFUSE: Duration = Duration::from_micros(200);
+
+/// How much longer for each other request that waits: all may be refused at once, and the pool's
+/// lock is held for each refusal.
+const TIME_FOR_EACH: Duration = Duration::from_micros(20);
 
 /// Serves a request that no free block serves.
 ///
@@ -541,8 +544,11 @@ impl<'l, 'p> Ladder<'l, 'p> {
             }
             let PoolState { heap, timeline, .. } = &**self.session;
             let is_over = |list: ListId| timeline.newest(list) <= timeline.done(list);
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left <= TIME_TO_REFUSE {
+            // Those that wait share one rate of questions, and are refused one after another.
+            let waiting = self.session.away;
+            let end = TIME_TO_REFUSE + TIME_FOR_EACH * waiting;
+            let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(end);
+            if left.is_zero() {
                 // What is left is for the refusal, not for further steps.
                 self.effort = Effort::Until(Instant::now());
                 return None;
@@ -550,7 +556,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
             if heap.occupied().all(is_over) {
                 return None;
             }
-            self.session.wait_shortly(POLL_EVERY);
+            self.session.wait_shortly((POLL_EVERY * (waiting + 1)).min(left));
         }
     }
 
