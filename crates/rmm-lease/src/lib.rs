@@ -4,7 +4,7 @@
 //! its own makes the memory, without a context on the GPU, and hands it out by file descriptors;
 //! engines map what another one wrote. The protocol is V1 of NVIDIA's [GPU Memory
 //! Service](https://github.com/ai-dynamo/dynamo/tree/main/lib/gpu_memory_service), so its client
-//! works with this owner, and this client with its server.
+//! works with this owner.
 //!
 //! - [`protocol`]: frames of `MessagePack`, each with at most one file descriptor. No input or
 //!   output.

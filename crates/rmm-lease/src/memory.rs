@@ -16,7 +16,7 @@ const KIND: CuMemHandleType = CuMemHandleType::POSIX_FILE_DESCRIPTOR;
 /// Where memory is made.
 pub(crate) struct Origin {
     driver: &'static Driver,
-    properties: CuMemAllocationProp,
+    device: Device,
     granularity: usize,
 }
 
@@ -24,11 +24,7 @@ impl Origin {
     /// Memory of this device.
     pub(crate) fn on(device: Device) -> Result<Self, Error> {
         let driver = Driver::get()?;
-        let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 };
-        let properties = CuMemAllocationProp {
-            requested_handle_types: KIND,
-            ..CuMemAllocationProp::pinned(location)
-        };
+        let properties = properties_on(device);
         let mut granularity = 0;
         let least = CuMemGranularity::MINIMUM;
         // SAFETY: `granularity` may be written to, and the properties read.
@@ -36,7 +32,7 @@ impl Origin {
             driver.cuMemGetAllocationGranularity(&raw mut granularity, &raw const properties, least)
         };
         check("cuMemGetAllocationGranularity", code)?;
-        Ok(Self { driver, properties, granularity: granularity.max(1) })
+        Ok(Self { driver, device, granularity: granularity.max(1) })
     }
 
     pub(crate) fn make(&self, bytes: u64) -> Result<PhysicalMemory, Refusal> {
@@ -46,12 +42,19 @@ impl Origin {
             return Err(Refusal::new(format!("{bytes} bytes are no multiple of {granularity}")));
         }
         let mut handle = CuMemHandle(0);
-        let properties = &raw const self.properties;
+        let properties = properties_on(self.device);
         // SAFETY: `handle` may be written to, and the properties read.
-        let code = unsafe { self.driver.cuMemCreate(&raw mut handle, size, properties, 0) };
+        let code =
+            unsafe { self.driver.cuMemCreate(&raw mut handle, size, &raw const properties, 0) };
         check("cuMemCreate", code).map_err(|error| refusal(&error))?;
         Ok(PhysicalMemory { driver: self.driver, handle })
     }
+}
+
+/// Memory of the device that can be exported.
+fn properties_on(device: Device) -> CuMemAllocationProp {
+    let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 };
+    CuMemAllocationProp { requested_handle_types: KIND, ..CuMemAllocationProp::pinned(location) }
 }
 
 fn refusal(error: &Error) -> Refusal {
