@@ -3,6 +3,7 @@
 //! What is asked of it on an H200: of 100,000 requests 99.9 % return within a deadline of 2 ms.
 
 use std::alloc::Layout;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmm_adaptors::PoolMemoryResource;
@@ -47,16 +48,38 @@ pub(super) fn refusals(bench: &mut Bench<'_>) -> Outcome {
         })?;
         Device::synchronize_current()?;
     }
-    let mut times = of_threads.concat();
+    rows(bench, "", of_threads.concat())?;
+    // How long the system lets threads sleep that ask for three quarters of that time.
+    let mut of_threads = vec![Vec::new(); THREADS];
+    for _ in 0..rounds {
+        let barrier = SpinBarrier::new(THREADS);
+        on_threads(&device, of_threads.iter_mut(), &|| barrier.wait(), &|times| {
+            times.extend((0..requests).map(|_| sleep()));
+            Ok(())
+        })?;
+    }
+    rows(bench, "sleep of 1.5 ms: ", of_threads.concat())
+}
+
+fn rows(bench: &mut Bench<'_>, what: &str, mut times: Vec<Duration>) -> Outcome {
     times.sort_unstable();
     let kept = times.partition_point(|&time| time <= DEADLINE);
     let kept = to_f64(kept as u64) / to_f64(times.len() as u64) * 100.0;
-    bench.row("refusals", "within the deadline", kept, "%")?;
+    bench.row("refusals", format!("{what}within the deadline"), kept, "%")?;
     for (name, per_mille) in [("p50", 500), ("p99.9", 999), ("longest", 1000)] {
         let time = share(&times, per_mille).as_secs_f64() * 1e3;
-        bench.row("refusals", name, time, "ms")?;
+        bench.row("refusals", format!("{what}{name}"), time, "ms")?;
     }
     Ok(())
+}
+
+/// How long it takes to sleep for 1.5 ms, by a condition variable as the pool does.
+fn sleep() -> Duration {
+    let (never, lock) = (Condvar::new(), Mutex::new(()));
+    let begin = Instant::now();
+    let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(never.wait_timeout_while(guard, DEADLINE * 3 / 4, |()| true));
+    begin.elapsed()
 }
 
 /// How long a request takes that is out of memory at its deadline.
