@@ -61,6 +61,6 @@ pub use suballocators::{
     BinningMemoryResourceBuilder, Contents, CopyProgress, FixedSizeMemoryResource,
     FixedSizeMemoryResourceBuilder, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure,
-    PressureCallback, ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy,
-    UpstreamChange, UpstreamObserver, default_pool,
+    PressureCallback, ReleasePolicy, Reservation, Restored, Segment, SegmentEvent, SegmentGuard,
+    SleepOptions, SpanPolicy, default_pool,
 };

@@ -14,6 +14,6 @@ pub(crate) use pool::PoolSource;
 pub use pool::{
     Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure,
-    PressureCallback, ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy,
-    UpstreamChange, UpstreamObserver,
+    PressureCallback, ReleasePolicy, Reservation, Restored, Segment, SegmentEvent, SegmentGuard,
+    SleepOptions, SpanPolicy,
 };

@@ -111,6 +111,8 @@ mod recorder;
 mod release;
 #[path = "suite/reservation.rs"]
 mod reservation;
+#[path = "suite/segments.rs"]
+mod segments;
 #[path = "suite/shared_adaptors.rs"]
 mod shared_adaptors;
 #[path = "suite/sibling_groups.rs"]
@@ -129,8 +131,6 @@ mod support;
 mod tag_kernels;
 #[path = "suite/trim.rs"]
 mod trim;
-#[path = "suite/upstream_observers.rs"]
-mod upstream_observers;
 #[path = "suite/watchdog.rs"]
 mod watchdog;
 #[path = "suite/wrong_frees.rs"]

@@ -146,16 +146,6 @@
 #define RMM_RS_LOG_DEVICE 4
 
 /**
- * Memory from upstream, in which there is no block yet.
- */
-#define RMM_RS_UPSTREAM_ALLOCATED 0
-
-/**
- * Memory that is about to go back to upstream, or to be unmapped since the pool falls asleep.
- */
-#define RMM_RS_UPSTREAM_RELEASED 1
-
-/**
  * Little waiting and few calls of the driver.
  */
 #define RMM_RS_POOL_THROUGHPUT 0
@@ -239,6 +229,17 @@
  * `rmm_rs_pool_set_maximum_size` or `rmm_rs_limiting_set_limit`.
  */
 #define RMM_RS_REMEDY_RAISE_LIMIT 3
+
+/**
+ * A segment is there: memory from one call of upstream.
+ */
+#define RMM_RS_SEGMENT_ADDED 0
+
+/**
+ * A segment is about to go back to upstream, or to be unmapped since the pool falls asleep; or the
+ * callback is about to be removed.
+ */
+#define RMM_RS_SEGMENT_REMOVING 1
 
 /**
  * A type of handle: a file descriptor, for processes of this machine.
@@ -365,11 +366,6 @@ typedef struct rmm_rs_elastic rmm_rs_elastic;
 typedef struct rmm_rs_imported rmm_rs_imported;
 
 /**
- * An observer that is registered with a pool.
- */
-typedef struct rmm_rs_upstream_observer rmm_rs_upstream_observer;
-
-/**
  * A callback that is registered with a pool.
  */
 typedef struct rmm_rs_pressure_callback rmm_rs_pressure_callback;
@@ -378,6 +374,11 @@ typedef struct rmm_rs_pressure_callback rmm_rs_pressure_callback;
  * A resource. What C has is a counted reference to one.
  */
 typedef struct rmm_rs_resource rmm_rs_resource;
+
+/**
+ * A callback for segments that is registered with a pool.
+ */
+typedef struct rmm_rs_segment_callback rmm_rs_segment_callback;
 
 /**
  * A stream that this library knows.
@@ -528,14 +529,6 @@ typedef bool (*rmm_rs_failure_callback)(void *context, size_t bytes);
  * that is logged here calls it again. An exception of C++ that leaves it ends the process.
  */
 typedef void (*rmm_rs_log_function)(void *context, const char *line);
-
-/**
- * What an observer is: called with its context, one of `RMM_RS_UPSTREAM_*`, and the address and
- * bytes of the memory. It may be called on any thread, on several at once, with no lock held. It
- * may call this library; a request of the same pool must not need growth. An exception of C++ that
- * leaves it ends the process.
- */
-typedef void (*rmm_rs_upstream_function)(void *context, uint32_t change, void *base, uint64_t bytes);
 
 /**
  * The options of a pool. All zeros, but for the size, are the defaults.
@@ -791,6 +784,15 @@ typedef struct rmm_rs_remedy {
    */
   uint64_t limit_id;
 } rmm_rs_remedy;
+
+/**
+ * What a callback for segments is: called with its context, one of `RMM_RS_SEGMENT_*`, and the
+ * address and bytes of the segment, it returns whether it agrees. If it does not, a new segment is
+ * not used, and one that was to go stays. It may be called on any thread, on several at once, with
+ * no lock held. It may call this library; a request of the same pool must not need growth. An
+ * exception of C++ that leaves it ends the process.
+ */
+typedef bool (*rmm_rs_segment_function)(void *context, uint32_t event, void *base, uint64_t bytes);
 
 /**
  * A piece of an export: a handle of the driver to physical memory, and which part of it is meant.
@@ -1547,24 +1549,6 @@ rmm_rs_status rmm_rs_logging_flush(const struct rmm_rs_resource *resource);
 size_t rmm_rs_logging_header(const struct rmm_rs_resource *resource, char *buffer, size_t capacity);
 
 /**
- * Calls a function with each change of what the pool, or the first one below the resource, has
- * from upstream: before a block in new memory is returned, and before memory goes. What it has
- * already is in `rmm_rs_pool_walk`. The observer stays until `rmm_rs_upstream_observer_release`,
- * or the end of the pool; until the end if `out` is null. `release`, unless it is null, is called
- * with the context when no call of the function is left.
- */
-rmm_rs_status rmm_rs_pool_observe_upstream(const struct rmm_rs_resource *resource,
-                                           rmm_rs_upstream_function function,
-                                           void *context,
-                                           void (*release)(void *context),
-                                           struct rmm_rs_upstream_observer **out);
-
-/**
- * Removes an observer. A call that another thread has begun may go on. Null is allowed.
- */
-void rmm_rs_upstream_observer_release(struct rmm_rs_upstream_observer *observer);
-
-/**
  * Makes the pool to begin with: over virtual memory where the current device has it, and over
  * `cudaMalloc` elsewhere. It has no limit, and holds no memory yet.
  */
@@ -1723,6 +1707,26 @@ rmm_rs_status rmm_rs_reservation_remaining(const struct rmm_rs_resource *reserva
  */
 rmm_rs_status rmm_rs_reservation_release(const struct rmm_rs_resource *reservation,
                                          uint64_t *released);
+
+/**
+ * Calls a function with each segment of the pool, or of the first one below the resource: with
+ * those that there are, with a new one before a block of it is returned, and before one goes. It
+ * stays until `rmm_rs_segment_callback_release`, which calls it with each segment that is there,
+ * or the end of the pool; until the end if `out` is null. `release`, unless it is null, is called
+ * with the context when no call of the function is left: also if the function refuses a segment
+ * that there is, which is `RMM_RS_REFUSED`.
+ */
+rmm_rs_status rmm_rs_pool_on_segment(const struct rmm_rs_resource *resource,
+                                     rmm_rs_segment_function function,
+                                     void *context,
+                                     void (*release)(void *context),
+                                     struct rmm_rs_segment_callback **out);
+
+/**
+ * Removes a callback, after calls with `RMM_RS_SEGMENT_REMOVING`. A call that another thread has
+ * begun may go on. Null is allowed.
+ */
+void rmm_rs_segment_callback_release(struct rmm_rs_segment_callback *callback);
 
 /**
  * Makes a resource as `rmm_rs_virtual_resource_new` does, whose memory can be exported as handles

@@ -27,8 +27,9 @@
 //!   [`StreamHandle`](streams::stream::StreamHandle), a
 //!   [`ClientHandle`](frameworks::client::ClientHandle), a
 //!   [`Registered`](calls::pressure::Registered) callback, an
-//!   [`Observing`](calls::observers::Observing) one, an [`Imported`](calls::sharing::Imported)
-//!   memory or an [`Elastic`](calls::elastic::Elastic) one, as an argument or in a structure, is
+//!   [`SegmentCallback`](calls::segments::SegmentCallback), an
+//!   [`Imported`](calls::sharing::Imported) memory or an [`Elastic`](calls::elastic::Elastic) one,
+//!   as an argument or in a structure, is
 //!   null or one that a function of this crate returned, and is live: a reference to it is not
 //!   released before the call returns. A release ends a reference that the caller has. The context
 //!   of a table that [`rmm_rs_resource_callbacks`](calls::callbacks::rmm_rs_resource_callbacks)

@@ -129,8 +129,8 @@
     X(rmm_rs_client_resource)                      \
     X(rmm_rs_resource_grant_access)                \
     X(rmm_rs_pool_reset_peak_reserved)             \
-    X(rmm_rs_pool_observe_upstream)                \
-    X(rmm_rs_upstream_observer_release)            \
+    X(rmm_rs_pool_on_segment)                      \
+    X(rmm_rs_segment_callback_release)             \
     X(rmm_rs_pool_can_sleep)                       \
     X(rmm_rs_pool_read_asleep)                     \
     X(rmm_rs_logging_new_with_columns)             \

@@ -11,7 +11,7 @@ using entry = caching::TraceEntry;
 
 thread_local growing_request const* request_of_thread = nullptr;
 
-/// What an observer of a pool knows.
+/// What the callback of a pool knows.
 struct observed_pool {
   history& records;
   c10::DeviceIndex device;
@@ -20,10 +20,10 @@ struct observed_pool {
   bool is_virtual;
 };
 
-void tell(void* context, std::uint32_t change, void* base, std::uint64_t bytes)
+bool tell(void* context, std::uint32_t event, void* base, std::uint64_t bytes)
 {
   auto const& pool     = *static_cast<observed_pool const*>(context);
-  bool const is_there  = change == RMM_RS_UPSTREAM_ALLOCATED;
+  bool const is_there  = event == RMM_RS_SEGMENT_ADDED;
   auto const mapped    = is_there ? entry::SEGMENT_MAP : entry::SEGMENT_UNMAP;
   auto const allocated = is_there ? entry::SEGMENT_ALLOC : entry::SEGMENT_FREE;
   auto const* request  = request_of_thread;
@@ -36,6 +36,7 @@ void tell(void* context, std::uint32_t change, void* base, std::uint64_t bytes)
     // The pool goes on all the same.
     TORCH_WARN("rmm-rs: a segment was not recorded: ", error.what());
   }
+  return true;
 }
 
 }  // namespace
@@ -61,9 +62,7 @@ void segment_history::observe(c10::DeviceIndex device, c10::MempoolId_t id, reso
   auto context = std::make_unique<observed_pool>(
     observed_pool{records_, device, id, engine->rmm_rs_pool_can_sleep(pool.get())});
   auto const release = [](void* given) { delete static_cast<observed_pool*>(given); };
-  check(engine->rmm_rs_pool_observe_upstream(pool.get(), &tell, context.get(), release, nullptr));
-  // The engine releases it at the pool's end.
-  (void)context.release();
+  check(engine->rmm_rs_pool_on_segment(pool.get(), &tell, context.release(), release, nullptr));
 }
 
 }  // namespace rmm_rs_torch

@@ -29,7 +29,7 @@ pub(crate) use api::source::PoolSource;
 pub(crate) use caches::CachePolicy;
 pub(crate) use state::core::padded_size;
 pub use state::pressure_callbacks::{Pressure, PressureCallback};
-pub use state::upstream_observers::{UpstreamChange, UpstreamObserver};
+pub use state::segments::{Segment, SegmentEvent, SegmentGuard};
 pub use values::checkpoint::{PoolCheckpoint, Restored};
 pub use values::idle_time::ManualClock;
 pub use values::policy::{GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy};

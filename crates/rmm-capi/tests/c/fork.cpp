@@ -23,7 +23,7 @@ static const int NO_CALL = 77;
 static const rmm_rs_resource *cuda, *pool, *arena, *fixed, *logging, *statistics, *tracking, *reservation;
 static rmm_rs_stream *own;
 static rmm_rs_pressure_callback *guard;
-static rmm_rs_upstream_observer *observer;
+static rmm_rs_segment_callback *observer;
 static const rmm_rs_client *client;
 static rmm_rs_piece *pieces;
 static size_t piece_count;
@@ -79,7 +79,7 @@ static int call(int wanted) {
   rmm_rs_remedy remedy = {};
   rmm_rs_stream *stream;
   rmm_rs_pressure_callback *callback;
-  rmm_rs_upstream_observer *observing;
+  rmm_rs_segment_callback *observing;
   const rmm_rs_client *made_client;
   rmm_rs_client_block found = {};
   rmm_rs_client_statistics usage = {};
@@ -221,8 +221,8 @@ static int call(int wanted) {
   REFUSED(rmm_rs_pool_stream_policy(pool, RMM_RS_STREAM_POLICY_KEPT));
   REFUSED(rmm_rs_pool_on_pressure(pool, NULL, NULL, NULL, &callback));
   DONE(rmm_rs_pressure_callback_release(guard));
-  REFUSED(rmm_rs_pool_observe_upstream(pool, NULL, NULL, NULL, &observing));
-  DONE(rmm_rs_upstream_observer_release(observer));
+  REFUSED(rmm_rs_pool_on_segment(pool, NULL, NULL, NULL, &observing));
+  DONE(rmm_rs_segment_callback_release(observer));
   REFUSED(rmm_rs_get_per_device_resource(0, &made));
   REFUSED(rmm_rs_set_per_device_resource(0, pool, NULL));
   REFUSED(rmm_rs_reset_per_device_resource(0));
@@ -282,7 +282,7 @@ int main() {
   MUST(rmm_rs_tracking_new(cuda, false, &tracking));
   MUST(rmm_rs_pool_reserve(pool, 1 << 20, &reservation));
   MUST(rmm_rs_pool_on_pressure(pool, [](void *, const rmm_rs_pressure *) { return false; }, NULL, NULL, &guard));
-  MUST(rmm_rs_pool_observe_upstream(pool, [](void *, uint32_t, void *, uint64_t) {}, NULL, NULL, &observer));
+  MUST(rmm_rs_pool_on_segment(pool, [](void *, uint32_t, void *, uint64_t) { return true; }, NULL, NULL, &observer));
   MUST(rmm_rs_stream_new(RMM_RS_STREAM_NON_BLOCKING, &own));
   MUST(rmm_rs_resource_allocate_sync(pool, 1000, 256, &block));
   const rmm_rs_resource *exportable;

@@ -8,11 +8,11 @@ use std::ptr;
 use rmm_rs::calls::adaptors::*;
 use rmm_rs::calls::base::*;
 use rmm_rs::calls::graphs::*;
-use rmm_rs::calls::observers::*;
 use rmm_rs::calls::pool::*;
 use rmm_rs::calls::pressure::*;
 use rmm_rs::calls::remedies::*;
 use rmm_rs::calls::reservation::*;
+use rmm_rs::calls::segments::*;
 use rmm_rs::calls::sleep::*;
 use rmm_rs::calls::trim::*;
 use rmm_rs::calls::upstream::*;
@@ -392,17 +392,24 @@ unsafe extern "C-unwind" fn released(context: *mut c_void) {
     spill.releases.set(spill.releases.get() + 1);
 }
 
-/// What an observer has heard.
+/// What a callback for segments has heard.
 #[derive(Default)]
 struct Heard {
     changes: RefCell<Vec<(u32, usize, u64)>>,
     releases: Cell<u32>,
+    refuses: Cell<bool>,
 }
 
-unsafe extern "C-unwind" fn heard(context: *mut c_void, what: u32, base: *mut c_void, bytes: u64) {
+unsafe extern "C-unwind" fn heard(
+    context: *mut c_void,
+    what: u32,
+    base: *mut c_void,
+    bytes: u64,
+) -> bool {
     // SAFETY: the test registers it with this type, and calls the pool on this thread alone.
     let heard = unsafe { &*context.cast::<Heard>() };
     heard.changes.borrow_mut().push((what, base.addr(), bytes));
+    !heard.refuses.get()
 }
 
 unsafe extern "C-unwind" fn heard_is_released(context: *mut c_void) {
@@ -412,35 +419,38 @@ unsafe extern "C-unwind" fn heard_is_released(context: *mut c_void) {
 }
 
 #[test]
-fn an_observer_hears_of_upstream_s_memory() {
+fn a_callback_hears_of_segments() {
     let _machine = rmm_sim::enter();
     let pool = pool_over(rmm_rs_virtual_resource_new, options());
     let context = Heard::default();
     let address = ptr::from_ref(&context).cast_mut().cast();
-    let mut observer = ptr::dangling_mut();
-    let register = |out, function: rmm_rs_upstream_function| {
-        c!(rmm_rs_pool_observe_upstream(pool.0, function, address, Some(heard_is_released), out))
+    let mut registered = ptr::dangling_mut();
+    let register = |out, function: rmm_rs_segment_function| {
+        c!(rmm_rs_pool_on_segment(pool.0, function, address, Some(heard_is_released), out))
     };
-    assert_eq!(register(&raw mut observer, None), RMM_RS_INVALID_ARGUMENT);
-    assert!(observer.is_null());
+    assert_eq!(register(&raw mut registered, None), RMM_RS_INVALID_ARGUMENT);
+    assert!(registered.is_null());
     assert_eq!(context.releases.get(), 0, "what was not taken is not released");
-    assert_eq!(register(&raw mut observer, Some(heard)), RMM_RS_OK);
+    assert_eq!(register(&raw mut registered, Some(heard)), RMM_RS_OK);
     let block = allocate(&pool, LEGACY, 100).expect("memory");
     let first = *context.changes.borrow().first().expect("the pool grew");
-    assert_eq!((first.0, first.1), (RMM_RS_UPSTREAM_ALLOCATED, block.addr()));
+    assert_eq!((first.0, first.1), (RMM_RS_SEGMENT_ADDED, block.addr()));
     assert_eq!(free(&pool, LEGACY, block, 100), RMM_RS_OK);
+    context.refuses.set(true);
+    assert_eq!(number_of_trim(rmm_rs_pool_trim, &pool).1, 0, "it stays");
+    context.refuses.set(false);
     assert!(number_of_trim(rmm_rs_pool_trim, &pool).1 > 0);
     let count = context.changes.borrow().len();
-    assert!(context.changes.borrow().contains(&(RMM_RS_UPSTREAM_RELEASED, first.1, first.2)));
-    c!(rmm_rs_upstream_observer_release(observer));
-    c!(rmm_rs_upstream_observer_release(ptr::null_mut()));
+    assert!(context.changes.borrow().contains(&(RMM_RS_SEGMENT_REMOVING, first.1, first.2)));
+    c!(rmm_rs_segment_callback_release(registered));
+    c!(rmm_rs_segment_callback_release(ptr::null_mut()));
     assert_eq!(context.releases.get(), 1);
     let block = allocate(&pool, LEGACY, 100).expect("memory");
     assert_eq!(context.changes.borrow().len(), count, "it was removed");
     assert_eq!(free(&pool, LEGACY, block, 100), RMM_RS_OK);
     assert_eq!(register(ptr::null_mut(), Some(heard)), RMM_RS_OK);
     drop(pool);
-    assert_eq!(context.changes.borrow().len(), count + 1, "the memory went");
+    assert_eq!(context.changes.borrow().len(), count + 2, "it was there, and went");
     assert_eq!(context.releases.get(), 2, "at the end of the pool");
 }
 

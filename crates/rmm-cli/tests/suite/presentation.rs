@@ -1,7 +1,7 @@
 //! The table, the JSON and the page of a report.
 
 use rmm_cli::table;
-use rmm_report::page::{self, NEVER, Segment, View, ViewBlock, ViewFailure};
+use rmm_report::page::{self, NEVER, View, ViewBlock, ViewFailure, ViewSegment};
 use rmm_report::results::{Report, ResourceResult, TraceResult};
 
 use super::common::{OF_A_RESOURCE, keys};
@@ -41,7 +41,7 @@ fn pool() -> ResourceResult {
                 })
                 .collect(),
             reserved: Some(vec![(0, 128 * MIB)]),
-            segments: vec![Segment { address: 0, size: 128 * MIB, start: 0, end: NEVER }],
+            segments: vec![ViewSegment { address: 0, size: 128 * MIB, start: 0, end: NEVER }],
             ..View::default()
         }),
     }
@@ -240,7 +240,7 @@ fn extremes_can_be_rendered() {
                 ..ViewBlock::default()
             }],
             reserved: Some(vec![(u32::MAX, u64::MAX)]),
-            segments: vec![Segment { address: u64::MAX, size: u64::MAX, start: 0, end: NEVER }],
+            segments: vec![ViewSegment { address: u64::MAX, size: u64::MAX, start: 0, end: NEVER }],
             ..View::default()
         };
         report.traces[0].resources[0].view = Some(view);

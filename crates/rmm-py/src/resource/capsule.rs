@@ -109,7 +109,7 @@ table! {
         rmm_rs_checkpoint_release rmm_rs_client_resource;
     calls::access: rmm_rs_resource_grant_access;
     calls::pool: rmm_rs_pool_reset_peak_reserved;
-    calls::observers: rmm_rs_pool_observe_upstream rmm_rs_upstream_observer_release;
+    calls::segments: rmm_rs_pool_on_segment rmm_rs_segment_callback_release;
     calls::sleep: rmm_rs_pool_can_sleep rmm_rs_pool_read_asleep;
     calls::logging: rmm_rs_logging_new_with_columns;
     calls::adaptors: rmm_rs_recorder_new rmm_rs_recorder_save;

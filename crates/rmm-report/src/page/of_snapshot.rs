@@ -5,7 +5,7 @@ use rmm_adaptors::monitor::PoolMap;
 use rmm_core::Description;
 
 use super::tables::Table;
-use super::view::{Ending, NEVER, Names, Segment, ViewBlock};
+use super::view::{Ending, NEVER, Names, ViewBlock, ViewSegment};
 use super::{MemoryPage, View};
 use crate::format::bytes;
 use crate::replay::ranges;
@@ -100,7 +100,7 @@ fn view(log: String, pool: &[PoolBlock]) -> View {
         address: block.segment_base.0 + block.offset,
         ..ViewBlock::default()
     };
-    let segment = |(address, size)| Segment { address, size, start: 0, end: NEVER };
+    let segment = |(address, size)| ViewSegment { address, size, start: 0, end: NEVER };
     let held = pool.iter().map(|block| block.size).sum();
     View {
         log,

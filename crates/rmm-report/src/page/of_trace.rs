@@ -1,6 +1,6 @@
 //! The view of a log alone: recorded addresses, no resource.
 
-use super::view::{Ending, NEVER, Names, Segment, View, ViewBlock, ViewFailure};
+use super::view::{Ending, NEVER, Names, View, ViewBlock, ViewFailure, ViewSegment};
 use crate::trace::{Action, Before, Growth, Trace};
 
 impl View {
@@ -44,11 +44,11 @@ impl View {
             let Growth { address, bytes: size, .. } = *growth;
             if growth.is_taken {
                 reserved = reserved.saturating_add(size);
-                self.segments.push(Segment { address, size, start: position, end: NEVER });
+                self.segments.push(ViewSegment { address, size, start: position, end: NEVER });
             } else {
                 reserved = reserved.saturating_sub(size);
                 let is_it =
-                    |segment: &&mut Segment| segment.address == address && segment.end == NEVER;
+                    |segment: &&mut ViewSegment| segment.address == address && segment.end == NEVER;
                 if let Some(segment) = self.segments.iter_mut().rev().find(is_it) {
                     segment.end = position;
                 }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(view.reserved, Some(vec![(0, 2 << 20), (3, 0)]));
         assert_eq!(
             view.segments,
-            [Segment { address: 0x20_0000, size: 2 << 20, start: 0, end: 3 }]
+            [ViewSegment { address: 0x20_0000, size: 2 << 20, start: 0, end: 3 }]
         );
         assert_eq!((view.failed, view.failures[0].position), (1, 2));
         assert_eq!((view.blocks[0].start, view.blocks[0].end), (1, 3));

@@ -32,7 +32,7 @@ pub struct View {
     /// How many failures there are.
     pub failed: u64,
     /// The memory below the addresses; empty if it is not known.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<ViewSegment>,
     /// How the log ends.
     pub ending: Ending,
     /// The most bytes held at once, as the resource counts them.
@@ -115,7 +115,7 @@ pub struct ViewFailure {
 
 /// A range of addresses that has memory for some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
+pub struct ViewSegment {
     /// Where it begins.
     pub address: u64,
     /// Bytes.

@@ -7,7 +7,7 @@ use rmm_adaptors::PoolBlock;
 use rmm_core::DevicePtr;
 
 use super::subject::Meter;
-use crate::page::{NEVER, Segment, View, ViewBlock};
+use crate::page::{NEVER, View, ViewBlock, ViewSegment};
 use crate::trace::{Before, Trace};
 
 /// The most blocks of pools that are looked at to know their memory; beyond it memory is noted
@@ -105,7 +105,7 @@ impl<'a> Recording<'a> {
         for &(address, size) in ranges {
             let segments = &mut self.view.segments;
             self.memory.entry((address, size)).or_insert_with(|| {
-                segments.push(Segment { address, size, start: at, end: NEVER });
+                segments.push(ViewSegment { address, size, start: at, end: NEVER });
                 segments.len() - 1
             });
         }

@@ -3,7 +3,7 @@
 pub use rmm_adaptors::{
     Contents, CopyProgress, GrowthPolicy, ManualClock, PoolBlock, PoolCheckpoint,
     PoolMemoryResourceBuilder, PoolPreset, PoolStatistics, Pressure, PressureCallback,
-    ReleasePolicy, Reservation, Restored, SleepOptions, SpanPolicy, UpstreamChange,
-    UpstreamObserver,
+    ReleasePolicy, Reservation, Restored, Segment, SegmentEvent, SegmentGuard, SleepOptions,
+    SpanPolicy,
 };
 pub use rmm_resources::{Budget, DefaultDeviceMemory};

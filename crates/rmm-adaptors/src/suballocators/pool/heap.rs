@@ -105,6 +105,8 @@ pub(crate) struct Heap {
     gaps: BTreeMap<(SegmentId, u64), NodeId>,
     /// Lower bound on the bytes of every piece.
     smallest_piece: u64,
+    /// Whether no piece counts as unused: none leaves the heap before its end.
+    pub(crate) keeps_pieces: bool,
     reserved: u64,
     live: u64,
     /// Whether searches favour space over time.
@@ -142,6 +144,7 @@ impl Heap {
             absorbed: Absorbed::default(),
             gaps: BTreeMap::new(),
             smallest_piece: u64::MAX,
+            keeps_pieces: false,
             reserved: 0,
             live: 0,
             is_thorough: false,

@@ -15,6 +15,7 @@ pub(super) mod refill;
 pub(super) mod refusal;
 pub(super) mod relief;
 pub(super) mod remedies;
+pub(super) mod segments;
 pub(super) mod shrink;
 pub(super) mod sleep;
 pub(super) mod spans;

@@ -8,6 +8,7 @@ pub(super) mod idle_time;
 pub(super) mod limits;
 pub(super) mod policy;
 pub(super) mod reclaim_turns;
+pub(super) mod segment_options;
 pub(super) mod sleep_options;
 pub(super) mod statistics;
 pub(super) mod tide;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::share::live_at;
-use crate::page::view::{Segment, View};
+use crate::page::view::{View, ViewSegment};
 
 /// The pages in which memory could be released: 2 MiB, as the driver maps it.
 pub const PAGE: u64 = 2 << 20;
@@ -50,7 +50,7 @@ impl Split {
         }
         ranges.sort_unstable();
         let reserved = view.reserved_at(position);
-        let is_there = |segment: &&Segment| segment.start <= position && position < segment.end;
+        let is_there = |segment: &&ViewSegment| segment.start <= position && position < segment.end;
         let mut memory: Vec<(u64, u64)> = view
             .segments
             .iter()

@@ -5,7 +5,7 @@ use super::failed::WhatItTakes;
 use super::share::Grouping;
 use super::words::{say, say_compared};
 use super::*;
-use crate::page::view::{Names, Segment, ViewBlock, ViewFailure};
+use crate::page::view::{Names, ViewBlock, ViewFailure, ViewSegment};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -201,7 +201,8 @@ fn fragmented() -> Program {
     }
     program.fail(8 * MIB, 2);
     program.view.reserved = Some(vec![(0, 0), (1, 64 * MIB)]);
-    program.view.segments = vec![Segment { address: base, size: 64 * MIB, start: 1, end: NEVER }];
+    program.view.segments =
+        vec![ViewSegment { address: base, size: 64 * MIB, start: 1, end: NEVER }];
     program
 }
 
@@ -220,7 +221,8 @@ fn fragmentation_is_told_from_what_is_free_as_a_whole() {
     let base = program.next;
     let block = program.allocate(MIB, 1);
     program.view.reserved = Some(vec![(1, 64 * MIB)]);
-    program.view.segments = vec![Segment { address: base, size: 64 * MIB, start: 1, end: NEVER }];
+    program.view.segments =
+        vec![ViewSegment { address: base, size: 64 * MIB, start: 1, end: NEVER }];
     let split = program.answers().split;
     assert_eq!((split.hole_bytes, split.whole_free_bytes), (MIB, 62 * MIB));
     program.free(block);

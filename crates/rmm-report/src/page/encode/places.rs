@@ -1,6 +1,6 @@
 //! Places on the map: addresses without the gaps between the ranges that are used.
 
-use crate::page::view::{Segment, ViewBlock};
+use crate::page::view::{ViewBlock, ViewSegment};
 
 /// The most pages of a map; where there are more, pages are larger.
 const MOST: usize = 1 << 18;
@@ -23,7 +23,7 @@ pub(super) struct Places {
 
 impl Places {
     /// The pages of some blocks and segments.
-    pub(super) fn of(blocks: &[&ViewBlock], segments: &[Segment]) -> Self {
+    pub(super) fn of(blocks: &[&ViewBlock], segments: &[ViewSegment]) -> Self {
         let blocks = blocks.iter().map(|block| (block.address, block.size.max(1)));
         let ranges: Vec<(u64, u64)> =
             blocks.chain(segments.iter().map(|segment| (segment.address, segment.size))).collect();

@@ -6,7 +6,7 @@ use flate2::read::ZlibDecoder;
 use proptest::prelude::*;
 
 use super::*;
-use crate::page::view::Segment;
+use crate::page::view::ViewSegment;
 
 /// The numbers of a column.
 fn numbers(columns: &Columns, column: &Value) -> Vec<u64> {
@@ -128,7 +128,7 @@ fn changes_segments_and_times_come_back() {
             ..ViewBlock::default()
         }],
         reserved: Some(vec![(1, 4 << 20), (3, 1 << 20)]),
-        segments: vec![Segment { address: 0x7f00_0020_0000, size: 4 << 20, start: 1, end: 3 }],
+        segments: vec![ViewSegment { address: 0x7f00_0020_0000, size: 4 << 20, start: 1, end: 3 }],
         ..View::default()
     };
     let mut columns = Columns::default();

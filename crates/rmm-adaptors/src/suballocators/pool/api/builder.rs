@@ -26,6 +26,7 @@ use crate::suballocators::pool::values::limits::{check_sizes, usable_maximum};
 use crate::suballocators::pool::values::policy::{
     GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy,
 };
+use crate::suballocators::pool::values::segment_options::SegmentOptions;
 use crate::sync::fence::Fences;
 
 /// What a new [`PoolMemoryResource`] should be. Sizes are in bytes and multiples of 256.
@@ -58,6 +59,7 @@ pub struct PoolMemoryResourceBuilder<S: PropertySet = DeviceAccessible> {
     release: ReleasePolicy,
     release_after: Option<Duration>,
     clock: Option<ManualClock>,
+    pub(super) segments: SegmentOptions,
 }
 
 impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
@@ -81,6 +83,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             release: ReleasePolicy::default(),
             release_after: None,
             clock: None,
+            segments: SegmentOptions::default(),
         }
     }
 
@@ -425,8 +428,9 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no
-    /// multiple of 256, the initial size is above the maximum, or the maximum is less than a page
-    /// of upstream; the upstream's error if it cannot allocate the initial size.
+    /// multiple of 256, the initial size is above the maximum, the maximum is less than a page of
+    /// upstream, or the segment size is no power of two or less than a page; the upstream's error
+    /// if it cannot allocate the initial size.
     pub fn build(self) -> Result<PoolMemoryResource<S>, Error> {
         let name = self.name;
         let pool = self.build_of(name, None, CachePolicy::SizeClasses)?;
@@ -461,10 +465,12 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             streams_outlive,
             clears,
             for_graphs,
+            segments,
         } = self;
         let limit = maximum_size.map(Budget::resolve).transpose()?;
         check_sizes(name, initial_size, limit, soft_maximum_size, growth)?;
         let page = granularity(&upstream);
+        let page = segments.granularity(name, page)?;
         if let Some(maximum) = limit {
             usable_maximum(name, maximum, block, page)?;
         }
@@ -477,13 +483,15 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         let mut growth = Growth {
             initial_size: 0,
             soft_limit: soft,
-            policy: growth,
+            policy: segments.growth(growth),
             preset,
             spans,
             release,
             block,
             page,
-            extends: is_extendable && block.is_none(),
+            extends: is_extendable && block.is_none() && !segments.single_handle,
+            segment: segments.size,
+            is_pinned: segments.pinned,
         };
         let pages = growth.whole_pages(initial_size);
         growth.initial_size = if limit.is_some() { pages.min(growth.room(0, hard)) } else { pages };
@@ -519,6 +527,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
             let clock = clock.map_or_else(system, Clock::Manual);
             state.idle_time = release_after.map(|unused| IdleTime::new(unused, clock));
             state.timeline.polls = preset != PoolPreset::Deterministic;
+            state.heap.keeps_pieces = segments.pinned;
             if preset == PoolPreset::Compact {
                 state.heap.look_closer();
             }
@@ -531,6 +540,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
                 .map_err(|error| too_large().with_source(error))?;
             let _relaxed = RelaxedCapture::enter();
             let extent = core.allocate_extent(&upstream, layout)?;
+            core.add_segments(extent.ranges())?;
             core.add_extent(&mut core.lock(), &upstream, &extent);
         }
         Ok(PoolMemoryResource::open(core, upstream))

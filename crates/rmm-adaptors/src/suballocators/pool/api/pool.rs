@@ -14,7 +14,7 @@ use rmm_resources::DefaultDeviceMemory;
 use crate::shared::with_properties::Exactly;
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pressure_callbacks::{Pressure, PressureCallback};
-use crate::suballocators::pool::state::upstream_observers::{UpstreamChange, UpstreamObserver};
+use crate::suballocators::pool::state::segments::{Segment, SegmentEvent, SegmentGuard};
 use crate::suballocators::pool::values::limits::usable_maximum;
 use crate::suballocators::pool::values::statistics::{PoolBlock, PoolStatistics};
 
@@ -314,49 +314,76 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         PressureCallback { _registration: self.inner.core.pressure.register(Arc::new(callback)) }
     }
 
-    /// Calls a function with each change of what the pool has from upstream, for as long as the
-    /// guard lives: so that communication libraries register whole segments, and tools draw them.
+    /// Calls `callback` with each [segment](Segment) that the pool has, takes and returns, for as
+    /// long as the guard lives: so that NCCL, cuFile, UCX and NIXL register whole segments, once.
     ///
-    /// The function is called with no lock held, on the thread that allocates, frees, trims, sleeps
-    /// or wakes. [`Allocated`](UpstreamChange::Allocated) comes before a block in that memory is
-    /// returned, [`Released`](UpstreamChange::Released) before the memory goes. An allocation in
-    /// the function may be served by this pool, and must not need its growth. What the pool has at
-    /// the time of this call is in its [blocks](Self::blocks).
+    /// [`Added`](SegmentEvent::Added) comes for the segments that there are, and for a new one
+    /// before a block of it is handed out. If the callback fails or panics then, the segment goes
+    /// back and the request fails. [`Removing`](SegmentEvent::Removing) comes before a segment is
+    /// unmapped or freed, to make room, by a trim, by sleep or at the pool's end. If the callback
+    /// fails then, the segment stays: a trim returns less, sleep fails, and at its end the pool
+    /// leaves the memory allocated. When the guard is dropped it comes for each segment.
+    ///
+    /// The callback is called with no lock held, on the thread that makes the pool change, also by
+    /// several threads at once. While it runs, other threads' requests are served from what the
+    /// pool holds. It may allocate from this pool, but not make it grow, which is
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported). It is not called while the
+    /// process exits, nor in a child of `fork`. Requests that the pool serves from what it holds do
+    /// not read the callbacks.
     ///
     /// ```
     /// use std::alloc::Layout;
     /// use std::sync::{Arc, Mutex};
     ///
-    /// use rmm_adaptors::{PoolMemoryResource, UpstreamChange};
-    /// use rmm_core::SynchronousResource;
+    /// use rmm_adaptors::{PoolMemoryResource, SegmentEvent};
+    /// use rmm_core::{Error, SynchronousResource};
     /// use rmm_resources::CudaMemoryResource;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let _machine = rmm_sim::enter();
     /// let pool = PoolMemoryResource::builder(CudaMemoryResource::new()).build()?;
-    /// let seen = Arc::new(Mutex::new(Vec::new()));
+    /// let registered = Arc::new(Mutex::new(Vec::new()));
     /// let guard = {
-    ///     let seen = Arc::clone(&seen);
-    ///     pool.observe_upstream(move |change| seen.lock().unwrap().push(*change))
+    ///     let registered = Arc::clone(&registered);
+    ///     pool.on_segment(move |event| {
+    ///         let mut registered = registered.lock().unwrap();
+    ///         match event {
+    ///             SegmentEvent::Added(segment) => registered.push(segment),
+    ///             SegmentEvent::Removing(segment) => registered.retain(|&it| it != segment),
+    ///             _ => {}
+    ///         }
+    ///         Ok::<(), Error>(())
+    ///     })?
     /// };
     /// let layout = Layout::from_size_align(1 << 20, 256)?;
     /// let block = pool.allocate_sync(layout)?;
+    /// assert!(registered.lock().unwrap()[0].range().contains(&block.0));
     /// // SAFETY: allocated above with this layout, and not used.
     /// unsafe { pool.deallocate_sync(block, layout) };
     /// pool.trim(0);
-    /// let seen = seen.lock().unwrap();
-    /// assert!(matches!(seen[0], UpstreamChange::Allocated { base, .. } if base == block));
-    /// assert!(matches!(seen[1], UpstreamChange::Released { base, .. } if base == block));
+    /// assert!(registered.lock().unwrap().is_empty());
     /// # drop(guard);
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the callback refuses a
+    /// segment that there is: then it has let go of the others, and is not registered.
+    #[doc(alias = "ncclCommRegister")]
+    #[doc(alias = "cuFileBufRegister")]
     #[doc(alias = "AllocatorTraceTracker")]
-    pub fn observe_upstream(
+    pub fn on_segment<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         &self,
-        function: impl Fn(&UpstreamChange) + Send + Sync + 'static,
-    ) -> UpstreamObserver {
-        UpstreamObserver { registration: self.inner.core.observers.register(Arc::new(function)) }
+        callback: impl Fn(SegmentEvent) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Result<SegmentGuard, Error> {
+        let callback = Arc::new(move |event| callback(event).map_err(Into::into));
+        self.inner.core.segments.register(self.inner.core.name, callback)
+    }
+
+    /// The segments that the pool has now, by address; none while it sleeps.
+    pub fn segments(&self) -> Vec<Segment> {
+        self.inner.core.segments.all()
     }
 
     /// Bytes freed on each stream that may still be in use, so that other streams cannot reuse them

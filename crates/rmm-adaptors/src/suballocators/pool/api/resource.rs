@@ -89,6 +89,13 @@ impl<S: PropertySet> PoolMemoryResource<S> {
         query.properties_from(self.upstream());
         query.describe(|description| {
             self.statistics().describe(self.maximum_size(), description);
+            let registered = self.inner.core.segments.registered_bytes();
+            if registered > 0 {
+                description.bytes("registered", registered);
+            }
+            if self.inner.core.growth.is_pinned {
+                description.bytes("pinned", self.reserved_bytes());
+            }
         });
         // Whose default streams it serves, and what has refused if the pool is full.
         query

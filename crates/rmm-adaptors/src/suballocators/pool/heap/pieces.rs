@@ -55,6 +55,9 @@ impl Heap {
     /// which are the least useful. O(n log n) in the idle blocks that may contain a piece and the
     /// pieces in them.
     pub(crate) fn unused_pieces(&mut self) -> Vec<Piece> {
+        if self.keeps_pieces {
+            return Vec::new();
+        }
         self.join_pieces();
         let mut unused = Vec::new();
         for id in self.lists[ListId::ANY_STREAM.index()].iter_from(&self.nodes, self.smallest_piece)

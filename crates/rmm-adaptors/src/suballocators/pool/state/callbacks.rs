@@ -41,7 +41,7 @@ impl<F: ?Sized> Callbacks<F> {
     pub(crate) fn register(self: &Arc<Self>, function: Arc<F>) -> Registration<F> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.registered().push((number, function));
-        Registration { callbacks: Arc::downgrade(self), number: Some(number) }
+        Registration { callbacks: Arc::downgrade(self), number }
     }
 }
 
@@ -49,15 +49,7 @@ impl<F: ?Sized> Callbacks<F> {
 /// may go on after the drop.
 pub(crate) struct Registration<F: ?Sized> {
     callbacks: Weak<Callbacks<F>>,
-    /// `None` if the function stays.
-    number: Option<u64>,
-}
-
-impl<F: ?Sized> Registration<F> {
-    /// Keeps the function registered until the pool's end.
-    pub(crate) fn detach(mut self) {
-        self.number = None;
-    }
+    number: u64,
 }
 
 impl<F: ?Sized> fmt::Debug for Registration<F> {
@@ -71,11 +63,9 @@ impl<F: ?Sized> Drop for Registration<F> {
         if fork::is_child() {
             return;
         }
-        let (Some(number), Some(callbacks)) = (self.number, self.callbacks.upgrade()) else {
-            return;
-        };
+        let Some(callbacks) = self.callbacks.upgrade() else { return };
         let mut registered = callbacks.registered();
-        let place = registered.iter().position(|(known, _)| *known == number);
+        let place = registered.iter().position(|(known, _)| *known == self.number);
         // Its captured values are dropped without the lock.
         let removed = place.map(|place| registered.remove(place));
         drop(registered);

@@ -19,8 +19,8 @@ use rmm_sys::epoch::{self, AtomicEpoch, Epoch};
 
 use super::pool_state::PoolState;
 use super::pressure_callbacks::PressureCallbacks;
+use super::segments::Segments;
 use super::sleeping_memory;
-use super::upstream_observers::UpstreamObservers;
 use crate::shared::tracked::Tracking;
 use crate::suballocators::pool::caches::{CachePolicy, Caches, Class};
 use crate::suballocators::pool::values::growth::{Growth, Pace};
@@ -117,7 +117,7 @@ pub(crate) struct PoolCore {
     /// The callbacks for when a request is about to fail.
     pub(crate) pressure: Arc<PressureCallbacks>,
     /// The functions that hear of what the pool has from upstream.
-    pub(crate) observers: Arc<UpstreamObservers>,
+    pub(crate) segments: Arc<Segments>,
     /// The other suballocators that draw on the same memory.
     pub(crate) siblings: Siblings,
     pub(crate) upstream_code: UpstreamCode,
@@ -185,7 +185,7 @@ impl PoolCore {
             epoch: AtomicEpoch::new(Epoch::now().without_captures()),
             ends: AtomicU64::new(epoch::ends_of_contexts()),
             pressure: Arc::default(),
-            observers: Arc::default(),
+            segments: Arc::default(),
             siblings,
             upstream_code,
             this,

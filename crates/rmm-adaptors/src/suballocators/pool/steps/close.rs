@@ -28,7 +28,6 @@ use crate::suballocators::pool::heap::Block;
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::upstream_block::{UpstreamBlock, release_each};
-use crate::suballocators::pool::state::upstream_observers::released;
 use crate::suballocators::pool::values::units::ListId;
 
 impl PoolCore {
@@ -55,12 +54,9 @@ impl PoolCore {
             // stays allocated.
             Err(_) => return,
         };
-        let was_asleep = !self.lock().phase.is_awake();
         self.end_sleep();
         let chunks = self.lock().blocks_to_release(&unknown);
-        if !was_asleep {
-            self.observers.call(chunks.iter().map(UpstreamBlock::range).map(released));
-        }
+        let chunks = self.let_go_of_all(chunks);
         // A panic of upstream was reported when it began, and must not leave a `Drop`.
         let _ignored = release_each(chunks, upstream);
     }

@@ -17,7 +17,6 @@ use super::outlook::{could_extend, could_grow_without_idle};
 use crate::shared::trace;
 use crate::suballocators::pool::heap::NodeId;
 use crate::suballocators::pool::state::session::{MAX_RETRIES, Request, Session};
-use crate::suballocators::pool::state::upstream_observers::allocated;
 use crate::suballocators::pool::values::growth::Pace;
 
 /// What the pool keeps when it releases memory before it asks for more.
@@ -40,6 +39,7 @@ impl Session<'_> {
         limit: u64,
     ) -> Result<NodeId, Option<Error>> {
         let core = self.core;
+        core.segments.check_growth(core.name).map_err(Some)?;
         let extendable = core.extendable(request.upstream);
         if let Some(upstream) = extendable {
             let extended = self.extend(upstream, request, limit, Keep::PeakUse);
@@ -59,11 +59,8 @@ impl Session<'_> {
                 .and_then(|bytes| Layout::from_size_align(bytes, CUDA_ALLOCATION_ALIGNMENT).ok())
                 .ok_or(None)?;
             let grown = self.ask_upstream(bytes, || {
-                let grown = core.allocate_extent(request.upstream, layout);
-                if let Ok(extent) = &grown {
-                    core.observers.call(extent.ranges().map(allocated));
-                }
-                grown
+                let extent = core.allocate_extent(request.upstream, layout)?;
+                core.announce(request.upstream, extent.ranges()).map(|()| extent)
             });
             match grown.unwrap_or_else(|panic| resume_unwind(panic)) {
                 Ok(extent) => {
@@ -87,6 +84,7 @@ impl Session<'_> {
         request: Request<'_>,
     ) -> Result<NodeId, Option<Error>> {
         let core = self.core;
+        core.segments.check_growth(core.name).map_err(Some)?;
         let hard_limit = core.hard_limit();
         if let Some(upstream) = core.extendable(request.upstream)
             && could_extend(core, self, request, |_, _| true)
@@ -171,13 +169,12 @@ impl Session<'_> {
             // Memory that other threads are releasing has left a gap, but upstream may not have it
             // yet; and what they ask for at addresses of upstream's choice may be released.
             let may_be_leaving = others_called || self.others_call();
-            let observers = &self.core.observers;
+            let core = self.core;
             let outcome = self.ask_upstream(bytes, || {
-                trace::growing(name, bytes, || allocate_all(upstream, base, &pieces)).map(|()| {
-                    let ranges = pieces.iter();
-                    let ranges = ranges.map(|&(offset, bytes)| (DevicePtr(base.0 + offset), bytes));
-                    observers.call(ranges.map(allocated));
-                })
+                trace::growing(name, bytes, || allocate_all(upstream, base, &pieces))?;
+                let ranges = pieces.iter();
+                let ranges = ranges.map(|&(offset, bytes)| (DevicePtr(base.0 + offset), bytes));
+                core.announce(request.upstream, ranges).map_err(|error| (needed_end, error))
             });
             let outcome = match outcome {
                 Ok(outcome) => outcome,

@@ -12,8 +12,7 @@ use rmm_core::{AnyResource, Effort, RelaxedCapture, fork};
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::session::{Request, Session};
-use crate::suballocators::pool::state::upstream_block::{UpstreamBlock, release_each};
-use crate::suballocators::pool::state::upstream_observers::released;
+use crate::suballocators::pool::state::upstream_block::UpstreamBlock;
 use crate::suballocators::pool::values::policy::ReleasePolicy;
 use crate::suballocators::pool::values::units::ListId;
 
@@ -100,24 +99,20 @@ impl Session<'_> {
             goes
         });
         let blocks = self.remove_pieces(pieces);
-        let bytes = blocks.iter().map(|block| block.layout.size() as u64).sum();
-        self.release_blocks(upstream, &blocks);
-        bytes
+        self.release_blocks(upstream, &blocks)
     }
 
-    /// Releases blocks that are in the heap no more.
-    pub(crate) fn release_blocks(&mut self, upstream: &AnyResource<()>, blocks: &[UpstreamBlock]) {
+    /// Releases blocks that are in the heap no more. Returns the bytes: less if callbacks do not
+    /// let go of some.
+    pub(crate) fn release_blocks(
+        &mut self,
+        upstream: &AnyResource<()>,
+        blocks: &[UpstreamBlock],
+    ) -> u64 {
         if blocks.is_empty() {
-            return;
+            return 0;
         }
-        let observers = &self.core.observers;
-        let outcome = self.release_to_upstream(|| {
-            observers.call(blocks.iter().map(UpstreamBlock::range).map(released));
-            release_each(blocks.iter().copied(), upstream)
-        });
-        if let Err(panic) = outcome.and_then(|outcome| outcome) {
-            resume_unwind(panic);
-        }
+        self.release_or_keep(upstream, blocks).unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 

@@ -24,11 +24,12 @@
 //! as long as it is not awake: see
 //! [`sleeping_memory`](crate::suballocators::pool::state::sleeping_memory).
 
+use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rmm_core::siblings::allocate_with;
 use rmm_core::{
-    AnyResource, CudaStream, Device, DevicePtr, Error, ErrorKind, ExtendableResource,
+    AnyResource, CudaStream, Device, DevicePtr, Error, ErrorKind, ExtendableResource, Introspect,
     RelaxedCapture, StreamRef, fork,
 };
 
@@ -40,7 +41,6 @@ use crate::suballocators::pool::state::host_copy::HostCopy;
 use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::session::Session;
 use crate::suballocators::pool::state::sleeping_memory::{SleepingMemory, merged};
-use crate::suballocators::pool::state::upstream_observers::{allocated, released};
 use crate::suballocators::pool::values::sleep_options::{Contents, CopyProgress, SleepOptions};
 use crate::suballocators::pool::values::units::ListId;
 
@@ -132,7 +132,11 @@ impl PoolCore {
     ) -> Result<&'u dyn ExtendableResource, Error> {
         let why = "only a pool over `VirtualMemoryResource` can return memory and keep addresses";
         let unsupported = || Error::unsupported(self.name, why);
-        let extendable = self.extendable(upstream).ok_or_else(unsupported)?;
+        if self.growth.is_pinned {
+            return Err(Error::unsupported(self.name, "its segments are pinned: it cannot sleep"));
+        }
+        let is_divided = self.growth.block.is_none();
+        let extendable = upstream.as_extendable().filter(|_| is_divided).ok_or_else(unsupported)?;
         // SAFETY: no blocks.
         match unsafe { extendable.suspend(&[]) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -189,7 +193,7 @@ impl PoolCore {
         let mut session = Session::new(self);
         let mut change = Change::begin(&mut session)?;
         let (pieces, live) = change.prepare(options.waits, options.contents)?;
-        let (mut contents, mut is_announced) = (None, false);
+        let (mut contents, mut is_removed) = (None, false);
         let suspended = change.session.unlocked(|| {
             self.annotate_sleep(&pieces, true);
             if options.contents == Contents::ToHost {
@@ -204,8 +208,8 @@ impl PoolCore {
                 unsafe { copy.copy_to_host(&mut report) }?;
                 contents = Some(copy);
             }
-            self.observers.call(ranges_of(&pieces).map(released));
-            is_announced = true;
+            is_removed = true;
+            self.remove_segments(ranges_of(&pieces))?;
             // SAFETY: the blocks came from this upstream with these layouts. All work has
             // completed, and by the caller's contract none begins before they are resumed.
             unsafe { extendable.suspend(&pieces) }
@@ -220,13 +224,13 @@ impl PoolCore {
         };
         // Undo: after a failed `suspend`, `resume` brings back all contents.
         let resumed = change.session.unlocked(|| {
-            extendable.resume(&pieces).map(|()| {
-                if is_announced {
-                    self.observers.call(ranges_of(&pieces).map(allocated));
-                }
-                self.annotate_sleep(&pieces, false);
-                drop(contents.take());
-            })
+            extendable.resume(&pieces)?;
+            if is_removed {
+                self.add_segments(ranges_of(&pieces))?;
+            }
+            self.annotate_sleep(&pieces, false);
+            drop(contents.take());
+            Ok::<(), Error>(())
         });
         let is_awake = matches!(resumed, Ok(Ok(())));
         if is_awake {
@@ -289,11 +293,9 @@ impl PoolCore {
                 return Err(Error::not_ready(self.name, why));
             }
         };
-        let mut is_announced = false;
         let woken = session.unlocked(|| {
             self.map_again(extendable, &asleep.pieces)?;
-            self.observers.call(ranges_of(&asleep.pieces).map(allocated));
-            is_announced = true;
+            self.add_segments(ranges_of(&asleep.pieces))?;
             if let Some(contents) = &mut asleep.contents {
                 let mut report = |copied, total| report(CopyProgress { copied, total });
                 // SAFETY: the ranges are live blocks of the pool, whose memory was mapped just now;
@@ -318,13 +320,10 @@ impl PoolCore {
                 if let Left::Unused(left) = &mut asleep.left {
                     // `trim` tries again to suspend what the driver refuses here.
                     let refused = session.unlocked(|| {
-                        if is_announced {
-                            self.observers.call(ranges_of(&asleep.pieces).map(released));
-                        }
                         // SAFETY: the blocks came from this upstream with these layouts. By the
                         // contract of `sleep` no work uses them while the pool is not awake, and
                         // this call's copies have ended. The host still has the contents.
-                        unsafe { suspend_each(extendable, &asleep.pieces) }
+                        unsafe { self.suspend_each(extendable, &asleep.pieces) }
                     });
                     *left = refused.unwrap_or_else(|_panic| asleep.pieces.clone());
                 }
@@ -394,7 +393,7 @@ impl PoolCore {
                 // SAFETY: the blocks came from this upstream with these layouts. By the contract of
                 // `sleep` no work uses them while the pool is not awake. Their contents are not
                 // needed.
-                unsafe { suspend_each(extendable, &excess) }
+                unsafe { self.suspend_each(extendable, &excess) }
             });
             kept.extend(refused.unwrap_or(excess));
             *left = kept;
@@ -410,18 +409,24 @@ fn ranges_of(pieces: &Pieces) -> impl Iterator<Item = (DevicePtr, u64)> + '_ {
     pieces.iter().map(|&(base, layout)| (base, layout.size() as u64))
 }
 
-/// Suspends blocks one by one, and goes on after a failure. Returns the blocks that failed.
-///
-/// # Safety
-/// The contract of [`ExtendableResource::suspend`].
-unsafe fn suspend_each(extendable: &dyn ExtendableResource, pieces: &Pieces) -> Pieces {
-    let suspend = |&(base, layout): &_| {
-        // SAFETY: the caller's contract.
-        let suspend = || unsafe { extendable.suspend(&[(base, layout)]) };
-        // A panic is a failure, too; the panic hook has reported it.
-        matches!(catch_unwind(AssertUnwindSafe(suspend)), Ok(Ok(())))
-    };
-    pieces.iter().filter(|piece| !suspend(piece)).copied().collect()
+impl PoolCore {
+    /// Suspends blocks one by one, and goes on after a failure. Returns the blocks that failed, or
+    /// that a callback does not let go of.
+    ///
+    /// # Safety
+    /// The contract of [`ExtendableResource::suspend`].
+    unsafe fn suspend_each(&self, extendable: &dyn ExtendableResource, pieces: &Pieces) -> Pieces {
+        let suspend = |&(base, layout): &_| {
+            if self.remove_segment(base, Layout::size(&layout) as u64).is_err() {
+                return false;
+            }
+            // SAFETY: the caller's contract.
+            let suspend = || unsafe { extendable.suspend(&[(base, layout)]) };
+            // A panic is a failure, too; the panic hook has reported it.
+            matches!(catch_unwind(AssertUnwindSafe(suspend)), Ok(Ok(())))
+        };
+        pieces.iter().filter(|piece| !suspend(piece)).copied().collect()
+    }
 }
 
 impl PoolState {

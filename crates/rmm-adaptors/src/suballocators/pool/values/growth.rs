@@ -59,6 +59,10 @@ pub(crate) struct Growth {
     /// Whether the pool grows in place: its upstream has the interface for it, and blocks may span
     /// two upstream blocks.
     pub(crate) extends: bool,
+    /// The size of each segment, a multiple of the page, if it was set.
+    pub(crate) segment: Option<u64>,
+    /// Whether segments stay until the pool's end.
+    pub(crate) is_pinned: bool,
 }
 
 impl Growth {
@@ -127,6 +131,9 @@ impl Growth {
     /// pieces take fewer calls, small ones are idle more often.
     pub(crate) fn piece_size(&self, held: u64, missing: u64) -> u64 {
         let page = self.page;
+        if let Some(segment) = self.segment {
+            return segment;
+        }
         let most = match self.preset {
             PoolPreset::Compact => (held / 128).min(LARGEST_COMPACT_PIECE),
             // A small pool is short of whole pieces sooner.
@@ -141,7 +148,8 @@ impl Growth {
     /// Otherwise as [`piece_size`](Self::piece_size).
     pub(crate) fn coarse_piece_size(&self, held: u64, missing: u64) -> u64 {
         // What does not stay is released in whole pieces.
-        if self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Never {
+        let has_size = self.segment.is_some();
+        if has_size || self.preset == PoolPreset::Compact || self.release != ReleasePolicy::Never {
             return self.piece_size(held, missing);
         }
         // A step may be a little more than the surplus of what is held before it.
@@ -211,6 +219,8 @@ mod tests {
             block,
             page: GRANULE,
             extends: false,
+            segment: None,
+            is_pinned: false,
         }
     }
 
