@@ -150,7 +150,8 @@ struct Within;
 
 impl Drop for Within {
     fn drop(&mut self) {
-        WITHIN.with_borrow_mut(Vec::pop);
+        // Without thread-locals the thread is at its end.
+        let _ignored = WITHIN.try_with(|within| within.borrow_mut().pop());
     }
 }
 
@@ -165,7 +166,7 @@ impl Segments {
 
     /// Whether a callback of this pool runs on this thread.
     fn is_within(&self) -> bool {
-        WITHIN.with_borrow(|within| within.contains(&self.id()))
+        WITHIN.try_with(|within| within.borrow().contains(&self.id())).unwrap_or(false)
     }
 
     /// Refuses growth in a callback of this pool.
@@ -216,7 +217,7 @@ impl Segments {
         };
         let event =
             if adds { SegmentEvent::Added(segment) } else { SegmentEvent::Removing(segment) };
-        WITHIN.with_borrow_mut(|within| within.push(self.id()));
+        let _ignored = WITHIN.try_with(|within| within.borrow_mut().push(self.id()));
         let within = Within;
         let outcome = in_program(|| catch_unwind(AssertUnwindSafe(|| callback(event))));
         drop(within);
