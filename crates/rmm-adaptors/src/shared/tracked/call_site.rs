@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 /// The crates of this project, by their folders. That of the facade is `crates/rmm`, and `rmm-rs`
 /// in cargo's registry.
-const OURS: [&str; 24] = [
+const OURS: [&str; 25] = [
     "rmm-adaptors",
     "rmm-async",
     "rmm-capi",
@@ -19,6 +19,7 @@ const OURS: [&str; 24] = [
     "rmm-interop-cudarc",
     "rmm-interop-dlpack",
     "rmm-interop-dynamo",
+    "rmm-lease",
     "rmm-preload",
     "rmm-py",
     "rmm-report",
