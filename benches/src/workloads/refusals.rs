@@ -24,8 +24,8 @@ const POOL: usize = 64 << 20;
 /// In each round a stream frees all memory of the pool behind work that takes longer than the
 /// round, while all threads ask for that memory.
 pub(super) fn refusals(bench: &mut Bench<'_>) -> Outcome {
-    // The fills take a third of a second on an H200, a hundred waits a fifth. The driver takes about
-    // a thousand calls ahead: a pool that records an event behind more would wait for them.
+    // The fills take a third of a second on an H200, a hundred waits a fifth. The driver takes
+    // about a thousand calls ahead: a pool that records an event behind more would wait for them.
     let (rounds, requests, fills, bytes) = match bench.extent {
         Extent::Full => (64, 98, 250, 4 << 30),
         Extent::Quick => (1, 5, 1, 1 << 20),
