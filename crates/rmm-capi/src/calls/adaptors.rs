@@ -10,11 +10,10 @@ use rmm_adaptors::{
 };
 use rmm_core::AnyResource;
 
-use crate::calls::pool::{note_wrong_free, store};
+use crate::calls::pool::{note_wrong_free, store_of};
 use crate::handle::failure::Failure;
 use crate::handle::find::with_adaptor;
 use crate::handle::guard;
-use crate::handle::library::clear_number;
 use crate::handle::resource::{self, ResourceHandle, borrow};
 use crate::handle::status::Status;
 use crate::handle::text;
@@ -79,17 +78,13 @@ pub unsafe extern "C" fn rmm_rs_limiting_allocated_bytes(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let resource = unsafe { borrow(resource) }?;
-        let bytes = with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
+    let number = |resource: &ResourceHandle| {
+        with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
             adaptor.allocated_bytes()
-        })?;
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, bytes) }
-    })
+        })
+    };
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `out`.
+    unsafe { store_of(resource, out, number) }
 }
 
 /// Stores the limit of such an adaptor, or of the first one below the resource, in bytes.
@@ -100,17 +95,13 @@ pub unsafe extern "C" fn rmm_rs_limiting_allocation_limit(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let resource = unsafe { borrow(resource) }?;
-        let bytes = with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
+    let number = |resource: &ResourceHandle| {
+        with_adaptor!(resource, LimitingResourceAdaptor, "has a limit", |adaptor| {
             adaptor.allocation_limit()
-        })?;
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, bytes) }
-    })
+        })
+    };
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `out`.
+    unsafe { store_of(resource, out, number) }
 }
 
 /// Changes the limit of such an adaptor, or of the first one below the resource. If more is in use,

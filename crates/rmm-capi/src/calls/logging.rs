@@ -10,7 +10,7 @@ use crate::handle::callback::Callback;
 use crate::handle::failure::Failure;
 use crate::handle::find::with_adaptor;
 use crate::handle::guard;
-use crate::handle::resource::{ResourceHandle, borrow};
+use crate::handle::resource::{ResourceHandle, borrow, write_text_of};
 use crate::handle::status::Status;
 use crate::handle::text;
 
@@ -177,16 +177,11 @@ pub unsafe extern "C" fn rmm_rs_logging_header(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
-    unsafe { text::clear(buffer, capacity) };
-    guard::value(0, || {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let header = unsafe { borrow(resource) }.and_then(|resource| {
-            with_adaptor!(resource, LoggingResourceAdaptor, "logs calls", |adaptor| {
-                adaptor.header().to_owned()
-            })
-        });
-        // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
-        unsafe { text::write(&header.unwrap_or_default(), buffer, capacity) }
-    })
+    let header = |resource: &ResourceHandle| {
+        with_adaptor!(resource, LoggingResourceAdaptor, "logs calls", |adaptor| {
+            adaptor.header().to_owned()
+        })
+    };
+    // SAFETY: by the clauses on handles and texts, for `resource` and `buffer`.
+    unsafe { write_text_of(resource, buffer, capacity, header) }
 }

@@ -312,20 +312,34 @@ pub(crate) unsafe fn store(out: *mut u64, number: u64) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Stores a number of a resource, or 0 if it fails.
+///
+/// # Safety
+/// `resource` is null or live during the call, and `out` is null or may be written to.
+pub(crate) unsafe fn store_of(
+    resource: *const ResourceHandle,
+    out: *mut u64,
+    number: impl FnOnce(&ResourceHandle) -> Result<u64, Failure>,
+) -> Status {
+    // SAFETY: the caller's contract.
+    unsafe { clear_number(out) };
+    guard::status(|| {
+        // SAFETY: the caller's contract.
+        let number = number(unsafe { borrow(resource) }?)?;
+        // SAFETY: the caller's contract.
+        unsafe { store(out, number) }
+    })
+}
+
 /// Stores the bytes that the pool, or the first one below the resource, has taken from upstream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_pool_reserved_bytes(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let bytes = pool_in(unsafe { borrow(resource) }?)?.reserved_bytes();
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, bytes) }
-    })
+    let number = |resource: &ResourceHandle| Ok(pool_in(resource)?.reserved_bytes());
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `out`.
+    unsafe { store_of(resource, out, number) }
 }
 
 /// Stores the most bytes that the pool may reserve: `UINT64_MAX` if there is no limit.
@@ -334,14 +348,10 @@ pub unsafe extern "C" fn rmm_rs_pool_maximum_size(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let most = pool_in(unsafe { borrow(resource) }?)?.maximum_size();
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, most.unwrap_or(RMM_RS_UNKNOWN)) }
-    })
+    let number =
+        |resource: &ResourceHandle| Ok(pool_in(resource)?.maximum_size().unwrap_or(RMM_RS_UNKNOWN));
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `out`.
+    unsafe { store_of(resource, out, number) }
 }
 
 /// Changes the most bytes that the pool, or the first one below the resource, may reserve:

@@ -4,10 +4,9 @@ use std::ffi::c_char;
 
 use rmm_core::{Introspect, LimitId, Remedy, RemedyAction};
 
-use crate::calls::pool::store;
+use crate::calls::pool::store_of;
 use crate::handle::failure::Failure;
-use crate::handle::library::clear_number;
-use crate::handle::resource::{ResourceHandle, borrow};
+use crate::handle::resource::ResourceHandle;
 use crate::handle::sized::{self, Sized};
 use crate::handle::status::Status;
 use crate::handle::text;
@@ -78,16 +77,12 @@ pub unsafe extern "C" fn rmm_rs_resource_limit_id(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let resource = unsafe { borrow(resource) }?;
+    let number = |resource: &ResourceHandle| {
         let id = resource.any.stack().find_map(Introspect::try_value::<LimitId>);
-        let id = id.ok_or_else(|| find::none(resource, "has a limit"))?;
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, id.get()) }
-    })
+        Ok(id.ok_or_else(|| find::none(resource, "has a limit"))?.get())
+    };
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `out`.
+    unsafe { store_of(resource, out, number) }
 }
 
 /// How many remedies the calling thread's last failure has: 0 if the library knows of none.

@@ -2,7 +2,7 @@
 
 use rmm_core::AnyResource;
 
-use crate::calls::pool::store;
+use crate::calls::pool::store_of;
 use crate::handle::failure::Failure;
 use crate::handle::find;
 use crate::handle::guard;
@@ -37,14 +37,9 @@ pub unsafe extern "C" fn rmm_rs_reservation_remaining(
     reservation: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `reservation` is null or live during the call.
-        let bytes = find::reservation(unsafe { borrow(reservation) }?)?.remaining();
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, bytes) }
-    })
+    let number = |resource: &ResourceHandle| Ok(find::reservation(resource)?.remaining());
+    // SAFETY: by the clauses on handles and pointers, for `reservation` and `out`.
+    unsafe { store_of(reservation, out, number) }
 }
 
 /// Returns what remains of a reservation to the pool now, also if others have references to it.

@@ -5,12 +5,11 @@ use std::slice;
 use rmm_adaptors::{ArenaMemoryResource, BinningMemoryResource, FixedSizeMemoryResource};
 use rmm_core::{AnyResource, Introspect as _};
 
-use crate::calls::pool::store;
+use crate::calls::pool::store_of;
 use crate::handle::failure::Failure;
-use crate::handle::library::clear_number;
+use crate::handle::find;
 use crate::handle::resource::{self, ResourceHandle, borrow};
 use crate::handle::status::Status;
-use crate::handle::{find, guard};
 
 /// Makes an arena: a pool that reserves `arena_size` bytes at once, and does not grow. 0 is half of
 /// the device's free memory. With `dump_log_on_failure` it writes what it holds to a file when an
@@ -70,16 +69,13 @@ pub unsafe extern "C" fn rmm_rs_fixed_size_block_size(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let resource = unsafe { borrow(resource) }?;
+    let number = |resource: &ResourceHandle| {
         let blocks = resource.any.find::<FixedSizeMemoryResource<()>>();
         let blocks = blocks.ok_or_else(|| find::none(resource, "has blocks of one size"))?;
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, blocks.block_size()) }
-    })
+        Ok(blocks.block_size())
+    };
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `out`.
+    unsafe { store_of(resource, out, number) }
 }
 
 /// Makes a resource with a bin of fixed size for each power of two from `2^min_size_exponent` to

@@ -6,13 +6,12 @@ use std::ptr;
 use rmm_adaptors::TrackingResourceAdaptor;
 
 use crate::calls::allocate::to_c;
-use crate::calls::pool::store;
+use crate::calls::pool::store_of;
 use crate::handle::failure::Failure;
 use crate::handle::find::with_adaptor;
-use crate::handle::library::clear_number;
-use crate::handle::resource::{ResourceHandle, borrow};
+use crate::handle::guard;
+use crate::handle::resource::{ResourceHandle, borrow, write_text_of};
 use crate::handle::status::Status;
-use crate::handle::{guard, text};
 
 /// Stores the bytes of all allocations that the tracking adaptor, or the first one below the
 /// resource, has seen and that were not freed.
@@ -23,17 +22,13 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding_bytes(
     resource: *const ResourceHandle,
     out: *mut u64,
 ) -> Status {
-    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-    unsafe { clear_number(out) };
-    guard::status(|| {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let resource = unsafe { borrow(resource) }?;
-        let bytes =
-            with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |this| this
-                .allocated_bytes())?;
-        // SAFETY: by the clause on pointers, `out` is null or valid for a write.
-        unsafe { store(out, bytes) }
-    })
+    let number = |resource: &ResourceHandle| {
+        with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |adaptor| {
+            adaptor.allocated_bytes()
+        })
+    };
+    // SAFETY: by the clauses on handles and pointers, for `resource` and `out`.
+    unsafe { store_of(resource, out, number) }
 }
 
 /// Copies a report of those allocations into the buffer, as `rmm_rs_last_error_message` does with
@@ -47,18 +42,13 @@ pub unsafe extern "C" fn rmm_rs_tracking_outstanding(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
-    unsafe { text::clear(buffer, capacity) };
-    guard::value(0, || {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let report = unsafe { borrow(resource) }.and_then(|resource| {
-            with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |this| this
-                .report()
-                .to_string())
-        });
-        // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
-        unsafe { text::write(&report.unwrap_or_default(), buffer, capacity) }
-    })
+    let report = |resource: &ResourceHandle| {
+        with_adaptor!(resource, TrackingResourceAdaptor, "tracks allocations", |adaptor| {
+            adaptor.report().to_string()
+        })
+    };
+    // SAFETY: by the clauses on handles and texts, for `resource` and `buffer`.
+    unsafe { write_text_of(resource, buffer, capacity, report) }
 }
 
 /// An allocation that was not freed.

@@ -262,6 +262,26 @@ pub(crate) fn properties_of(any: &AnyResource<()>) -> u32 {
     u32::from(device) * RMM_RS_DEVICE_ACCESSIBLE + u32::from(host) * RMM_RS_HOST_ACCESSIBLE
 }
 
+/// Copies a text about a resource into a buffer of C, and returns its bytes: none if it fails.
+///
+/// # Safety
+/// `resource` is null or live during the call, and `buffer` is null or has `capacity` bytes.
+pub(crate) unsafe fn write_text_of(
+    resource: *const ResourceHandle,
+    buffer: *mut c_char,
+    capacity: usize,
+    text: impl FnOnce(&ResourceHandle) -> Result<String, Failure>,
+) -> usize {
+    // SAFETY: the caller's contract.
+    unsafe { text::clear(buffer, capacity) };
+    guard::value(0, || {
+        // SAFETY: the caller's contract.
+        let text = unsafe { borrow(resource) }.and_then(text);
+        // SAFETY: the caller's contract.
+        unsafe { text::write(&text.unwrap_or_default(), buffer, capacity) }
+    })
+}
+
 /// Copies a description of the resource and those under it, with their sizes and counters, into the
 /// buffer, as `rmm_rs_last_error_message` does with its text.
 #[unsafe(no_mangle)]
@@ -270,17 +290,9 @@ pub unsafe extern "C" fn rmm_rs_resource_describe(
     buffer: *mut c_char,
     capacity: usize,
 ) -> usize {
-    // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
-    unsafe { text::clear(buffer, capacity) };
-    guard::value(0, || {
-        // SAFETY: by the clause on handles, `resource` is null or live during the call.
-        let described = match unsafe { resource.as_ref() } {
-            Some(resource) => resource.any.describe().to_string(),
-            None => String::new(),
-        };
-        // SAFETY: by the clause on texts, `buffer` is null or has `capacity` bytes.
-        unsafe { text::write(&described, buffer, capacity) }
-    })
+    let describe = |resource: &ResourceHandle| Ok(resource.any.describe().to_string());
+    // SAFETY: by the clauses on handles and texts, for `resource` and `buffer`.
+    unsafe { write_text_of(resource, buffer, capacity, describe) }
 }
 
 const _: () = {
