@@ -172,7 +172,7 @@ fn fill_from(digits: &str, bytes: &mut [u8]) -> Result<(), Error> {
 }
 
 /// The same file under a descriptor that a child inherits.
-fn inheritable(file: &OwnedFd) -> Result<OwnedFd, Error> {
+pub(crate) fn inheritable(file: &OwnedFd) -> Result<OwnedFd, Error> {
     // SAFETY: `dup` makes a new descriptor, without the flag that closes it in a child; nothing
     // else owns it.
     let copied = unsafe { libc::dup(file.as_raw_fd()) };
@@ -184,6 +184,6 @@ fn inheritable(file: &OwnedFd) -> Result<OwnedFd, Error> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn invalid(reason: impl ToString) -> Error {
+pub(crate) fn invalid(reason: impl ToString) -> Error {
     Error::invalid_argument("export test", reason.to_string())
 }

@@ -15,6 +15,8 @@ use rmm_resources::{
     VirtualMemoryResource,
 };
 
+use crate::export::{inheritable, invalid};
+
 /// Set for the other processes: `writer`, or `reader` with the descriptors and ranges.
 const ROLE: &str = "RMM_TEST_EXPORT_ROLE";
 /// Set beside it: the place of the test, as a number.
@@ -184,21 +186,4 @@ fn read(given: &str) -> CheckResult {
     println!("the bytes are equal");
     drop(stream);
     environment.verify()
-}
-
-/// The same file under a descriptor that a child inherits.
-fn inheritable(file: &OwnedFd) -> Result<OwnedFd, Error> {
-    // SAFETY: `dup` makes a new descriptor, without the flag that closes it in a child; nothing
-    // else owns it.
-    let copied = unsafe { libc::dup(file.as_raw_fd()) };
-    if copied < 0 {
-        return Err(invalid(std::io::Error::last_os_error()));
-    }
-    // SAFETY: as above.
-    Ok(unsafe { OwnedFd::from_raw_fd(copied) })
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn invalid(reason: impl ToString) -> Error {
-    Error::invalid_argument("export test", reason.to_string())
 }
