@@ -191,6 +191,16 @@ fn check_reports(folder: &Path) -> Result<()> {
     if report.processes == 0 { Err("no process has written a report".into()) } else { Ok(()) }
 }
 
+/// `pip wheel` of a package with the versions of the environment, which its tests have too, into a
+/// folder that is emptied.
+fn wheel_by_pip(interpreter: &Path, package: &Path, wheels: &Path) -> Result<Command> {
+    empty(wheels)?;
+    let mut build = Command::new(interpreter);
+    build.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+    build.arg("--no-build-isolation").arg("--wheel-dir").arg(wheels).arg(package);
+    Ok(build)
+}
+
 /// `pip install` in an environment.
 pub(crate) fn pip(interpreter: &Path) -> Command {
     let mut command = Command::new(interpreter);

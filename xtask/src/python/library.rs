@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{empty, environment, pip, wheel_in};
+use super::{environment, pip, wheel_by_pip, wheel_in};
 use crate::command::{self, stdout_of};
 use crate::error::{Context as _, Result};
 
@@ -39,12 +39,9 @@ pub(super) fn run(root: &Path, folder: &Path, python: &Path, is_debug: bool) -> 
     let path = std::env::join_paths(folders).context("PATH")?;
 
     let wheels = folder.join("library-wheels");
-    empty(&wheels)?;
-    let mut build = Command::new(&interpreter);
-    build.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-    build.arg("--no-build-isolation").arg("--wheel-dir").arg(&wheels);
+    let mut build = wheel_by_pip(&interpreter, &package, &wheels)?;
     let debug = if is_debug { "ON" } else { "OFF" };
-    build.arg(format!("--config-settings=cmake.define.RMM_RS_DEBUG={debug}")).arg(&package);
+    build.arg(format!("--config-settings=cmake.define.RMM_RS_DEBUG={debug}"));
     command::run(build.env("PATH", &path))?;
     let wheel = wheel_in(&wheels)?;
     command::run(pip(&interpreter).args(["--no-deps", "--force-reinstall"]).arg(&wheel))?;

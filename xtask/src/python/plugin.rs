@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{empty, environment, pip, wheel_in};
+use super::{environment, pip, wheel_by_pip, wheel_in};
 use crate::command::{self, stdout_of};
 use crate::error::Result;
 
@@ -39,12 +39,7 @@ pub(super) fn run(root: &Path, folder: &Path, python: &Path, rmm_rs: &Path) -> R
         println!("skipped: tests of engines: pip cannot fetch them: {why}");
     }
     let wheels = folder.join("plugin-wheels");
-    empty(&wheels)?;
-    let mut build = Command::new(&interpreter);
-    build.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-    // With the versions of the environment, which the tests have too.
-    build.arg("--no-build-isolation").arg("--wheel-dir").arg(&wheels).arg(&package);
-    command::run(&mut build)?;
+    command::run(&mut wheel_by_pip(&interpreter, &package, &wheels)?)?;
     let wheel = wheel_in(&wheels)?;
     let mut install = pip(&interpreter);
     install.args(["--no-deps", "--force-reinstall"]).arg(rmm_rs).arg(&wheel);
