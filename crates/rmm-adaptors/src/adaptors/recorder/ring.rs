@@ -31,7 +31,7 @@ pub(super) struct Event {
 }
 
 /// The most events that a ring has room for: 768 MiB.
-pub(super) const MOST_EVENTS: usize = 1 << 24;
+const MOST_EVENTS: usize = 1 << 24;
 
 /// Words that an event is packed into.
 const WORDS: usize = 5;
