@@ -12,9 +12,10 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, Error};
 use rmm_resources::{
     CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, SamHeadroomMemoryResource,
+    VirtualMemoryResource,
 };
 
-use crate::plan::{Plan, PoolOptions};
+use crate::plan::{Exported, Plan, PoolOptions};
 
 impl Plan {
     pub(crate) fn build(&self) -> Result<AnyResource, Error> {
@@ -26,6 +27,14 @@ impl Plan {
             Self::CudaAsync { initial } => {
                 let builder = CudaAsyncMemoryResource::builder();
                 let builder = set(builder, *initial, CudaAsyncMemoryResourceBuilder::initial_size);
+                AnyResource::new(builder.build()?)
+            }
+            Self::Virtual { export } => {
+                let builder = VirtualMemoryResource::builder();
+                let builder = set(builder, *export, |builder, exported| match exported {
+                    Exported::All(types) => builder.export(types),
+                    Exported::AnyOf(types) => builder.export_any_of(types),
+                });
                 AnyResource::new(builder.build()?)
             }
             Self::Pool { upstream, options } => options.build(upstream.as_deref())?,

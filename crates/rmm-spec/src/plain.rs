@@ -8,7 +8,7 @@ use rmm_core::{AnyResource, Device, Error};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource,
     CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
-    RegisteredHostMemoryResource, SystemMemoryResource, VirtualMemoryResource,
+    RegisteredHostMemoryResource, SystemMemoryResource,
 };
 
 /// Defines a type with a value for each row.
@@ -51,7 +51,6 @@ without_options! {
     "pinned" Pinned => Ok(AnyResource::new(PinnedHostMemoryResource::new()));
     "registered" Registered => Ok(AnyResource::new(RegisteredHostMemoryResource::new()));
     "system" System => SystemMemoryResource::new().map(AnyResource::new);
-    "virtual" Virtual => VirtualMemoryResource::new().map(AnyResource::new);
 }
 
 without_options! {

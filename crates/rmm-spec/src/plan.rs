@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use rmm_adaptors::{LogColumn, PoolPreset};
-use rmm_resources::Budget;
+use rmm_resources::{Budget, ExportHandleTypes};
 
 use crate::arguments::{Arguments, same};
 use crate::error::Fault;
@@ -20,6 +20,9 @@ pub(crate) enum Plan {
     },
     CudaAsync {
         initial: Option<u64>,
+    },
+    Virtual {
+        export: Option<Exported>,
     },
     /// Over device memory of either kind if no upstream is named.
     Pool {
@@ -80,6 +83,13 @@ pub(crate) enum Plan {
     },
 }
 
+/// As what virtual memory can be exported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exported {
+    All(ExportHandleTypes),
+    AnyOf(ExportHandleTypes),
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PoolOptions {
     pub(crate) initial: Option<u64>,
@@ -89,9 +99,10 @@ pub(crate) struct PoolOptions {
 }
 
 /// Resources with options.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "sam-headroom",
     "cuda-async",
+    "virtual",
     "pool",
     "arena",
     "fixed-size",
@@ -113,6 +124,18 @@ fn preset(text: &str) -> Result<PoolPreset, String> {
         "deterministic" => Ok(PoolPreset::Deterministic),
         _ => Err("expected throughput, low-latency, compact or deterministic".to_owned()),
     }
+}
+
+fn export(text: &str) -> Result<Exported, String> {
+    let (file, fabric) = (ExportHandleTypes::POSIX_FILE_DESCRIPTOR, ExportHandleTypes::FABRIC);
+    [
+        ("posix-fd", Exported::All(file)),
+        ("fabric", Exported::All(fabric)),
+        ("fabric-or-posix-fd", Exported::AnyOf(fabric | file)),
+    ]
+    .into_iter()
+    .find_map(|(name, exported)| same(name, text).then_some(exported))
+    .ok_or_else(|| "expected posix_fd, fabric or fabric_or_posix_fd".to_owned())
 }
 
 fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
@@ -142,6 +165,9 @@ impl Plan {
         }
         if name == "cuda-async" {
             return Ok(Self::CudaAsync { initial: arguments.option("initial", size)? });
+        }
+        if name == "virtual" {
+            return Ok(Self::Virtual { export: arguments.option("export", export)? });
         }
         if name == "pool" {
             let upstream = arguments.optional_upstream().map(Self::new).transpose()?.map(Box::new);

@@ -5,12 +5,12 @@ use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, LimitingResourceAdaptor, PoolMemoryResource,
 };
 use rmm_core::sys::CuDeviceAttribute;
-use rmm_core::{AnyResource, DeviceResource, Introspect, SynchronousResource};
+use rmm_core::{AnyResource, DeviceResource, ErrorKind, Introspect, SynchronousResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
-    VirtualMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, Export, ExportHandleTypes,
+    ManagedMemoryResource, PinnedHostMemoryResource, SamHeadroomMemoryResource,
+    SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::Machine;
 use rmm_spec::{RESOURCE_VARIABLE, ResourceSpec, stacks};
@@ -156,6 +156,23 @@ fn a_pool_over_nothing_is_the_default_pool() {
 }
 
 #[test]
+fn virtual_memory_is_made_for_export_as_it_says() {
+    let fabric = CuDeviceAttribute::HANDLE_TYPE_FABRIC_SUPPORTED;
+    let _machine = Machine::builder().attribute(fabric, 0).enter();
+    let build = |text: &str| text.parse::<ResourceSpec>().unwrap().build();
+    let file = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+    for (text, handles) in [
+        ("pool(virtual)", ExportHandleTypes::empty()),
+        ("pool(virtual(export=posix_fd))", file),
+        ("pool(virtual(export=fabric-or-posix-fd), max=8MiB)", file),
+    ] {
+        let export = build(text).unwrap().try_property::<Export>();
+        assert_eq!(export.expect("it is virtual memory").handles, handles, "{text}");
+    }
+    assert_eq!(build("virtual(export=fabric)").unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
 fn sizes_reach_the_resources() {
     let _machine = rmm_sim::enter();
     let text = " limiting ( pool(cuda,initial=1MiB ,\n max=8MiB), limit=4096 ) ";
@@ -199,6 +216,11 @@ fn errors_point_at_the_character() {
         ("arena()", "      ^", "`arena` needs a resource to be over"),
         ("pool(cuda, managed)", "           ^", "`pool` is not over this"),
         ("cuda(size=1)", "     ^", "`cuda` has no options"),
+        (
+            "virtual(export=tcp)",
+            "               ^",
+            "expected posix_fd, fabric or fabric_or_posix_fd",
+        ),
         ("limiting(cuda)", "             ^", "`limiting` needs `limit=`"),
         ("logging(cuda, file=\"a)", "                   ^", "this quote is never closed"),
         ("pool(cuda; max=1)", "         ^", "a character that means nothing here"),
