@@ -66,22 +66,23 @@
 #define RMM_RS_ASYNC_NO_DECOMPRESSION 2
 
 /**
- * The pool can be exported as a file descriptor (`cudaMemHandleTypePosixFileDescriptor`).
+ * A type of handle as which memory is exported: a file descriptor, for processes of this machine
+ * (`cudaMemHandleTypePosixFileDescriptor`).
  */
 #define RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR 1
 
 /**
- * The pool can be exported as an NT handle (`cudaMemHandleTypeWin32`).
+ * A type of handle of a pool: an NT handle (`cudaMemHandleTypeWin32`).
  */
 #define RMM_RS_EXPORT_WIN32 2
 
 /**
- * The pool can be exported as a kernel-mode handle of Windows (`cudaMemHandleTypeWin32Kmt`).
+ * A type of handle of a pool: a kernel-mode handle of Windows (`cudaMemHandleTypeWin32Kmt`).
  */
 #define RMM_RS_EXPORT_WIN32_KMT 4
 
 /**
- * The pool can be exported to machines of the same `NVLink` fabric (`cudaMemHandleTypeFabric`).
+ * A type of handle: 64 bytes, for all machines of an `NVLink` domain (`cudaMemHandleTypeFabric`).
  */
 #define RMM_RS_EXPORT_FABRIC 8
 
@@ -240,11 +241,6 @@
  * callback is about to be removed.
  */
 #define RMM_RS_SEGMENT_REMOVING 1
-
-/**
- * A type of handle: a file descriptor, for processes of this machine.
- */
-#define RMM_RS_EXPORT_POSIX_FD 1
 
 /**
  * The contents of the pool's blocks are lost.

@@ -21,13 +21,14 @@ pub const RMM_RS_ASYNC_RELEASE_ABOVE: u32 = 1;
 /// Flag of a pool of the driver: the device's decompression engine need not access its memory.
 pub const RMM_RS_ASYNC_NO_DECOMPRESSION: u32 = 2;
 
-/// The pool can be exported as a file descriptor (`cudaMemHandleTypePosixFileDescriptor`).
+/// A type of handle as which memory is exported: a file descriptor, for processes of this machine
+/// (`cudaMemHandleTypePosixFileDescriptor`).
 pub const RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR: u32 = 1;
-/// The pool can be exported as an NT handle (`cudaMemHandleTypeWin32`).
+/// A type of handle of a pool: an NT handle (`cudaMemHandleTypeWin32`).
 pub const RMM_RS_EXPORT_WIN32: u32 = 2;
-/// The pool can be exported as a kernel-mode handle of Windows (`cudaMemHandleTypeWin32Kmt`).
+/// A type of handle of a pool: a kernel-mode handle of Windows (`cudaMemHandleTypeWin32Kmt`).
 pub const RMM_RS_EXPORT_WIN32_KMT: u32 = 4;
-/// The pool can be exported to machines of the same `NVLink` fabric (`cudaMemHandleTypeFabric`).
+/// A type of handle: 64 bytes, for all machines of an `NVLink` domain (`cudaMemHandleTypeFabric`).
 pub const RMM_RS_EXPORT_FABRIC: u32 = 8;
 
 /// The options of a pool of the driver. All zeros, but for the size, are the defaults.

@@ -10,16 +10,12 @@ use rmm_resources::{
     VirtualMemoryResource, export_range,
 };
 
+use super::driver_pools::{RMM_RS_EXPORT_FABRIC, RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR};
 use crate::handle::failure::Failure;
 use crate::handle::guard;
 use crate::handle::library::clear_mut;
 use crate::handle::resource::{self, ResourceHandle, borrow};
 use crate::handle::status::Status;
-
-/// A type of handle: a file descriptor, for processes of this machine.
-pub const RMM_RS_EXPORT_POSIX_FD: u32 = 1;
-/// A type of handle: 64 bytes, for all machines of an `NVLink` domain.
-pub const RMM_RS_EXPORT_FABRIC: u32 = 8;
 
 /// A piece of an export: a handle of the driver to physical memory, and which part of it is meant.
 /// It has no size of its own, and its layout stays, since programs send it to each other; the
@@ -61,7 +57,11 @@ impl ExportPiece {
     fn from_piece(piece: Piece) -> Self {
         let PieceRange { export, index, count, handle_bytes, offset, bytes } = piece.range;
         let fabric = piece.handle.fabric_bytes();
-        let kind = if fabric.is_some() { RMM_RS_EXPORT_FABRIC } else { RMM_RS_EXPORT_POSIX_FD };
+        let kind = if fabric.is_some() {
+            RMM_RS_EXPORT_FABRIC
+        } else {
+            RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR
+        };
         let file = piece.handle.into_descriptor().map_or(-1, OwnedFd::into_raw_fd);
         let fabric = fabric.unwrap_or([0; 64]);
         Self { export_id: export, index, count, handle_bytes, offset, bytes, kind, file, fabric }
@@ -75,7 +75,7 @@ impl ExportPiece {
         let Self { export_id: export, index, count, handle_bytes, offset, bytes, .. } = self;
         let handle = match self.kind {
             RMM_RS_EXPORT_FABRIC => ShareableHandle::from_fabric_bytes(self.fabric),
-            RMM_RS_EXPORT_POSIX_FD => {
+            RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR => {
                 let file = self.file;
                 let closed = || Failure::invalid(format!("piece {index}: {file} is no open file"));
                 let file = Some(file).filter(|&file| file >= 0).ok_or_else(closed)?;

@@ -158,7 +158,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_sam_headroom_resource_new(0, &made));
   REFUSED(rmm_rs_host_resource_new(&made));
   REFUSED(rmm_rs_virtual_resource_new(&made));
-  REFUSED(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FD, false, &made));
+  REFUSED(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false, &made));
   DONE(rmm_rs_export_kinds(pool, &kinds, NULL));
   REFUSED(rmm_rs_export(block, 1000, &exported, &count));
   REFUSED(rmm_rs_import(pieces, piece_count, 0, false, &memory, &made_import));
@@ -287,7 +287,7 @@ int main() {
   MUST(rmm_rs_resource_allocate_sync(pool, 1000, 256, &block));
   const rmm_rs_resource *exportable;
   void *shared, *mapped;
-  MUST(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FD, false, &exportable));
+  MUST(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false, &exportable));
   MUST(rmm_rs_resource_allocate_sync(exportable, 1000, 256, &shared));
   MUST(rmm_rs_export(shared, 1000, &pieces, &piece_count));
   MUST(rmm_rs_import(pieces, piece_count, 0, true, &mapped, &imported));

@@ -6,6 +6,7 @@ use std::ptr;
 use rmm_core::sys::CuDevicePtr;
 use rmm_rs::calls::allocate::*;
 use rmm_rs::calls::base::*;
+use rmm_rs::calls::driver_pools::*;
 use rmm_rs::calls::pool::*;
 use rmm_rs::calls::sharing::*;
 use rmm_rs::handle::status::*;
@@ -17,8 +18,9 @@ use super::resources::options;
 const MIB: u64 = 1 << 20;
 
 fn exportable() -> Owned {
-    let base =
-        made(|out| c!(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FD, false, out)));
+    let base = made(|out| {
+        c!(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false, out))
+    });
     let base = base.unwrap_or_else(|status| panic!("status {status}: {}", last_error()));
     let with = options();
     made(|out| c!(rmm_rs_pool_new(base.0, &raw const with, out))).expect("a pool")
@@ -70,7 +72,7 @@ fn import(pieces: &[ExportPiece], writable: bool) -> Result<(*mut c_void, *mut I
 fn memory_is_exported_and_mapped_again() {
     let machine = Machine::builder().schedule(Schedule::Eager).enter();
     let pool = exportable();
-    assert_eq!(kinds(&pool), (RMM_RS_EXPORT_POSIX_FD, false));
+    assert_eq!(kinds(&pool), (RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false));
     let block = allocate(&pool, ptr::null_mut(), 5 << 20).expect("there is memory");
     machine.write(CuDevicePtr(block.addr() as u64), &[7; 16]).expect("it is allocated");
     let pieces = export(block, 5 * MIB).expect("it is exportable");
@@ -100,7 +102,7 @@ fn what_is_no_export_is_refused() {
     c!(rmm_rs_resource_deallocate(cuda.0, ptr::null_mut(), foreign, 100, 256));
     let fabric =
         |any, kinds| made(|out| c!(rmm_rs_virtual_resource_for_export(kinds, any, out))).map(drop);
-    let both = RMM_RS_EXPORT_POSIX_FD | RMM_RS_EXPORT_FABRIC;
+    let both = RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR | RMM_RS_EXPORT_FABRIC;
     assert_eq!(fabric(false, both), Err(RMM_RS_REFUSED));
     assert_eq!(fabric(true, RMM_RS_EXPORT_FABRIC), Err(RMM_RS_REFUSED));
     assert_eq!(fabric(true, both), Ok(()));
@@ -109,7 +111,7 @@ fn what_is_no_export_is_refused() {
     let pool = exportable();
     let block = allocate(&pool, ptr::null_mut(), 100).expect("there is memory");
     let pieces = export(block, 100).expect("it is exportable");
-    for (kind, file) in [(5, pieces[0].file), (RMM_RS_EXPORT_POSIX_FD, -1)] {
+    for (kind, file) in [(5, pieces[0].file), (RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, -1)] {
         let wrong = [ExportPiece { kind, file, ..pieces[0] }];
         assert_eq!(import(&wrong, false), Err(RMM_RS_INVALID_ARGUMENT), "{kind} {file}");
     }
