@@ -145,10 +145,10 @@ fn what_can_be_exported_is_known_through_any_stack() {
     let plain: AnyResource = AnyResource::new(VirtualMemoryResource::new().unwrap());
     assert_eq!(plain.try_property::<Export>().unwrap().handles, ExportHandleTypes::empty());
     assert_eq!(CudaMemoryResource::new().try_property::<Export>(), None);
-    // The default pool's memory is made for network cards.
+    // The default pool's memory is made for other processes and for network cards.
     let default = rmm_adaptors::default_pool().unwrap();
     let found = default.try_property::<Export>().unwrap();
-    assert_eq!((found.handles, found.rdma), (ExportHandleTypes::empty(), true));
+    assert_eq!((found.handles, found.rdma), (FILE, true));
 }
 
 #[test]

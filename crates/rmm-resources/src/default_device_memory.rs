@@ -4,7 +4,7 @@ use std::fmt;
 
 use rmm_core::{AnyResource, Device, Error, Introspect, SynchronousResource};
 
-use crate::{CudaMemoryResource, VirtualMemoryResource};
+use crate::{CudaMemoryResource, ExportHandleTypes, VirtualMemoryResource};
 
 /// What the memory of a default pool is.
 #[doc(alias = "Backing")]
@@ -23,7 +23,8 @@ pub enum DefaultDeviceMemory {
 
 impl DefaultDeviceMemory {
     /// A resource to put a pool over: [virtual memory](VirtualMemoryResource) where the current
-    /// device has it, for RDMA if the device can, and [`cudaMalloc`](CudaMemoryResource) elsewhere.
+    /// device has it, for RDMA and for [export](crate::export_range) as file descriptors if the
+    /// device can, and [`cudaMalloc`](CudaMemoryResource) elsewhere.
     ///
     /// ```
     /// use rmm_resources::DefaultDeviceMemory;
@@ -51,7 +52,9 @@ impl DefaultDeviceMemory {
     /// memory.
     pub fn of_device() -> Result<AnyResource, Error> {
         let device = Device::current()?;
-        let pages = VirtualMemoryResource::builder().rdma_if_supported().build();
+        let file = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+        let builder = VirtualMemoryResource::builder().rdma_if_supported();
+        let pages = builder.export_if_supported(file).build();
         let (resource, backing) = match pages {
             Ok(pages) => (AnyResource::new(pages), Self::VirtualMemory),
             Err(error) if error.is_unsupported() => {

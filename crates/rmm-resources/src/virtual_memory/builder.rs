@@ -47,6 +47,8 @@ enum Handles {
     All(ExportHandleTypes),
     /// The first of fabric handles and file descriptors that the device can make.
     Any(ExportHandleTypes),
+    /// These, or none if the device cannot make them.
+    IfSupported(ExportHandleTypes),
 }
 
 impl Default for Handles {
@@ -187,6 +189,30 @@ impl VirtualMemoryResourceBuilder {
         self
     }
 
+    /// Makes the memory for these types of handles where the device can, and for none elsewhere:
+    /// what the default pool does for file descriptors. A page is made to find out.
+    ///
+    /// ```
+    /// use rmm_core::Introspect;
+    /// use rmm_resources::{Export, ExportHandleTypes, VirtualMemoryResource};
+    /// use rmm_sys::CuDeviceAttribute;
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// let attribute = CuDeviceAttribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+    /// let machine = rmm_sim::Machine::builder().attribute(attribute, 0).build();
+    /// # let _entered = machine.enter();
+    /// let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+    /// let resource = VirtualMemoryResource::builder().export_if_supported(types).build()?;
+    /// let export = resource.try_property::<Export>().expect("it says so");
+    /// assert!(export.handles.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn export_if_supported(mut self, types: ExportHandleTypes) -> Self {
+        self.handles = Handles::IfSupported(types);
+        self
+    }
+
     /// Whether the memory can be exported as file descriptors:
     /// [`export`](Self::export) of that type, or of none.
     ///
@@ -256,6 +282,12 @@ impl Handles {
         let (types, candidates) = match self {
             Self::All(types) => (types, vec![types]),
             Self::Any(types) => (types, vec![types & fabric, types & file]),
+            Self::IfSupported(types) => {
+                let exportable = PhysicalKind { handles: types, ..kind };
+                let none = ExportHandleTypes::empty();
+                let can = exportable.can_export()?;
+                return Ok(PhysicalKind { handles: if can { types } else { none }, ..kind });
+            }
         };
         if !(file | fabric).contains(types) {
             let message = format!("virtual memory has no handles of the types {types:?}");
@@ -290,18 +322,29 @@ impl PhysicalKind {
         let what = "cannot export virtual memory as fabric handles";
         require(NAME, device, CuDeviceAttribute::HANDLE_TYPE_FABRIC_SUPPORTED, what)?;
         // The attribute says nothing of the NVLink domain and its IMEX channel.
-        self.probe().map_err(|error| match error.code() {
-            Some(CuResult::NOT_PERMITTED | CuResult::NOT_SUPPORTED | CuResult::INVALID_VALUE) => {
-                lacking(NAME, device, what).with_source(error)
-            }
+        self.probe(granularity_of(self)?).map_err(|error| match error.code() {
+            Some(code) if is_refusal(code) => lacking(NAME, device, what).with_source(error),
             _ => error,
         })
     }
 
+    /// Whether the device makes memory for these handles. Memory that is used up says nothing of
+    /// that: then its attributes decide.
+    fn can_export(self) -> Result<bool, Error> {
+        match self.check_export() {
+            Err(error) if error.is_unsupported() => return Ok(false),
+            checked => checked?,
+        }
+        match self.probe(granularity_of(self)?) {
+            Err(error) if error.code().is_some_and(is_refusal) => Ok(false),
+            Err(error) if !error.is_out_of_memory() => Err(error),
+            _ => Ok(true),
+        }
+    }
+
     /// Makes a page of the memory, and releases it.
-    fn probe(self) -> Result<(), Error> {
+    fn probe(self, page: usize) -> Result<(), Error> {
         let calls = capability::calls_for(None)?;
-        let page = granularity_of(self)?;
         let properties = self.properties();
         let mut memory = CuMemHandle(0);
         // SAFETY: `memory` may be written to, and the properties read.
@@ -310,6 +353,11 @@ impl PhysicalKind {
         // SAFETY: created just now, and used nowhere else.
         check("cuMemRelease", unsafe { calls.cuMemRelease(memory) })
     }
+}
+
+/// Whether the driver does not make such memory on this machine.
+fn is_refusal(code: CuResult) -> bool {
+    [CuResult::NOT_PERMITTED, CuResult::NOT_SUPPORTED, CuResult::INVALID_VALUE].contains(&code)
 }
 
 impl Rdma {

@@ -2,7 +2,8 @@
 
 use rmm_core::{AnyResource, ErrorKind, Introspect, Resource, SynchronousResource};
 use rmm_resources::{
-    CudaMemoryResource, DefaultDeviceMemory, ManagedMemoryResource, VirtualMemoryResource,
+    CudaMemoryResource, DefaultDeviceMemory, Export, ExportHandleTypes, ManagedMemoryResource,
+    VirtualMemoryResource,
 };
 use rmm_sim::{Fault, MachineBuilder};
 use rmm_sys::{CuDeviceAttribute as Attribute, CuResult};
@@ -87,5 +88,32 @@ fn virtual_memory_is_for_rdma_where_the_device_can() {
         use_once(&resource);
         let required = VirtualMemoryResource::builder().rdma(true).build();
         assert_eq!(required.is_ok(), has_rdma == 1);
+    }
+}
+
+#[test]
+fn virtual_memory_is_for_other_processes_where_the_device_can() {
+    let (file, none) = (ExportHandleTypes::POSIX_FILE_DESCRIPTOR, ExportHandleTypes::empty());
+    let attribute = Attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+    // What the attribute says, and how the driver answers when a page is made to find out.
+    for (says_yes, answer, expected) in [
+        (0, None, Ok(none)),
+        (1, None, Ok(file)),
+        (1, Some(CuResult::NOT_PERMITTED), Ok(none)),
+        (1, Some(CuResult::OUT_OF_MEMORY), Ok(file)),
+        (1, Some(CuResult::UNKNOWN), Err(ErrorKind::Driver)),
+    ] {
+        let machine = lazy().attribute(attribute, says_yes).enter();
+        if let Some(code) = answer {
+            machine.fail(Fault::nth("cuMemCreate", 1, code));
+        }
+        let made = DefaultDeviceMemory::of_device();
+        let handles = made.as_ref().map(|made| made.try_property::<Export>().unwrap().handles);
+        assert_eq!(handles.map_err(rmm_core::Error::kind), expected, "{says_yes} {answer:?}");
+        if let Ok(resource) = &made {
+            use_once(resource);
+        }
+        drop(made);
+        assert_eq!(machine.leaks().len(), 0);
     }
 }
