@@ -157,6 +157,7 @@ void allocator::raw_delete(void* pointer)
     (*trace)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
                                             reinterpret_cast<std::uintptr_t>(pointer));
   }
+  exported_.forget(pointer);
   check(engine->rmm_rs_client_free(pointer));
   if (is_known && is_profiled) {
     report_to_profiler(pointer, -static_cast<std::int64_t>(block.bytes),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "history.hpp"
+#include "ipc.hpp"
 #include "out_of_memory.hpp"
 #include "routes.hpp"
 #include "segment_history.hpp"
@@ -136,6 +137,7 @@ class allocator final : public cuda_allocator {
   clients uncached_;
   private_pools pools_;
   routes routes_;
+  exported_memory exported_;
   history history_;
   segment_history segments_{history_};
   statistics statistics_{clients_, pools_};

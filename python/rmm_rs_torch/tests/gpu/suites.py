@@ -39,6 +39,8 @@ ALONE = re.compile(
 )
 #: Tests of one process.
 CHUNK = 25
+#: Seconds until the first test begins: several processes at once import PyTorch's compiler.
+START = 240
 
 Result = dict[str, Any]
 
@@ -145,7 +147,7 @@ class Suites:
 
     def _watch(self, process: subprocess.Popen[str], lines: Path) -> bool:
         """Waits for a process. False if no test began or ended within the limit, or time is up."""
-        size, changed = -1, time.monotonic()
+        size, changed = 0, time.monotonic()
         while True:
             try:
                 process.wait(1)
@@ -155,7 +157,8 @@ class Suites:
             current = lines.stat().st_size if lines.exists() else 0
             if current != size:
                 size, changed = current, now
-            if now - changed > self.limit or now > self.deadline:
+            limit = self.limit if size > 0 else max(self.limit, START)
+            if now - changed > limit or now > self.deadline:
                 machine.end(process)
                 return False
 

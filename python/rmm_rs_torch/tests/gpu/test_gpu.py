@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -274,11 +275,12 @@ atexit.register(lambda: print("end", x.numel()))
 
 
 COMPILED = """
-import torch, torch._dynamo.config
+import torch, torch._dynamo.config, torch._inductor.config
 if {ours}:
     import rmm_rs.torch
     rmm_rs.torch.install()
 torch._dynamo.config.cache_size_limit = 256
+torch._inductor.config.triton.cudagraph_dynamic_shape_warn_limit = None
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 512)).cuda()
 
@@ -286,10 +288,11 @@ def step(data, twice):
     out = model(data)
     return model(out) if twice else out
 
-fast = torch.compile(step, mode="reduce-overhead", dynamic=False)
+# One compilation, and a graph for each shape.
+fast = torch.compile(step, mode="reduce-overhead", dynamic=True)
 with torch.no_grad():
-    for _ in range(4):
-        for rows in range(8, 208, 8):
+    for _ in range(3):
+        for rows in range(8, 808, 8):
             data = torch.randn(rows, 512, device="cuda")
             for twice in (False, True):
                 torch.compiler.cudagraph_mark_step_begin()
@@ -299,7 +302,7 @@ print(torch.cuda.max_memory_reserved())
 """
 
 
-def test_graph_trees_of_many_shapes_equal_eager(
+def test_graph_trees_of_a_hundred_shapes_equal_eager(
     record_property: Callable[[str, int], None],
 ) -> None:
     for allocator, ours in (("native", False), ("rmm-rs", True)):
@@ -347,3 +350,50 @@ assert torch.cuda.memory_stats()["allocated_bytes.all.current"] == 0
 x = torch.ones(MIB, device="cuda")
 assert torch.cuda.memory_stats()["reserved_bytes.all.current"] >= 4 * MIB
 """)
+
+
+SHARED = """
+import torch, torch.multiprocessing
+
+def add_one(pipe):
+    import rmm_rs.torch
+    rmm_rs.torch.install({spec})
+    for got in iter(pipe.recv, None):
+        got += 1
+        torch.cuda.synchronize()
+        pipe.send(got.sum().item())
+        del got
+
+if __name__ == "__main__":
+    import rmm_rs.torch
+    rmm_rs.torch.install({spec})
+    context = torch.multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    child = context.Process(target=add_one, args=(there,))
+    child.start()
+    before = torch.ones(1000, device="cuda")
+    for count in (100, 1 << 20, 50 << 20):
+        x = torch.full((count,), 3, dtype=torch.int32, device="cuda")
+        for part in (x, x[count // 2 :]):
+            expected = (part + 1).sum().item()
+            here.send(part)
+            assert here.recv() == expected == part.sum().item()
+    del x, part
+    x = torch.full((1 << 20,), 3, dtype=torch.int32, device="cuda")
+    here.send(x)
+    assert here.recv() == 4 << 20
+    here.send(None)
+    child.join()
+    assert child.exitcode == 0
+    assert before.sum().item() == 1000
+"""
+
+
+@pytest.mark.parametrize("spec", ["None", '"pool(cuda)"'])
+def test_processes_share_tensors(tmp_path: Path, spec: str) -> None:
+    program = tmp_path / "share.py"
+    program.write_text(SHARED.format(spec=spec))
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -82,8 +82,7 @@ def steps() -> list[Step]:
         step.can_resume = True
         found.append(step)
     for name in THREE:
-        kind = "refused" if name == "pool" else "shared"
-        both = [f"{kind}, cuda:{index}" for index in range(2)]
+        both = [f"shared, cuda:{index}" for index in range(2)]
         found.append(Step("share", "share.py", name, 90, expected=both))
     for name in THREE:
         sums = [f"replayed sums, rank {rank}" for rank in range(2)]
