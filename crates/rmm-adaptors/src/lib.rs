@@ -54,7 +54,7 @@ pub use adaptors::{TagLayer, TracingResourceAdaptor};
 #[doc(hidden)]
 pub use adaptors::{WritePage, write_pages_by};
 #[doc(hidden)]
-pub use shared::site::{NameFrames, name_frames_by};
+pub use shared::site::{NameFrames, NumberFrames, name_frames_by};
 pub use shared::tracked::{CallSite, OutstandingAllocation, TrackingFinding, TrackingReport};
 pub use suballocators::{
     ArenaMemoryResource, ArenaMemoryResourceBuilder, ArenaReport, BinningMemoryResource,

@@ -64,7 +64,7 @@ fn check_interpreter(_attached: Python<'_>) -> PyResult<()> {
 #[pymodule]
 fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     check_interpreter(module.py())?;
-    rmm_adaptors::name_frames_by(interpreter::caller::frames);
+    rmm_adaptors::name_frames_by(interpreter::caller::frames, interpreter::caller::number);
     rmm_report::page::draw_failure_reports();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("_IS_OPTIMIZED", !cfg!(debug_assertions))?;

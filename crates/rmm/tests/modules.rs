@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 const MOST_IN_ROOT: usize = 60;
 
 /// Items that are public for sister crates and macros only.
-const PLUMBING: [&str; 13] = [
+const PLUMBING: [&str; 14] = [
     "AnnouncedStream",
     "AsDyn",
     "Contains",
     "NameFrames",
+    "NumberFrames",
     "PropertySet",
     "PropertySink",
     "RetiringStream",

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,35 @@ def test_a_log_has_the_columns_of_rmm_by_default(tmp_path: Path) -> None:
     assert list(rows(log.get_file_name())[0]) == "Thread Time Action Pointer Size Stream".split()
     with pytest.raises(ValueError, match="no column is called"):
         mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), tmp_path / "log.csv", columns=["Thread"])
+
+
+def test_a_site_that_is_remembered_is_that_of_its_code_and_line(tmp_path: Path) -> None:
+    log = mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), tmp_path / "log.csv", columns=["Site"])
+    expected = []
+    for number in range(100):
+        # Code that is gone after its turn, whose memory the next one may get.
+        text = f"def f{number}(log):\n" + "    log.deallocate(log.allocate(10), 10)\n" * 2
+        names: dict[str, Callable[[object], None]] = {}
+        exec(compile(text, f"<made {number}>", "exec"), names)
+        for _ in range(3):
+            names[f"f{number}"](log)
+            expected += [f"<made {number}>:{line} f{number}" for line in (2, 3)]
+        names.clear()
+
+    def down(depth: int) -> None:
+        if depth == 0:
+            log.deallocate(log.allocate(10), 10)
+        else:
+            down(depth - 1)
+
+    for _ in range(3):
+        for depth in (0, 1, 6):
+            down(depth)
+    log.flush()
+    sites = [row["Site"] for row in rows(log.get_file_name()) if row["Action"] == "allocate"]
+    assert [site.split(" < ")[0] for site in sites[: len(expected)]] == expected
+    depths = [sum("down" in frame for frame in site.split(" < ")) for site in sites[len(expected) :]]
+    assert depths == [1, 2, 4] * 3
 
 
 def test_a_pending_exception_and_a_thread_without_python_lines_change_nothing(tmp_path: Path) -> None:

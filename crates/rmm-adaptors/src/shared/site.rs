@@ -1,6 +1,7 @@
 //! Call sites: where in the program a call comes from, as a text that is kept once for each place.
 
 mod native;
+mod seen;
 mod stack;
 mod text;
 
@@ -26,16 +27,22 @@ pub(crate) const MOST_SITES: usize = 1 << 14;
 /// held, so it must not call a resource, nor run code of the program.
 pub type NameFrames = fn(bool, &mut dyn FnMut(&str, u32, &str) -> bool);
 
-static NAME_FRAMES: OnceLock<NameFrames> = OnceLock::new();
+/// A number for the frames of the calling thread that [`NameFrames`] would pass, at most as many
+/// as the argument says: other frames have another number as long as the process runs. `None` where
+/// it cannot say, or would have to wait. The same restrictions hold.
+pub type NumberFrames = fn(usize) -> Option<u64>;
 
-/// Has call sites named by a function, for bindings to another language. The first call counts.
+static NAME_FRAMES: OnceLock<(NameFrames, NumberFrames)> = OnceLock::new();
+
+/// Has call sites named and numbered by functions, for bindings to another language. The first call
+/// counts.
 #[doc(hidden)]
-pub fn name_frames_by(name: NameFrames) {
-    // The first one stays.
-    let _ignored = NAME_FRAMES.set(name);
+pub fn name_frames_by(name: NameFrames, number: NumberFrames) {
+    // The first ones stay.
+    let _ignored = NAME_FRAMES.set((name, number));
 }
 
-/// Whether sites take about a microsecond: those of a program of another language.
+/// Whether sites take less than a microsecond: those of a program of another language.
 pub(crate) fn are_cheap() -> bool {
     NAME_FRAMES.get().is_some()
 }
@@ -44,7 +51,8 @@ pub(crate) fn are_cheap() -> bool {
 /// a line `file:line in function` for each. `None` if the thread runs no code of that language.
 pub(crate) fn named_stack(most: usize) -> Option<String> {
     let (mut lines, mut frames) = (String::new(), 0);
-    NAME_FRAMES.get()?(true, &mut |file, line, function| {
+    let (name, _) = NAME_FRAMES.get()?;
+    name(true, &mut |file, line, function| {
         let end = if frames == 0 { "" } else { "\n" };
         // A string takes all.
         let _ignored = write!(lines, "{end}{file}:{line} in {function}");
@@ -74,14 +82,21 @@ impl Site {
     /// The place that the calling thread is at: `file:line function` for up to [`FRAMES`] frames of
     /// the program, the innermost first, with ` < ` between them.
     ///
-    /// In a program of another language it takes about a microsecond. Otherwise a few, and
+    /// In a program of another language it takes less than a microsecond. Otherwise a few, and
     /// milliseconds for a stack that was not seen before, whose symbols are resolved.
     pub(crate) fn here() -> Self {
         match NAME_FRAMES.get() {
-            Some(name) => {
-                let mut text = SiteText::default();
-                name(false, &mut |file, line, function| text.frame(file, line, function) < FRAMES);
-                Self::named(text.as_str())
+            Some((name, number)) => {
+                let resolved = || {
+                    let mut text = SiteText::default();
+                    let mut frame = |file: &str, line, function: &str| {
+                        text.frame(file, line, function) < FRAMES
+                    };
+                    name(false, &mut frame);
+                    Self::named(text.as_str())
+                };
+                let site = number(FRAMES).and_then(|stack| seen::site(stack, resolved));
+                site.unwrap_or_else(resolved)
             }
             None => native::here(),
         }

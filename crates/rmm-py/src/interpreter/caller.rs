@@ -1,10 +1,10 @@
 //! The lines of the program that calls the engine.
 
-use std::ffi::{c_char, c_void};
-use std::mem;
+mod cpython;
+
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
+use std::sync::Mutex;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ use pyo3::types::PyString;
 use rmm_core::wait;
 
 use crate::interpreter::{attached, has_let_go};
+use cpython::holds_the_lock;
 
 /// Passes on the lines of Python that the calling thread runs outside of this package, the
 /// innermost first, until it returns `false`: the file, the line and the function. It passes
@@ -31,57 +32,98 @@ pub(crate) fn frames(may_wait: bool, each: &mut dyn FnMut(&str, u32, &str) -> bo
     }
 }
 
-/// Whether the calling thread holds the interpreter's lock now, whatever PyO3 counts.
-///
-/// `PyGILState_Check` would not do: in a process that ever had a second interpreter it is 1 on
-/// every thread.
-fn holds_the_lock() -> bool {
-    type Current = unsafe extern "C" fn() -> *mut ffi::PyThreadState;
-    static CURRENT: OnceLock<Option<Current>> = OnceLock::new();
-
-    // Declared as in POSIX.
-    unsafe extern "C" {
-        fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+/// A number for the first `most` frames that [`frames`] would pass. `None` in a thread that does
+/// not hold the interpreter's lock, and for code whose lines were not passed before. It runs no
+/// Python code, and looks at no name.
+pub(crate) fn number(most: usize) -> Option<u64> {
+    if !holds_the_lock() {
+        return None;
     }
+    // SAFETY: the thread holds the lock.
+    let py = unsafe { Python::assume_attached() };
+    without_collections(|| number_of(py, most))
+}
 
-    // The first is of Python 3.13 and later, the second of earlier releases. They are not among
-    // those to which this module is bound when it is loaded (the limited API).
-    let current = CURRENT.get_or_init(|| {
-        let names = [c"PyThreadState_GetUnchecked", c"_PyThreadState_UncheckedGet"];
-        let found = names.iter().find_map(|name| {
-            // SAFETY: a null handle searches the libraries of the process (on macOS it finds
-            // nothing); the name ends with a zero byte.
-            NonNull::new(unsafe { dlsym(ptr::null_mut(), name.as_ptr()) })
-        })?;
-        // SAFETY: CPython's functions of these names have this signature.
-        Some(unsafe { mem::transmute::<*mut c_void, Current>(found.as_ptr()) })
-    });
-    current.is_some_and(|current| {
-        // SAFETY: it may be called at any time.
-        if unsafe { ffi::Py_IsInitialized() } == 0 {
-            return false;
+fn number_of(py: Python<'_>, most: usize) -> Option<u64> {
+    let of_frames = cpython::of_frames()?;
+    // Taken by another thread in the parent of a fork only.
+    let codes = CODES.try_lock().ok()?;
+    let (mut number, mut frames) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    // SAFETY: the thread is attached; the result is null or borrowed.
+    let innermost = unsafe { ffi::PyEval_GetFrame() };
+    // SAFETY: it is null or a frame of the thread, which runs meanwhile.
+    let innermost = unsafe { Bound::from_borrowed_ptr_or_opt(py, innermost.cast()) };
+    let mut next = innermost;
+    while let Some(frame) = next {
+        let code = code_of(py, &frame);
+        let address = code.as_ptr().addr();
+        if !codes.get(&address)?.is_own {
+            number = mixed(number, address as u64);
+            // The place within the code, of which there are more than lines.
+            number = mixed(number, of_frames.last_instruction(&frame));
+            frames += 1;
+            if frames == most {
+                break;
+            }
         }
-        // SAFETY: it may be called on any thread, with the lock or without, while the interpreter
-        // is initialized. It reads the thread's own state, null for a thread that has none.
-        let own = unsafe { ffi::PyGILState_GetThisThreadState() };
-        // SAFETY: as above. It is the state of the thread that holds the lock (to 3.11), or that of
-        // this thread if it does; so it is equal to this thread's own only if this one holds it.
-        !own.is_null() && unsafe { current() } == own
-    })
+        next = of_frames.caller(&frame);
+    }
+    (frames > 0).then_some(number)
+}
+
+/// FNV-1a over words.
+fn mixed(number: u64, word: u64) -> u64 {
+    (number.rotate_left(5) ^ word).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// A code object whose lines were passed on. It is kept, so that its address stays its own.
+struct Code {
+    _kept: Py<PyAny>,
+    /// Whether it is of this package.
+    is_own: bool,
+}
+
+/// By address. Written and read under the interpreter's lock.
+static CODES: Mutex<BTreeMap<usize, Code>> = Mutex::new(BTreeMap::new());
+
+/// The most code objects that are kept. Sites of others are looked up by name each time.
+const MOST_CODES: usize = 1 << 14;
+
+/// Keeps a code object for [`number`].
+fn keep(code: &Bound<'_, PyAny>, is_own: bool) {
+    let Ok(mut codes) = CODES.try_lock() else { return };
+    if codes.len() < MOST_CODES {
+        codes
+            .entry(code.as_ptr().addr())
+            .or_insert_with(|| Code { _kept: code.clone().unbind(), is_own });
+    }
+}
+
+fn code_of<'py>(py: Python<'py>, frame: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+    // SAFETY: it is a frame; the result is a new reference, and never null.
+    let code = unsafe { ffi::PyFrame_GetCode(frame.as_ptr().cast()) }.cast::<ffi::PyObject>();
+    // SAFETY: as above.
+    unsafe { Bound::from_owned_ptr(py, code) }
+}
+
+/// Runs `act` so that no collection begins in it, whose finalizers could use the resource that is
+/// asked.
+fn without_collections<T>(act: impl FnOnce() -> T) -> T {
+    // SAFETY: the callers are attached.
+    let was_enabled = unsafe { ffi::PyGC_Disable() } == 1;
+    let result = act();
+    if was_enabled {
+        // SAFETY: as above.
+        unsafe { ffi::PyGC_Enable() };
+    }
+    result
 }
 
 fn walk(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) {
     // A free may be part of the unwinding of an exception.
     let pending = PyErr::take(py);
-    // No collection begins here, whose finalizers could use the resource that is asked.
-    // SAFETY: the thread is attached.
-    let was_enabled = unsafe { ffi::PyGC_Disable() } == 1;
     // Out of host memory: the rest is left out.
-    let _ignored = pass_on(py, each);
-    if was_enabled {
-        // SAFETY: as above.
-        unsafe { ffi::PyGC_Enable() };
-    }
+    let _ignored = without_collections(|| pass_on(py, each));
     if let Some(pending) = pending {
         pending.restore(py);
     }
@@ -95,18 +137,16 @@ fn pass_on(py: Python<'_>, each: &mut dyn FnMut(&str, u32, &str) -> bool) -> PyR
     // SAFETY: it is null or a frame of the thread, which runs meanwhile.
     let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame) };
     while let Some(frame) = next.filter(|frame| !frame.is_none()) {
-        let pointer = frame.as_ptr().cast::<ffi::PyFrameObject>();
-        // SAFETY: it is a frame; the result is a new reference, and never null.
-        let code = unsafe { ffi::PyFrame_GetCode(pointer) }.cast::<ffi::PyObject>();
-        // SAFETY: as above.
-        let code = unsafe { Bound::from_owned_ptr(py, code) };
+        let code = code_of(py, &frame);
         let file = code.getattr(pyo3::intern!(py, "co_filename"))?;
         let file = file.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
-        if !file.starts_with(own.as_str()) {
+        let is_own = file.starts_with(own.as_str());
+        keep(&code, is_own);
+        if !is_own {
             let function = code.getattr(pyo3::intern!(py, "co_qualname"))?;
             let function = function.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
             // SAFETY: it is a frame.
-            let line = unsafe { ffi::PyFrame_GetLineNumber(pointer) };
+            let line = unsafe { ffi::PyFrame_GetLineNumber(frame.as_ptr().cast()) };
             if !each(file, u32::try_from(line).unwrap_or(0), function) {
                 break;
             }

@@ -45,7 +45,8 @@ impl<U> RecorderResourceAdaptorBuilder<U> {
     }
 
     /// Whether the call site of each allocation is kept; off by default. It takes a few
-    /// microseconds, in Python 1.1 for four frames. That of a failed request is kept anyway.
+    /// microseconds; in Python 0.1 to 0.25 for four frames that were met before, and 1 otherwise.
+    /// That of a failed request is kept anyway.
     pub fn sites(mut self, keeps: bool) -> Self {
         self.sites = keeps;
         self
