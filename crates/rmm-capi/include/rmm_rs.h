@@ -1981,6 +1981,29 @@ rmm_rs_status rmm_rs_resource_upstream(const struct rmm_rs_resource *resource,
                                        const struct rmm_rs_resource **out);
 
 /**
+ * Lets the program `rmm watch PID` show what this process holds, until it ends or
+ * `rmm_rs_end_watching` is called. It opens a Unix socket that only this user and root can use,
+ * with one thread that answers; allocations never wait for it. It fails with `RMM_RS_REFUSED` if
+ * the socket cannot be opened, if its folder is not this user's alone, and elsewhere than on
+ * Linux. A child of `fork` is not watched.
+ *
+ * With `RMM_WATCH=1` in the environment it is called when the first resource is made.
+ */
+rmm_rs_status rmm_rs_watch(void);
+
+/**
+ * Closes the socket, if it is open.
+ */
+void rmm_rs_end_watching(void);
+
+/**
+ * Has `rmm watch` show the pools and tags of a resource and of those under it by this name, as
+ * long as they exist, beside those of the current resource of each device. A name that is taken
+ * goes to this resource. It is not kept alive. This opens no socket.
+ */
+rmm_rs_status rmm_rs_watch_resource(const char *name, const struct rmm_rs_resource *resource);
+
+/**
  * Makes a client for a device. Memory comes from `resource`, or from the device's current resource
  * at each call if it is null: one for which the program set none gets what the environment
  * variable `RMM_RESOURCE` says, or else `pool`.

@@ -26,3 +26,4 @@ pub mod suballocators;
 pub mod tracking;
 pub mod trim;
 pub mod upstream;
+pub mod watch;

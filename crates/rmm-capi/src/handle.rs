@@ -10,3 +10,4 @@ pub mod resource;
 pub(crate) mod sized;
 pub mod status;
 pub(crate) mod text;
+pub(crate) mod watched;

@@ -2,9 +2,11 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 /// The folder of this build, in which cargo puts libraries.
 fn built(name: &str) -> PathBuf {
@@ -252,4 +254,64 @@ fn the_library_exports_its_own_symbols_only() {
         );
     }
     assert!(names.len() > 60, "{names:?}");
+}
+
+/// Starts a program that lets itself be watched, and returns it with its standard output once it
+/// says that it is ready.
+fn started(mut command: Command, runtime: &Path) -> (Child, BufReader<ChildStdout>) {
+    command.env("XDG_RUNTIME_DIR", runtime).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = command.spawn().expect("it starts");
+    let mut said = BufReader::new(program.stdout.take().expect("it is piped"));
+    assert_eq!(line(&mut said), "ready\n");
+    (program, said)
+}
+
+fn line(from: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).expect("the program says it");
+    line
+}
+
+#[test]
+fn a_program_in_c_can_be_watched() {
+    let folder = folder();
+    let options = ["-std=c99"];
+    let Some(path) = compile("cc", &options, "watch.c", folder.path()) else { return };
+    let runtime = tempfile::tempdir().expect("a folder can be made");
+    let socket = |program: &Child| runtime.path().join(format!("rmm/{}.sock", program.id()));
+    // By a call; by the variable; not at all.
+    for (argument, variable, is_watched) in [("asks", "0", true), ("", "1", true), ("", "0", false)]
+    {
+        let mut command = command(&path, folder.path());
+        command.arg(argument).env("RMM_WATCH", variable);
+        let (mut program, _said) = started(command, runtime.path());
+        assert_eq!(socket(&program).exists(), is_watched, "{argument} {variable}");
+        if is_watched {
+            let figures = figures_of(&program, runtime.path());
+            assert!(figures.contains("\"pool\":\"workers\""), "{figures}");
+            assert!(figures.contains("\"live_bytes\":1024"), "{figures}");
+        }
+        drop(program.stdin.take());
+        assert!(program.wait().expect("it ends").success());
+        assert!(!socket(&program).exists(), "the socket goes with the program");
+    }
+    let mut command = command(&path, folder.path());
+    command.args(["asks", "and ends"]);
+    let (mut program, mut said) = started(command, runtime.path());
+    assert!(socket(&program).exists());
+    program.stdin.as_ref().expect("it is piped").write_all(b"1").expect("it reads");
+    assert_eq!(line(&mut said), "ended\n");
+    assert!(!socket(&program).exists());
+    drop(program.stdin.take());
+    assert!(program.wait().expect("it ends").success());
+}
+
+/// What the program answers to a watcher.
+fn figures_of(program: &Child, runtime: &Path) -> String {
+    let socket = runtime.join(format!("rmm/{}.sock", program.id()));
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.write_all(b"figures\n").expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
 }

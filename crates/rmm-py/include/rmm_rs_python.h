@@ -163,7 +163,10 @@
     X(rmm_rs_elastic_end_graph_uses)               \
     X(rmm_rs_elastic_figures_get)                  \
     X(rmm_rs_elastic_next_range)                   \
-    X(rmm_rs_elastic_release)
+    X(rmm_rs_elastic_release)                      \
+    X(rmm_rs_watch)                                \
+    X(rmm_rs_end_watching)                         \
+    X(rmm_rs_watch_resource)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

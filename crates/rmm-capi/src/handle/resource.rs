@@ -14,7 +14,7 @@ use rmm_core::{
 
 use crate::handle::failure::Failure;
 use crate::handle::status::{RMM_RS_OK, Status};
-use crate::handle::{guard, library, text};
+use crate::handle::{guard, library, text, watched};
 
 /// The device may use the memory (`cuda::mr::device_accessible`).
 pub const RMM_RS_DEVICE_ACCESSIBLE: u32 = 1;
@@ -189,6 +189,7 @@ pub(crate) unsafe fn make_shared(
         if out.is_null() {
             return Err(Failure::invalid("the place for the resource is null"));
         }
+        watched::first_resource();
         let resource = make()?;
         // SAFETY: the caller's contract.
         unsafe { give(resource, out) }

@@ -262,6 +262,9 @@ static int call(int wanted) {
   DONE(rmm_rs_torch_reset());
   DONE(rmm_rs_torch_set_memory_fraction(0.5, 0));
   REFUSED(rmm_rs_tracking_outstanding_bytes(tracking, &number));
+  REFUSED(rmm_rs_watch());
+  DONE(rmm_rs_end_watching());
+  REFUSED(rmm_rs_watch_resource("pool", pool));
   DONE(rmm_rs_tracking_outstanding(tracking, text, sizeof text));
   REFUSED(rmm_rs_tracking_walk(tracking, [](const rmm_rs_tracked_block *, void *) {}, NULL));
   return NO_CALL;

@@ -126,6 +126,7 @@ table! {
     calls::elastic: rmm_rs_elastic_reserve rmm_rs_elastic_commit rmm_rs_elastic_decommit
         rmm_rs_elastic_record_stream rmm_rs_elastic_end_graph_uses rmm_rs_elastic_figures_get
         rmm_rs_elastic_next_range rmm_rs_elastic_release;
+    calls::watch: rmm_rs_watch rmm_rs_end_watching rmm_rs_watch_resource;
 }
 
 /// The names of the table's functions, in their order.
