@@ -13,6 +13,9 @@ use rmm_sys::CuResult;
 
 use crate::support::{MIB, layout};
 
+#[path = "segments/threads.rs"]
+mod threads;
+
 /// The memory that a pool has, as it told.
 #[derive(Clone)]
 struct Told {
@@ -530,4 +533,27 @@ fn a_callback_whose_end_in_its_own_call_panics_changes_nothing() {
         drop(pool);
         assert_eq!(machine.leaks(), []);
     }
+}
+
+#[test]
+fn a_pool_that_can_neither_sleep_nor_go_back_says_what_refuses() {
+    let _machine = Machine::builder().memory(64 << 20).enter();
+    let (pool, first, second) = (over_virtual_memory(), Registry::default(), Registry::default());
+    let _guards = [first.register(&pool), second.register(&pool)].map(Result::unwrap);
+    let block = pool.allocate_sync(layout(8 * MIB)).expect("memory");
+    // The second one keeps it; the first one, which has let go, does not take it again.
+    first.refuses_new.store(true, Ordering::Relaxed);
+    second.refuses_end.store(true, Ordering::Relaxed);
+    // SAFETY: no work uses the memory.
+    let error = unsafe { pool.sleep(Contents::ToHost) }.expect_err("it is kept");
+    assert_eq!(error.kind(), rmm_core::ErrorKind::NotReady);
+    let text = error.to_string();
+    assert!(text.contains("does not take") && !text.contains("driver"), "{text}");
+    let reason = std::error::Error::source(&error).expect("the first refusal").to_string();
+    assert!(reason.contains("does not let go"), "{reason}");
+    first.refuses_new.store(false, Ordering::Relaxed);
+    second.refuses_end.store(false, Ordering::Relaxed);
+    pool.wake().expect("both take it");
+    assert_eq!((first.bytes(), second.bytes()), (pool.reserved_bytes(), pool.reserved_bytes()));
+    free(&pool, block, 8 * MIB);
 }

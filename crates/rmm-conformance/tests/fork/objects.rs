@@ -12,7 +12,7 @@ use rmm_adaptors::{
 use rmm_async::{completed, wait_for_abandoned};
 use rmm_containers::{DeviceBuffer, DeviceScalar, DeviceUVector, ElasticBuffer, PinnedVec};
 use rmm_core::{
-    Context, CudaEvent, CudaStream, CudaStreamPool, Device, Resource, StreamFlags,
+    Context, CudaEvent, CudaStream, CudaStreamPool, Device, Error, Resource, StreamFlags,
     SynchronousResource, TimedEvent,
 };
 use rmm_resources::{
@@ -52,6 +52,14 @@ fn pools(machine: &Machine, wrong: &mut Vec<String>) {
     let kept: Vec<_> = (0..2000).map(|_| pool.allocate_sync(layout).expect("memory")).collect();
     let reservation = pool.reserve(1 << 20).expect("memory");
     let guard = pool.on_pressure(|_| false);
+    let segments = pool.on_segment(|_| {
+        if rmm_core::fork::is_child() {
+            // SAFETY: ends the child at once, as one that failed.
+            unsafe { libc::_exit(9) };
+        }
+        Ok::<(), Error>(())
+    });
+    let segments = segments.expect("it takes all");
     let busy = || {
         churn(&pool);
         churn(&arena);
@@ -74,6 +82,9 @@ fn pools(machine: &Machine, wrong: &mut Vec<String>) {
         does("reserve", || refused(pool.reserve(1000))),
         says("on_pressure", || drop(pool.on_pressure(|_| false))),
         does("drop of a callback's guard", || drop_of(&guard)),
+        says("segments", || drop(pool.segments())),
+        does("on_segment", || refused(pool.on_segment(|_| Ok::<(), Error>(())))),
+        does("drop of the guard of a callback for segments", || drop_of(&segments)),
         says("remaining", || reservation.remaining()),
         says("release", || reservation.release()),
         does("drop of a reservation", || drop_of(&reservation)),

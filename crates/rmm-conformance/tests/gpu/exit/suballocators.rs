@@ -4,9 +4,12 @@ use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
+use rmm_adaptors::{PoolMemoryResource, SegmentGuard};
 use rmm_conformance::{DeviceHandle, Environment, Failure};
 use rmm_containers::DeviceBuffer;
-use rmm_core::{AnyResource, CudaStream, Error, StreamFlags, StreamRef};
+use rmm_core::{
+    AnyResource, CudaStream, Error, Introspect as _, StreamFlags, StreamRef, process_is_exiting,
+};
 use rmm_resources::set_current_device_resource;
 use rmm_spec::ResourceSpec;
 
@@ -86,15 +89,31 @@ pub(super) fn fill(spec: &str, environment: &Environment, way: &str) -> Result<H
         _ => {}
     }
     fill_thread(&resource)?;
+    let segments = on_segment(&resource)?;
     let resource_goes_first = way == "resource-first";
     Ok(Held::new(move || {
         if resource_goes_first {
             drop(resource);
+            drop(segments);
             drop(buffers);
         } else {
             drop(buffers);
+            drop(segments);
             drop(resource);
         }
         Ok(())
     }))
+}
+
+/// A callback for the segments of a pool, whose guard is left to the very end. It is not called
+/// then.
+fn on_segment(resource: &AnyResource) -> Result<Option<SegmentGuard>, Error> {
+    let Some(pool) = resource.find::<PoolMemoryResource<()>>() else { return Ok(None) };
+    let guard = pool.on_segment(|_| {
+        if process_is_exiting() {
+            std::process::abort();
+        }
+        Ok::<(), Error>(())
+    });
+    guard.map(Some)
 }

@@ -72,6 +72,18 @@ pub(crate) type Refusal = Box<dyn StdError + Send + Sync>;
 /// A function that is called with each change.
 pub(crate) type Callback = dyn Fn(SegmentEvent) -> Result<(), Refusal> + Send + Sync;
 
+/// Another thread calls the callback about the segment.
+#[derive(Debug)]
+struct BeingCalled;
+
+impl fmt::Display for BeingCalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it is being called about it")
+    }
+}
+
+impl StdError for BeingCalled {}
+
 /// What a callback has to do with a segment that it has not let go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Held {
@@ -206,7 +218,7 @@ impl Segments {
             match (entry.held.get(&base), adds) {
                 (None, true) if is_present && !entry.ends => {}
                 (Some(Held::Registered), false) => {}
-                (Some(Held::Called), false) => return Err("it is being called about it".into()),
+                (Some(Held::Called), false) => return Err(BeingCalled.into()),
                 _ => return Ok(()),
             }
             if fork::is_child() || process_is_exiting() {
@@ -263,6 +275,23 @@ impl Segments {
         Ok(())
     }
 
+    /// Has every callback let go of a segment at the pool's end. A guard that is dropped on another
+    /// thread meanwhile is waited for.
+    ///
+    /// # Errors
+    /// The errors of [`take`](Self::take).
+    pub(crate) fn take_last(&self, name: &'static str, segment: Segment) -> Result<(), Error> {
+        loop {
+            self.wait_for_callbacks();
+            let taken = self.take(name, segment);
+            let is_called =
+                |error: &Error| error.source().is_some_and(<dyn StdError>::is::<BeingCalled>);
+            if self.is_within() || !taken.as_ref().is_err_and(is_called) {
+                return taken;
+            }
+        }
+    }
+
     /// Has every callback let go of a segment, which is about to go.
     ///
     /// # Errors
@@ -274,18 +303,31 @@ impl Segments {
             let mut table = self.lock();
             let is_called = |entry: &Entry| entry.held.get(&base) == Some(&Held::Called);
             if table.entries.iter().any(is_called) {
-                return Err(error("it is being called about it".into()));
+                return Err(error(BeingCalled.into()));
             }
             table.present.remove(&base);
             table.numbers()
         };
         for number in numbers {
             if let Err(refusal) = self.change(number, segment, false) {
-                self.lock().present.insert(base, segment.bytes);
+                self.put_back(segment);
                 return Err(error(refusal));
             }
         }
         Ok(())
+    }
+
+    /// Notes that a segment stays. Those whose guard was dropped meanwhile left it to the caller.
+    fn put_back(&self, segment: Segment) {
+        let ended: Vec<u64> = {
+            let mut table = self.lock();
+            table.present.insert(segment.base.0, segment.bytes);
+            let has_ended = |it: &&Entry| it.ends && it.held.contains_key(&segment.base.0);
+            table.entries.iter().filter(has_ended).map(|entry| entry.number).collect()
+        };
+        for number in ended {
+            let _ignored = self.change(number, segment, false);
+        }
     }
 
     /// Has every callback let go of a segment, or none: after a refusal those that have let go get

@@ -80,7 +80,7 @@ impl PoolCore {
         blocks.extend(self.segments.take_stranded().into_iter().filter_map(block_of));
         blocks.retain(|block| {
             let (base, bytes) = block.range();
-            self.segments.take(self.name, Segment { base, bytes }).is_ok()
+            self.segments.take_last(self.name, Segment { base, bytes }).is_ok()
         });
         blocks
     }

@@ -245,12 +245,17 @@ impl PoolCore {
         drop(session);
         match failed {
             Ok(Err(error)) if is_awake => Err(error),
-            Ok(error) => {
-                let why = "the driver refused half-way, and refused to go back: wake the pool";
-                Err(error.map_or_else(
-                    |error| Error::not_ready(self.name, why).with_source(error),
-                    |()| Error::not_ready(self.name, why),
-                ))
+            Ok(failed) => {
+                let undo = match resumed {
+                    Ok(Err(error)) => error.to_string(),
+                    _ => "a panic".to_owned(),
+                };
+                let why = format!("it cannot sleep, and cannot go back ({undo}): wake the pool");
+                let error = Error::not_ready(self.name, why);
+                Err(match failed {
+                    Err(reason) => error.with_source(reason),
+                    Ok(()) => error,
+                })
             }
             Err(panic) => resume_unwind(panic),
         }
