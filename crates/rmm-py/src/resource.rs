@@ -16,6 +16,7 @@ pub(crate) mod recorder;
 pub(crate) mod registry;
 pub(crate) mod report;
 pub(crate) mod reservation;
+pub(crate) mod segments;
 pub(crate) mod shown;
 pub(crate) mod spec;
 pub(crate) mod suballocators;

@@ -60,6 +60,8 @@ from rmm_rs._rmm import (  # isort: skip
     Pressure as Pressure,
     PressureCallback as PressureCallback,
     Remedy as Remedy,
+    Segment as Segment,
+    SegmentCallback as SegmentCallback,
     capture_scope as capture_scope,
     effort as effort,
     export as export,

@@ -123,10 +123,13 @@ CYCLES = {
     "a pool's callback": (
         "(lambda pressure: False)", "keep(made, pool.on_pressure(made))",
     ),
+    "a callback for segments": (
+        "(lambda event, segment: None)", "keep(made, pool.on_segment(made))",
+    ),
 }
 
 #: Nothing has these called any more once the program has dropped them.
-COLLECTED = ("an unused resource", "an adaptor", "a pool's callback")
+COLLECTED = ("an unused resource", "an adaptor", "a pool's callback", "a callback for segments")
 
 COLLECTS = """
 pool = mr.PoolMemoryResource(base, "1MiB", "1MiB")

@@ -174,7 +174,7 @@ elastic.commit(0, 4 << 20)
 objects = [
     elastic,
     *resources, buffered, stream, CudaStreamPool(2), rmm_rs.DeviceBuffer(size=1000, stream=stream),
-    pool.on_pressure(lambda pressure: False), rmm_rs.tag("parent"), rmm_rs, mr, rmm_rs.statistics,
+    pool.on_pressure(lambda pressure: False), pool.on_segment(lambda event, segment: None), rmm_rs.tag("parent"), rmm_rs, mr, rmm_rs.statistics,
 ]
 kept = [resource.allocate(1000) for resource in resources for _ in range(100)]
 ends = threading.Event()

@@ -77,7 +77,7 @@ def test_what_is_no_export_is_refused() -> None:
 
 def test_readers_map_what_a_killed_writer_wrote(run: Run, tmp_path: Path) -> None:
     guide = Path(__file__).resolve().parents[3] / "docs" / "sharing-memory.md"
-    (block,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    block, *_ = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
     program = tmp_path / "program.py"
     program.write_text(block)
     env = {"RMM_SIM_SHARED": str(tmp_path / "device")}

@@ -16,6 +16,7 @@ use crate::buffer::DeviceBuffer;
 use crate::interpreter::drop_detached::DropDetached;
 use crate::interpreter::errors::of_call;
 use crate::interpreter::fork;
+use crate::resource::segments::Segment;
 use crate::stream::current_device;
 
 /// A piece of the memory of an exported buffer: a handle of the driver, and which part of its
@@ -87,6 +88,12 @@ impl Piece {
     fn __repr__(&self) -> String {
         let PieceRange { index, count, bytes, .. } = self.range;
         format!("<Piece {index} of {count}: {bytes} bytes>")
+    }
+}
+
+impl From<EnginePiece> for Piece {
+    fn from(EnginePiece { handle, range }: EnginePiece) -> Self {
+        Self { handle, range }
     }
 }
 
@@ -170,6 +177,13 @@ impl ImportedMemory {
     }
 }
 
+/// What can be exported.
+#[derive(FromPyObject, Debug)]
+enum Exported<'py> {
+    Buffer(Bound<'py, DeviceBuffer>),
+    Segment(Bound<'py, Segment>),
+}
+
 /// Exports a buffer, for other processes to map by `import_memory`: a list of pieces, as many as
 /// the buffer spans handles of the driver. Its resource is, or is over, a `VirtualMemoryResource`
 /// that was made for export. Waits for the buffer's stream. Keep the buffer as long as others use
@@ -177,11 +191,20 @@ impl ImportedMemory {
 ///
 /// Parameters
 /// ----------
-/// buffer : DeviceBuffer
-///     Work of other streams on it is complete, or comes before on the buffer's stream.
+/// buffer : DeviceBuffer or Segment
+///     Work of other streams on it is complete, or comes before on the buffer's stream. For a
+///     segment of a pool nothing is waited for.
 #[pyfunction]
-fn export(py: Python<'_>, buffer: &Bound<'_, DeviceBuffer>) -> PyResult<Vec<Piece>> {
+fn export(py: Python<'_>, buffer: Exported<'_>) -> PyResult<Vec<Piece>> {
     fork::check()?;
+    let buffer = match buffer {
+        Exported::Buffer(buffer) => buffer,
+        Exported::Segment(segment) => {
+            let segment = segment.get().engine();
+            let pieces = py.detach(|| segment.export()).map_err(|error| of_call(py, &error))?;
+            return Ok(pieces.into_iter().map(Piece::from).collect());
+        }
+    };
     let buffer = buffer.get();
     // The memory is not replaced meanwhile.
     let _use = buffer.share()?;
@@ -199,7 +222,7 @@ fn export(py: Python<'_>, buffer: &Bound<'_, DeviceBuffer>) -> PyResult<Vec<Piec
         })
     });
     let pieces = exported.and_then(|pieces| pieces).map_err(|error| of_call(py, &error))?;
-    Ok(pieces.into_iter().map(|EnginePiece { handle, range }| Piece { handle, range }).collect())
+    Ok(pieces.into_iter().map(Piece::from).collect())
 }
 
 /// Maps the memory of an exported buffer of another process, as one range, for work of the current

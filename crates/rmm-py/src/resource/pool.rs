@@ -17,6 +17,7 @@ use crate::interpreter::sizes::Bytes;
 use crate::resource::budget::{Budget, MaximumSize};
 use crate::resource::pressure::{Pressure, PressureCallback};
 use crate::resource::reservation::Reservation;
+use crate::resource::segments::{self, Segment, SegmentCallback};
 use crate::resource::wrong_free;
 use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 
@@ -52,6 +53,13 @@ use crate::resource::{Upstream, UpstreamResourceAdaptor, make};
 ///     pool serves streams under capture as any others, and grows meanwhile; what a stream has
 ///     freed serves that stream again, never another one, until `release_graph_memory`. It does
 ///     not check frees.
+/// segment_size : int or str, optional
+///     Not in RMM: takes memory from the upstream in segments of this size, a power of two.
+/// single_handle : bool
+///     Not in RMM: whether each block lies within one segment, which is one allocation of the
+///     driver.
+/// pinned_segments : bool
+///     Not in RMM: whether segments stay until the pool's end. Such a pool cannot sleep.
 /// name : str, optional
 ///     Not in RMM: what errors, remedies and descriptions call the pool; "pool" by default.
 /// oom_report : str, optional
@@ -155,9 +163,11 @@ impl PoolMemoryResource {
     #[pyo3(signature = (
         upstream_mr, initial_pool_size=None, maximum_pool_size=None, *, preset=None, release=None,
         soft_maximum_size=None, release_after=None, clear_blocks=false, check_frees=false,
-        for_graphs=false, name=None, oom_report=None
+        for_graphs=false, segment_size=None, single_handle=false, pinned_segments=false, name=None,
+        oom_report=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python has them by name")]
+    #[expect(clippy::fn_params_excessive_bools, reason = "Python has them by name")]
     fn py_new(
         py: Python<'_>,
         upstream_mr: Upstream<'_>,
@@ -170,6 +180,9 @@ impl PoolMemoryResource {
         clear_blocks: bool,
         check_frees: bool,
         for_graphs: bool,
+        segment_size: Option<Bytes>,
+        single_handle: bool,
+        pinned_segments: bool,
         name: Option<&str>,
         oom_report: Option<PathBuf>,
     ) -> PyResult<PyClassInitializer<Self>> {
@@ -198,6 +211,10 @@ impl PoolMemoryResource {
         let build = || {
             let mut builder = Pool::builder(upstream).initial_size(initial);
             builder = builder.clear_blocks(clear_blocks).for_graphs(for_graphs);
+            builder = builder.single_handle(single_handle).pinned_segments(pinned_segments);
+            if let Some(Bytes(bytes)) = segment_size {
+                builder = builder.segment_size(bytes);
+            }
             if check_frees {
                 builder = builder.on_wrong_free(wrong_free::note);
             }
@@ -366,6 +383,29 @@ impl PoolMemoryResource {
         PressureCallback::register(py, self.engine.get()?, callback)
     }
 
+    /// Calls `callback` with "added" and a `Segment` for each that the pool has and for a new one,
+    /// before a block in it is handed out, and with "removing" before one is unmapped, freed or put
+    /// to sleep: so that NCCL, cuFile, UCX and NIXL register whole segments, once. Keep the object
+    /// that is returned; it, or its `remove`, calls it with "removing" for each. Not in RMM.
+    ///
+    /// If it raises on "added" the memory goes back, and the request fails by the exception; if it
+    /// raises on "removing" the segment stays, and `sys.unraisablehook` is called. It is called on
+    /// the thread that makes the pool change, by several at once. It may allocate what the pool
+    /// holds, but not make it grow. It is not called while the interpreter ends.
+    ///
+    /// Raises
+    /// ------
+    /// RuntimeError, MemoryError
+    ///     If the callback raises for a segment that there is: then it is not registered.
+    fn on_segment(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<Py<SegmentCallback>> {
+        SegmentCallback::register(py, self.engine.get()?, callback)
+    }
+
+    /// The segments that the pool has now, by address; none while it sleeps. Not in RMM.
+    fn segments(&self, py: Python<'_>) -> PyResult<Vec<Segment>> {
+        segments::of_pool(py, self.engine.get()?)
+    }
+
     /// The pool's counters as a dictionary. Not in RMM.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let engine = self.engine.get()?;
@@ -380,5 +420,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Reservation>()?;
     module.add_class::<Budget>()?;
     module.add_class::<Pressure>()?;
-    module.add_class::<PressureCallback>()
+    module.add_class::<PressureCallback>()?;
+    module.add_class::<Segment>()?;
+    module.add_class::<SegmentCallback>()
 }
