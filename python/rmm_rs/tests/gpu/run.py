@@ -128,6 +128,8 @@ def steps(arguments: argparse.Namespace) -> list[Step]:
     return [
         Step("environment", 60, [python, str(HERE / "environment.py")]),
         test("cupy", 90, HERE / "test_cupy.py", *default),
+        test("registration", 90, HERE / "test_registration.py", *default),
+        test("checkpoint", 120, HERE / "test_checkpoint.py", *default),
         test("torch", 240, HERE / "test_torch.py", *default),
         Step("prices", arguments.prices + 60, prices, with_peer=True),
         test("dask", 120, HERE / "test_dask_cluster.py", *default),
