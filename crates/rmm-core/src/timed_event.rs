@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rmm_sys::EVENT_DEFAULT;
+use rmm_sys::{CuResult, EVENT_DEFAULT};
 
 use crate::driver::{check, loaded_driver};
 use crate::{CudaEvent, Error, StreamRef};
@@ -71,9 +71,8 @@ impl TimedEvent {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if this event completed
-    /// first; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with a driver older than
-    /// CUDA 12.8; [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never
-    /// recorded, or is not complete yet.
+    /// first; [`ErrorKind::Driver`](crate::ErrorKind::Driver) if one of the two was never recorded,
+    /// or is not complete yet.
     #[doc(alias = "cudaEventElapsedTime")]
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, Error> {
         earlier.event.context().check()?;
@@ -83,7 +82,14 @@ impl TimedEvent {
         let (start, end) = (earlier.event.as_raw(), self.event.as_raw());
         // SAFETY: `milliseconds` may be written to, and both events exist while they are borrowed.
         let code = unsafe { driver.cuEventElapsedTime_v2(&raw mut milliseconds, start, end) };
-        check("cuEventElapsedTime_v2", code)?;
+        if code == CuResult::NOT_SUPPORTED {
+            // Drivers before CUDA 12.8 have the older form alone.
+            // SAFETY: as above.
+            let code = unsafe { driver.cuEventElapsedTime(&raw mut milliseconds, start, end) };
+            check("cuEventElapsedTime", code)?;
+        } else {
+            check("cuEventElapsedTime_v2", code)?;
+        }
         Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).map_err(|error| {
             let message =
                 format!("the event given as the earlier one came later: {milliseconds} ms");

@@ -84,7 +84,6 @@ macro_rules! older_symbols {
             cuDeviceGetUuid(uuid: *mut CuUuid, device: CuDevice);
             cuMemAdvise(pointer: CuDevicePtr, bytes: usize, advice: CuMemAdvise, device: CuDevice);
             cuMemPrefetchAsync(pointer: CuDevicePtr, bytes: usize, device: CuDevice, stream: CuStream);
-            cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
         }
     };
 }

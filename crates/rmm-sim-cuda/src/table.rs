@@ -1,6 +1,6 @@
 //! The addresses of all functions that are served, by name.
 
-use std::ffi::{c_char, c_float, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use rmm_sys::{
     CuContext, CuDevice, CuDevicePtr, CuEvent, CuFunction, CuGraphExec, CuHostFn, CuMemAdvise,

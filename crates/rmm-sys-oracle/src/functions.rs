@@ -23,7 +23,7 @@ use crate::signature::{Signature, agree, layouts_of};
 /// driver still exports the functions.
 #[expect(non_snake_case, reason = "the names are CUDA's")]
 mod sys {
-    use std::ffi::{c_int, c_uint};
+    use std::ffi::{c_float, c_int, c_uint};
 
     pub(super) use cudarc::driver::sys::*;
 
@@ -38,6 +38,10 @@ mod sys {
         _: c_uint,
         _: CUdevice,
     ) -> CUresult {
+        CUresult::CUDA_ERROR_NOT_SUPPORTED
+    }
+
+    pub(super) unsafe fn cuEventElapsedTime(_: *mut c_float, _: CUevent, _: CUevent) -> CUresult {
         CUresult::CUDA_ERROR_NOT_SUPPORTED
     }
 }

@@ -133,6 +133,7 @@ macro_rules! driver_symbols {
             required "12.0" cuEventRecord(event: CuEvent, stream: CuStream);
             required "12.0" cuEventQuery(event: CuEvent);
             required "12.0" cuEventSynchronize(event: CuEvent);
+            optional "12.0" cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
             optional "12.8" cuEventElapsedTime_v2(milliseconds: *mut c_float, start: CuEvent, end: CuEvent);
 
             // Stream capture and graphs.

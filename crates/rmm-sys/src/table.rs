@@ -72,8 +72,8 @@ macro_rules! table {
         /// process's table.
         ///
         /// Each function can be called through the method of its name. A function that the driver
-        /// lacks (an optional one, of a newer CUDA version) returns [`CuResult::NOT_SUPPORTED`];
-        /// [`Driver::missing`] lists them.
+        /// lacks (an optional one, most of a newer CUDA version) returns
+        /// [`CuResult::NOT_SUPPORTED`]; [`Driver::missing`] lists them.
         #[expect(non_snake_case, reason = "the fields are the driver's symbols, letter by letter")]
         #[derive(Clone, Copy, Debug)]
         pub struct Driver {

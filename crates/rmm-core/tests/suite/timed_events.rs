@@ -58,11 +58,15 @@ fn it_orders_streams_as_every_event_does() {
 }
 
 #[test]
-fn an_old_driver_does_not_support_it() {
-    let _machine = Machine::builder().driver_version(12060).enter();
+fn a_driver_of_before_cuda_12_8_measures_time_too() {
+    let machine = Machine::builder().driver_version(12060).schedule(Schedule::Lazy).enter();
     let stream = stream();
-    let mark = TimedEvent::new().unwrap();
-    mark.record(&stream).unwrap();
-    mark.synchronize().unwrap();
-    assert!(mark.elapsed_since(&mark).unwrap_err().is_unsupported());
+    let (start, end) = (TimedEvent::new().unwrap(), TimedEvent::new().unwrap());
+    start.record(&stream).unwrap();
+    work(&machine, &stream);
+    end.record(&stream).unwrap();
+    assert_eq!(end.elapsed_since(&start).unwrap_err().code(), Some(CuResult::NOT_READY));
+    end.synchronize().unwrap();
+    assert!(end.elapsed_since(&start).unwrap() > Duration::ZERO);
+    assert!(start.elapsed_since(&end).unwrap_err().is_invalid_argument());
 }

@@ -1,6 +1,6 @@
 //! Streams, events and graphs under their other names.
 
-use std::ffi::{c_float, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 
 use rmm_sys::{
     CuDevicePtr, CuEvent, CuGraphExec, CuHostFn, CuPointerAttribute, CuResult, CuStream,
@@ -35,11 +35,6 @@ driver_shims! {
         // SAFETY: the caller's contract. How the driver waits for the function is all that the mode
         // says.
         unsafe { rmm_sim::driver().cuLaunchHostFunc(stream, function, data) }
-    }
-
-    fn cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent) {
-        // SAFETY: the caller's contract.
-        unsafe { rmm_sim::driver().cuEventElapsedTime_v2(milliseconds, start, end) }
     }
 
     fn cuEventRecordWithFlags(event: CuEvent, stream: CuStream, flags: c_uint) {

@@ -49,6 +49,15 @@ impl Session<'_> {
             Err(CuResult::NOT_READY)
         }
     }
+
+    /// The simulated time between two timing events, negative if `end` precedes `start`.
+    fn milliseconds_between(&self, start: CuEvent, end: CuEvent) -> Result<c_float, CuResult> {
+        let (start, end) = (self.time_of(start)?, self.time_of(end)?);
+        let (elapsed, sign) = if end >= start { (end - start, 1.0) } else { (start - end, -1.0) };
+        #[expect(clippy::cast_precision_loss, reason = "the driver gives a float, too")]
+        let elapsed = elapsed as c_float;
+        Ok(sign * elapsed / 1e6)
+    }
 }
 
 driver_calls! {
@@ -127,12 +136,13 @@ driver_calls! {
         Ok(())
     }
 
+    fn cuEventElapsedTime(milliseconds: *mut c_float, start: CuEvent, end: CuEvent) by [start, end] |session| {
+        let elapsed = session.milliseconds_between(start, end)?;
+        milliseconds.put(elapsed)
+    }
+
     fn cuEventElapsedTime_v2(milliseconds: *mut c_float, start: CuEvent, end: CuEvent) by [start, end] |session| {
-        let (start, end) = (session.time_of(start)?, session.time_of(end)?);
-        // The time is negative if the end precedes the start.
-        let (elapsed, sign) = if end >= start { (end - start, 1.0) } else { (start - end, -1.0) };
-        #[expect(clippy::cast_precision_loss, reason = "the driver gives a float, too")]
-        let elapsed = elapsed as c_float;
-        milliseconds.put(sign * elapsed / 1e6)
+        let elapsed = session.milliseconds_between(start, end)?;
+        milliseconds.put(elapsed)
     }
 }

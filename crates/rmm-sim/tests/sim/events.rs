@@ -41,9 +41,16 @@ fn times_grow_with_the_work_between() {
 #[test]
 fn older_drivers_lack_newer_functions() {
     let (_machine, _here) = crate::common::enter(Machine::builder().driver_version(12040).build());
+    let (stream, start, end) = (stream(), event(), event());
+    ok!(cuEventRecord(start, stream));
+    ok!(cuMemsetD8Async(alloc(1 << 20), 1, 1 << 20, stream));
+    ok!(cuEventRecord(end, stream));
+    ok!(cuStreamSynchronize(stream));
     let mut milliseconds = 0.0;
     assert_eq!(
-        cu!(cuEventElapsedTime_v2(&raw mut milliseconds, event(), event())),
+        cu!(cuEventElapsedTime_v2(&raw mut milliseconds, start, end)),
         CuResult::NOT_SUPPORTED
     );
+    ok!(cuEventElapsedTime(&raw mut milliseconds, start, end));
+    assert!(milliseconds > 0.0, "the older form is there: {milliseconds}");
 }

@@ -175,12 +175,16 @@ impl Event {
         unsafe { driver().cuEventSynchronize(self.raw) }
     }
 
-    /// The milliseconds from `start` to this.
-    pub(super) fn elapsed_since(&self, start: &Self) -> Result<f32, CuResult> {
-        let mut elapsed = f32::NAN;
-        // SAFETY: `elapsed` may be written to, and both exist.
-        let code = unsafe { driver().cuEventElapsedTime_v2(&raw mut elapsed, start.raw, self.raw) };
-        code.result().map(|()| elapsed)
+    /// The milliseconds from `start` to this, by each form of the function that the driver has.
+    pub(super) fn elapsed_since(&self, start: &Self) -> Result<Vec<f32>, CuResult> {
+        let driver = driver();
+        let forms = [driver.cuEventElapsedTime, driver.cuEventElapsedTime_v2];
+        let times = forms.into_iter().flatten().map(|form| {
+            let mut elapsed = f32::NAN;
+            // SAFETY: `elapsed` may be written to, and both exist.
+            unsafe { form(&raw mut elapsed, start.raw, self.raw) }.result().map(|()| elapsed)
+        });
+        times.collect()
     }
 }
 
