@@ -6,6 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rmm_core::{Error, fork};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
+
 use crate::Refusal;
 use crate::connection::{Connection, ConnectionError, Received};
 use crate::protocol::{
@@ -18,6 +24,9 @@ const RETRY: Duration = Duration::from_millis(10);
 
 /// How long an owner has to say who holds the lock.
 const ANSWER: Duration = Duration::from_millis(500);
+
+/// How long an owner has to answer a request of a session.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a session could not begin, or a request was not done.
 #[derive(Debug, thiserror::Error)]
@@ -32,9 +41,13 @@ pub enum LeaseError {
     /// The owner has refused; nothing has changed.
     #[error("the owner refuses: {0}")]
     Refused(Refusal),
-    /// The owner has gone, and the lock with it.
-    #[error("the owner has closed the connection")]
+    /// The owner has gone, and the lock with it; or an earlier request has failed so that the
+    /// session is over.
+    #[error("the session with the owner is over")]
     Ended,
+    /// The owner has not answered in this time: it may be stopped. The session is over.
+    #[error("the owner has not answered within {0:?}: the session is over")]
+    NoAnswer(Duration),
     /// The owner has sent what is no frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -44,6 +57,15 @@ pub enum LeaseError {
     /// The connection failed.
     #[error("the connection to the owner failed")]
     Io(#[from] io::Error),
+    /// The driver has refused, or there is none in this process.
+    #[error(transparent)]
+    Memory(#[from] Error),
+    /// The memory is not in the state that the call needs.
+    #[error("{0}")]
+    State(&'static str),
+    /// What the owner has is not what was mapped.
+    #[error("the owner has another layout: {0}")]
+    Layout(String),
 }
 
 impl From<ConnectionError> for LeaseError {
@@ -80,7 +102,10 @@ impl From<ConnectionError> for LeaseError {
 /// # }
 /// ```
 pub struct Lease {
-    connection: Connection,
+    /// None once the session is over.
+    connection: Option<Connection>,
+    path: PathBuf,
+    answer: Duration,
     lock: Granted,
     identity: Identity,
 }
@@ -129,6 +154,7 @@ impl Lease {
         expected_identity: Option<Identity>,
         deadline: Option<Instant>,
     ) -> Result<Self, LeaseError> {
+        fork::check()?;
         let mut connection = reach(path, deadline)?;
         let request = Message::HandshakeRequest { lock_type, expected_identity };
         let Some(frame) = call(&mut connection, &request, deadline)? else {
@@ -138,7 +164,8 @@ impl Lease {
         match frame.message {
             Message::HandshakeResponse { lock_type: lock, server_nonce, gpu_uuid } => {
                 let identity = Identity { server_nonce, gpu_uuid };
-                Ok(Self { connection, lock, identity })
+                let path = std::path::absolute(path)?;
+                Ok(Self { connection: Some(connection), path, answer: PATIENCE, lock, identity })
             }
             _ => Err(LeaseError::OtherAnswer),
         }
@@ -152,6 +179,22 @@ impl Lease {
     /// Which owner it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The owner's socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How long the owner has to answer a request, 10 seconds by default. After that the session is
+    /// over, since a later answer could not be told from that of another request.
+    pub fn answer_time(&self) -> Duration {
+        self.answer
+    }
+
+    /// Sets the [time](Self::answer_time) that the owner has to answer a request.
+    pub fn set_answer_time(&mut self, time: Duration) {
+        self.answer = time;
     }
 
     /// Lets the owner make memory under a name. `bytes` is a multiple of the device's granularity.
@@ -209,29 +252,64 @@ impl Lease {
     }
 
     fn request(&mut self, request: &Message) -> Result<Frame<OwnedFd>, LeaseError> {
-        call(&mut self.connection, request, None)?.ok_or(LeaseError::Ended)
+        // A request of a child would be one of its parent's session.
+        fork::check()?;
+        let connection = self.connection.as_mut().ok_or(LeaseError::Ended)?;
+        match call(connection, request, Instant::now().checked_add(self.answer)) {
+            Ok(Some(frame)) => Ok(frame),
+            Err(error @ LeaseError::Refused(_)) => Err(error),
+            outcome => {
+                self.connection = None;
+                Err(outcome.err().unwrap_or(LeaseError::NoAnswer(self.answer)))
+            }
+        }
     }
 }
 
-/// Connects; waits for an owner that is not there, if there is a deadline.
+/// Connects; waits for an owner that is not there, or is too busy, if there is a deadline.
 fn reach(path: &Path, deadline: Option<Instant>) -> Result<Connection, LeaseError> {
     loop {
-        let error = match UnixStream::connect(path) {
+        let error = match connect(path) {
             Ok(stream) => return Ok(Connection::new(stream)),
             Err(error) => error,
         };
+        // As many as may wait already wait to be accepted.
+        let is_full = error.kind() == io::ErrorKind::WouldBlock;
         let may_come =
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        match left {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "no event of the system says that an owner came"
-            )]
-            Some(left) if may_come && !left.is_zero() => std::thread::sleep(left.min(RETRY)),
-            _ => return Err(LeaseError::NoOwner(path.to_owned(), error)),
+        let left = match deadline {
+            Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+            None if is_full => RETRY,
+            None => Duration::ZERO,
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "no event of the system says that an owner came"
+        )]
+        if (may_come || is_full) && !left.is_zero() {
+            std::thread::sleep(left.min(RETRY));
+        } else {
+            return Err(LeaseError::NoOwner(path.to_owned(), error));
         }
     }
+}
+
+/// A connection to an owner of this process's user, without waiting.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    while let Err(error) = rustix::net::connect(&socket, &address) {
+        if error != Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    let owner = socket_peercred(&socket)?.uid;
+    if owner != geteuid() {
+        let text = format!("it is of user {}", owner.as_raw());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(UnixStream::from(socket))
 }
 
 /// Sends a request and waits for its response: none by the deadline is `None`.
@@ -263,7 +341,7 @@ fn call(
 /// Who holds the lock, of an owner that knows the request.
 fn holders_at(path: &Path) -> Option<Vec<LockHolder>> {
     let deadline = Some(Instant::now() + ANSWER);
-    let mut connection = reach(path, None).ok()?;
+    let mut connection = reach(path, deadline).ok()?;
     match call(&mut connection, &Message::HoldersRequest {}, deadline).ok()??.message {
         Message::HoldersResponse { holders } => Some(holders),
         _ => None,

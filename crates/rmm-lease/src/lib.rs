@@ -11,6 +11,7 @@
 //! - [`State`]: which session may write or read, and what is allocated. The open socket is the
 //!   lock.
 //! - `Server`: an owner at a socket, on Linux. `Lease`: a session with it.
+//! - `LeasedMemoryResource`: the memory of a session, mapped; it can be below a pool.
 //!
 //! ```rust
 //! use rmm_lease::protocol::{Granted, Lock};
@@ -33,14 +34,20 @@ mod client;
 #[cfg(target_os = "linux")]
 mod connection;
 #[cfg(target_os = "linux")]
+mod device;
+#[cfg(target_os = "linux")]
 mod memory;
 pub mod protocol;
+#[cfg(target_os = "linux")]
+mod resource;
 #[cfg(target_os = "linux")]
 mod server;
 mod state;
 
 #[cfg(target_os = "linux")]
 pub use client::{Lease, LeaseError};
+#[cfg(target_os = "linux")]
+pub use resource::{LeasedMemoryResource, LeasedRange};
 #[cfg(target_os = "linux")]
 pub use server::{Server, ServerOptions};
 pub use state::{Refusal, SessionId, State};

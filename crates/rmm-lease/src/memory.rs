@@ -24,15 +24,7 @@ impl Origin {
     /// Memory of this device.
     pub(crate) fn on(device: Device) -> Result<Self, Error> {
         let driver = Driver::get()?;
-        let properties = properties_on(device);
-        let mut granularity = 0;
-        let least = CuMemGranularity::MINIMUM;
-        // SAFETY: `granularity` may be written to, and the properties read.
-        let code = unsafe {
-            driver.cuMemGetAllocationGranularity(&raw mut granularity, &raw const properties, least)
-        };
-        check("cuMemGetAllocationGranularity", code)?;
-        Ok(Self { driver, device, granularity: granularity.max(1) })
+        Ok(Self { driver, device, granularity: granularity_on(driver, device)? })
     }
 
     pub(crate) fn make(&self, bytes: u64) -> Result<PhysicalMemory, Refusal> {
@@ -49,6 +41,18 @@ impl Origin {
         check("cuMemCreate", code).map_err(|error| refusal(&error))?;
         Ok(PhysicalMemory { driver: self.driver, handle })
     }
+}
+
+/// What sizes are a multiple of.
+pub(crate) fn granularity_on(driver: &Driver, device: Device) -> Result<usize, Error> {
+    let (mut granularity, properties) = (0, properties_on(device));
+    let least = CuMemGranularity::MINIMUM;
+    // SAFETY: `granularity` may be written to, and the properties read.
+    let code = unsafe {
+        driver.cuMemGetAllocationGranularity(&raw mut granularity, &raw const properties, least)
+    };
+    check("cuMemGetAllocationGranularity", code)?;
+    Ok(granularity.max(1))
 }
 
 /// Memory of the device that can be exported.

@@ -11,12 +11,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rmm_core::{Device, Error};
+use rmm_core::Device;
 use rustix::event::{PollFd, PollFlags};
 
 use self::session::{Phase, Session};
 use self::socket::Socket;
 use crate::connection::{Received, wait_for};
+use crate::device::uuid_of;
 use crate::memory::{Origin, PhysicalMemory};
 use crate::protocol::{Granted, Identity, LockHolder, Message};
 use crate::{Refusal, SessionId, State};
@@ -309,12 +310,4 @@ pub(crate) fn who_holds(holders: &[LockHolder]) -> String {
         [_] => format!("process {} reads", names.concat()),
         _ => format!("processes {} read", names.join(", ")),
     }
-}
-
-/// The UUID of a device as `nvidia-smi -L` prints it.
-fn uuid_of(device: Device) -> Result<String, Error> {
-    let hex = format!("{:032x}", u128::from_be_bytes(device.uuid()?.bytes));
-    let part = |from, to| hex.get(from..to).unwrap_or_default();
-    let (a, b, c) = (part(0, 8), part(8, 12), part(12, 16));
-    Ok(format!("GPU-{a}-{b}-{c}-{}-{}", part(16, 20), part(20, 32)))
 }

@@ -1,57 +1,15 @@
 //! An owner whose driver refuses, loses its device, or has shut down.
 #![cfg(target_os = "linux")]
 
-use std::os::unix::net::UnixStream;
-use std::thread::{self, JoinHandle};
+mod owner;
 
-use rmm_core::Device;
+use owner::Owner;
+use rmm_lease::LeaseError;
 use rmm_lease::protocol::Lock;
-use rmm_lease::{Lease, LeaseError, Server, ServerOptions};
-use rmm_sim::{Fault, Machine};
+use rmm_sim::Fault;
 use rmm_sys::CuResult;
-use tempfile::TempDir;
 
 const BYTES: u64 = 2 << 20;
-
-/// An owner on a thread, which ends when the fixture does.
-struct Owner {
-    machine: Machine,
-    folder: TempDir,
-    stop: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Owner {
-    fn start() -> Self {
-        let machine = Machine::new();
-        let folder = tempfile::tempdir().expect("a folder");
-        let (stop, other) = UnixStream::pair().expect("the system has sockets");
-        let (socket, there) = (folder.path().join("owner.sock"), machine.clone());
-        let mut server = {
-            let _here = machine.enter();
-            let device = Device::new(0).expect("the software device has one");
-            Server::bind(socket, device, ServerOptions::default()).expect("a new socket")
-        };
-        let thread = thread::spawn(move || {
-            let _here = there.enter();
-            server.run(other).expect("the system can wait");
-        });
-        Self { machine, folder, stop: Some(stop), thread: Some(thread) }
-    }
-
-    fn connect(&self, lock: Lock) -> Lease {
-        let socket = self.folder.path().join("owner.sock");
-        Lease::connect(socket, lock, None).expect("the lock is free")
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.stop = None;
-        let ended = self.thread.take().map(JoinHandle::join);
-        assert!(matches!(ended, Some(Ok(()))), "the owner does not panic");
-    }
-}
 
 fn is_refused(result: Result<(), LeaseError>, with: CuResult) -> bool {
     let is_memory = with == CuResult::OUT_OF_MEMORY;

@@ -7,16 +7,24 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use rmm_core::{Device, DevicePtr, current_driver};
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::DeviceBuffer;
+use rmm_core::{
+    CudaStream, Device, DevicePtr, ErrorKind, SynchronousResource as _, current_driver,
+};
 use rmm_lease::protocol::{Granted, Lock, LockHolder, MAX_FRAME, Message, encode};
-use rmm_lease::{Lease, LeaseError, Server, ServerOptions};
+use rmm_lease::{Lease, LeaseError, LeasedMemoryResource, Server, ServerOptions};
 use rmm_resources::{ImportAccess, ImportedMemory, Piece, PieceRange, ShareableHandle};
 use rmm_sim::{Machine, MachineGuard, Schedule};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, sendmsg,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -24,6 +32,8 @@ const BYTES: u64 = 4 << 20;
 const TOTAL: usize = 64 << 20;
 const ROLE: &str = "RMM_LEASE_ROLE";
 const FOLDER: &str = "RMM_LEASE_FOLDER";
+
+static GLOBAL: OnceLock<(DeviceBuffer, LeasedMemoryResource)> = OnceLock::new();
 
 fn device() -> Device {
     Device::new(0).expect("the software device has one")
@@ -57,10 +67,13 @@ fn fill(memory: &ImportedMemory, value: u8) {
 }
 
 fn last_byte(memory: &ImportedMemory) -> u8 {
+    byte_at(DevicePtr(memory.as_ptr().0 + memory.bytes() - 1))
+}
+
+fn byte_at(pointer: DevicePtr) -> u8 {
     let (mut byte, driver) = ([0_u8; 1], current_driver().expect("there is a driver"));
-    let last = DevicePtr(memory.as_ptr().0 + memory.bytes() - 1);
     // SAFETY: the place has one byte, and the memory is mapped.
-    let code = unsafe { driver.cuMemcpyDtoH_v2(byte.as_mut_ptr().cast(), last, 1) };
+    let code = unsafe { driver.cuMemcpyDtoH_v2(byte.as_mut_ptr().cast(), pointer, 1) };
     code.result().expect("it is mapped");
     byte[0]
 }
@@ -126,6 +139,38 @@ fn role() {
             say("waits");
             wait();
         }
+        "writer with blocks" => {
+            let mut lease = Lease::connect(socket, Lock::Write, Some(soon())).expect("it is free");
+            lease.set_answer_time(Duration::from_millis(50));
+            let pages = LeasedMemoryResource::new(lease).expect("the device is here");
+            wait_for_a_stopped_owner(&pages, || {
+                say("has a block");
+                wait();
+            });
+            say("has waited");
+            wait();
+        }
+        "reader of blocks" => {
+            let lease = Lease::connect(socket, Lock::Read, Some(soon())).expect("it is committed");
+            let pages = LeasedMemoryResource::new(lease).expect("the device is here");
+            let record = pages.list().expect("it reads").remove(0);
+            let range = pages.map(&record.allocation_id).expect("it is committed");
+            assert_eq!(range.bytes, record.aligned_size);
+            say(&format!("reads {}", byte_at(range.pointer)));
+            wait();
+        }
+        "pool" => {
+            let lease = Lease::connect(socket, Lock::Write, Some(soon())).expect("it is free");
+            let pages = LeasedMemoryResource::new(lease).expect("the device is here");
+            let pool = PoolMemoryResource::builder(pages.clone()).build().expect("a pool");
+            let stream = CudaStream::new().expect("a device");
+            let weights = DeviceBuffer::from_slice_in(&[7; 1 << 10], &stream, &pool);
+            pages.commit().expect("it writes");
+            // They are there when the process ends.
+            GLOBAL.get_or_init(|| (weights.expect("there is memory"), pages));
+            say("has committed");
+            wait();
+        }
         other => panic!("unknown role {other}"),
     }
 }
@@ -147,6 +192,12 @@ impl Peer {
                 return text.to_owned();
             }
         }
+    }
+
+    /// Ends its wait.
+    fn go_on(&mut self) {
+        let input = self.input.as_mut().expect("it has not ended");
+        input.write_all(b"\n").expect("it reads");
     }
 
     fn process(&self) -> u32 {
@@ -319,6 +370,62 @@ fn a_killed_owner_leaves_mappings_and_no_lease() {
 }
 
 #[test]
+fn a_stopped_owner_holds_no_allocation_up() {
+    let site = Site::new();
+    let (owner, _) = site.start("owner");
+    let (mut writer, _) = site.start("writer with blocks");
+    owner.signal(Signal::STOP);
+    writer.go_on();
+    assert_eq!(writer.hear(), "has waited");
+    // Nor those who connect, also when its queue is full.
+    let waiting: Vec<_> = (0..200).map(|_| connect_without_waiting(&site.socket())).collect();
+    assert!(waiting.iter().any(Option::is_none), "as many as may wait");
+    let late = site.within(Lock::Read, Duration::from_millis(50));
+    assert!(matches!(late, LeaseError::NoOwner(..)), "{late}");
+    drop(waiting);
+    owner.signal(Signal::CONT);
+    assert_eq!(site.connect(Lock::Write).list().expect("it writes"), [], "it was freed");
+    writer.end();
+    owner.end();
+    assert_eq!(free(), TOTAL);
+}
+
+/// A block of a resource, and a request for another one that the owner does not answer.
+fn wait_for_a_stopped_owner(pages: &LeasedMemoryResource, stopped: impl FnOnce()) {
+    let layout = std::alloc::Layout::from_size_align(1, 256).expect("it is small");
+    let block = pages.allocate_sync(layout).expect("there is memory");
+    stopped();
+    let error = pages.allocate_sync(layout).expect_err("it does not answer");
+    assert!(error.to_string().contains("not answered within 50ms"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::NotReady);
+    assert!(matches!(pages.list(), Err(LeaseError::Ended)), "at once, from then on");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(block, layout) };
+}
+
+fn connect_without_waiting(socket: &Path) -> Option<OwnedFd> {
+    let (kind, flags) = (SocketType::STREAM, SocketFlags::NONBLOCK);
+    let file = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).expect("a socket");
+    let address = SocketAddrUnix::new(socket).expect("it is short");
+    rustix::net::connect(&file, &address).is_ok().then_some(file)
+}
+
+#[test]
+fn leases_in_globals_end_with_the_process() {
+    let site = Site::new();
+    let (owner, _) = site.start("owner");
+    let (writer, _) = site.start("pool");
+    writer.end();
+    let (writer, _) = site.start("pool");
+    writer.kill();
+    let (reader, said) = site.start("reader of blocks");
+    assert_eq!(said, "reads 7");
+    reader.kill();
+    owner.end();
+    assert_eq!(free(), TOTAL);
+}
+
+#[test]
 fn refusals_end_no_session() {
     let site = Site::new();
     let (_owner, _) = site.start("owner");
@@ -421,18 +528,28 @@ fn another_user_is_refused() {
     let (_owner, _) = site.start("owner");
     let open = |mode| fs::Permissions::from_mode(mode);
     fs::set_permissions(site.folder.path(), open(0o755)).expect("it is ours");
-    let attempt = |socket: PathBuf| {
+    let other = rustix::process::Uid::from_raw(65534);
+    let as_other = |attempt: fn(PathBuf) -> bool| {
+        let socket = site.socket();
         let thread = std::thread::spawn(move || {
-            let other = rustix::process::Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(other, other, other).expect("root may");
-            Lease::connect(socket, Lock::Write, None).map(drop)
+            attempt(socket)
         });
         thread.join().expect("it does not panic")
     };
-    assert!(matches!(attempt(site.socket()), Err(LeaseError::NoOwner(..))), "by the mode");
+    let is_no_owner = |socket: PathBuf| {
+        matches!(Lease::connect(socket, Lock::Write, None), Err(LeaseError::NoOwner(..)))
+    };
+    assert!(as_other(is_no_owner), "by the mode");
     fs::set_permissions(site.socket(), open(0o666)).expect("it is ours");
-    let refused = attempt(site.socket());
-    assert!(matches!(refused, Err(LeaseError::Ended)), "by its user: {refused:?}");
+    assert!(as_other(is_no_owner), "an owner of another user is not trusted");
+    let is_ended = |socket: PathBuf| {
+        let mut stream = UnixStream::connect(socket).expect("the mode allows it");
+        let request = Message::HandshakeRequest { lock_type: Lock::Write, expected_identity: None };
+        let _ended = stream.write_all(&encode(&request).expect("it is small"));
+        rest_of(&stream).is_empty()
+    };
+    assert!(as_other(is_ended), "nor does the owner serve one");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::fd::AsRawFd as _;
 
 use rmm_core::known_contexts::wait_for_known_contexts;
-use rmm_core::{Device, DevicePtr, Error, RelaxedCapture, check, driver_for_drop, fork};
+use rmm_core::{Context, Device, DevicePtr, Error, RelaxedCapture, check, driver_for_drop, fork};
 use rmm_sys::{
     CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemHandle,
     CuMemHandleType, CuMemLocation, CuMemLocationType, Driver,
@@ -13,7 +13,7 @@ use rmm_sys::{
 
 use super::piece::{self, HandleKind};
 use super::{NAME, Piece, ShareableHandle};
-use crate::capability::{Calls, calls_for, require};
+use crate::capability::{Calls, calls_for, calls_for_freeing, require};
 
 /// What work of this process may do to imported memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -112,20 +112,37 @@ impl ImportedMemory {
             bytes: pieces.iter().map(|piece| piece.range.bytes).sum(),
             device,
         };
+        memory.fill(&calls, pieces, sizes, access)?;
+        Ok(memory)
+    }
+
+    /// Maps the pieces, of these sizes, at the addresses, at which nothing is mapped.
+    fn fill(
+        &mut self,
+        calls: &Calls,
+        pieces: Vec<Piece>,
+        sizes: Vec<usize>,
+        access: ImportAccess,
+    ) -> Result<(), Error> {
+        // So that the end of the mapping waits for its work.
+        let _noted = Context::current()?;
         let count = pieces.len();
         for (index, (piece, size)) in pieces.into_iter().zip(sizes).enumerate() {
             let what = format!("piece {index} of {count}");
-            memory.add(&calls, &piece.handle, size, &what)?;
+            self.add(calls, &piece.handle, size, &what)?;
         }
+        self.give_access(calls, access)
+    }
+
+    fn give_access(&self, calls: &Calls, access: ImportAccess) -> Result<(), Error> {
         let flags = match access {
             ImportAccess::ReadOnly => CuMemAccessFlags::READ,
             ImportAccess::ReadWrite => CuMemAccessFlags::READ_WRITE,
         };
-        let access = CuMemAccessDesc { location: location_of(device), flags };
+        let access = CuMemAccessDesc { location: location_of(self.device), flags };
         // SAFETY: all of the range is mapped; the description may be read.
-        let code = unsafe { calls.cuMemSetAccess(start, sum, &raw const access, 1) };
-        check("cuMemSetAccess", code)?;
-        Ok(memory)
+        let code = unsafe { calls.cuMemSetAccess(self.start, self.mapped, &raw const access, 1) };
+        check("cuMemSetAccess", code)
     }
 
     /// Imports a handle and maps it behind those before.
@@ -154,6 +171,78 @@ impl ImportedMemory {
         mapped?;
         self.mapped += size;
         released
+    }
+
+    /// Changes what work of this process may do to the memory, in place. Work that is enqueued and
+    /// writes to what has become read-only faults: wait for it before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) while it is
+    /// [unmapped](Self::unmap); or if the driver refuses.
+    #[doc(alias = "cuMemSetAccess")]
+    pub fn set_access(&mut self, access: ImportAccess) -> Result<(), Error> {
+        fork::check()?;
+        if self.mapped < self.reserved {
+            return Err(Error::not_ready(NAME, "the memory is unmapped"));
+        }
+        self.give_access(&calls_for(None)?, access)
+    }
+
+    /// Unmaps the memory and keeps its addresses, for [`remap`](Self::remap). What is unmapped
+    /// stays so.
+    ///
+    /// # Errors
+    /// If the driver refuses: then it stays mapped.
+    ///
+    /// # Safety
+    /// Every use of the memory has completed, and there is none until it is mapped again.
+    pub unsafe fn unmap(&mut self) -> Result<(), Error> {
+        fork::check()?;
+        if self.mapped == 0 {
+            return Ok(());
+        }
+        // An address identifies its device, so that no context has to be current.
+        let calls = calls_for(None).or_else(|error| calls_for_freeing().ok_or(error))?;
+        // SAFETY: whole mappings of this value, which are not in use, by the caller's contract.
+        check("cuMemUnmap", unsafe { calls.cuMemUnmap(self.start, self.mapped) })?;
+        self.mapped = 0;
+        Ok(())
+    }
+
+    /// Maps the pieces of an export at the addresses that were [unmapped](Self::unmap): perhaps
+    /// other memory, with as many bytes.
+    ///
+    /// # Errors
+    /// Those of [`map`](Self::map); [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if it is
+    /// mapped; [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the sizes or
+    /// the first offset differ. After an error it is unmapped.
+    pub fn remap(&mut self, pieces: Vec<Piece>, access: ImportAccess) -> Result<(), Error> {
+        fork::check()?;
+        if self.mapped > 0 {
+            return Err(Error::not_ready(NAME, "the memory is mapped"));
+        }
+        let sizes = piece::check(&pieces)?;
+        let sum = sizes.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size));
+        let offset = pieces.first().map(|piece| piece.range.offset);
+        let has_bytes = |pieces: &[Piece]| {
+            let bytes: u64 = pieces.iter().map(|piece| piece.range.bytes).sum();
+            bytes == self.bytes
+        };
+        let is_same = (sum, offset) == (Some(self.reserved), Some(self.offset));
+        if !is_same || !has_bytes(&pieces) {
+            let message = format!("other sizes than the {} bytes that were mapped", self.reserved);
+            return Err(Error::invalid_argument(NAME, message));
+        }
+        self.fill(&calls_for(None)?, pieces, sizes, access).inspect_err(|_| {
+            // SAFETY: mapped here, and not returned to anyone who might use it. What the driver
+            // refuses to unmap is unmapped at the end.
+            let _ignored = unsafe { self.unmap() };
+        })
+    }
+
+    /// Whether the memory is mapped.
+    pub fn is_mapped(&self) -> bool {
+        self.mapped == self.reserved
     }
 
     /// The address of the first byte that was exported.

@@ -1,0 +1,336 @@
+//! The memory of a session below pools: commit, sleep at the same addresses, refusals.
+#![cfg(target_os = "linux")]
+
+mod owner;
+
+use std::alloc::Layout;
+use std::time::{Duration, Instant};
+
+use owner::Owner;
+use rmm_adaptors::PoolMemoryResource;
+use rmm_containers::DeviceBuffer;
+use rmm_core::{CudaStream, DevicePtr, ErrorKind, SynchronousResource, current_driver};
+use rmm_lease::protocol::{Granted, Lock};
+use rmm_lease::{Lease, LeaseError, LeasedMemoryResource};
+use rmm_sim::{Fault, ViolationKind};
+use rmm_sys::{CuMemAccessFlags, CuMemLocation, CuMemLocationType, CuResult};
+
+const BYTES: usize = 2 << 20;
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("it is small")
+}
+
+fn pages(owner: &Owner, lock: Lock) -> LeasedMemoryResource {
+    LeasedMemoryResource::new(owner.connect(lock)).expect("the device is here")
+}
+
+fn byte_at(pointer: DevicePtr) -> u8 {
+    let (mut byte, driver) = ([0_u8; 1], current_driver().expect("there is a driver"));
+    // SAFETY: the place has one byte, and the memory is mapped.
+    let code = unsafe { driver.cuMemcpyDtoH_v2(byte.as_mut_ptr().cast(), pointer, 1) };
+    code.result().expect("it is mapped");
+    byte[0]
+}
+
+/// Whether work of the device may write there.
+fn may_write(pointer: DevicePtr) -> bool {
+    let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: 0 };
+    let (mut flags, driver) = (0, current_driver().expect("there is a driver"));
+    // SAFETY: `flags` may be written to, and the location read.
+    let code = unsafe { driver.cuMemGetAccess(&raw mut flags, &raw const location, pointer) };
+    code.result().expect("it is mapped");
+    flags == CuMemAccessFlags::READ_WRITE.0.into()
+}
+
+/// An allocation of this name with this byte, committed.
+fn publish(owner: &Owner, id: &str, bytes: usize, value: u8) {
+    let mut lease = owner.connect(Lock::Write);
+    lease.allocate(id, bytes as u64).expect("there is memory");
+    let pages = LeasedMemoryResource::new(lease).expect("the device is here");
+    let pointer = pages.map(id).expect("it is allocated").pointer;
+    // SAFETY: it is mapped for writing, and nothing else uses it.
+    let code = unsafe {
+        current_driver().expect("there is a driver").cuMemsetD8_v2(pointer, value, bytes)
+    };
+    code.result().expect("it is mapped");
+    pages.commit().expect("it writes");
+}
+
+#[test]
+fn a_pool_over_a_lease_publishes_what_was_written() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let pool = PoolMemoryResource::builder(pages.clone()).build().expect("a pool");
+    let stream = CudaStream::new().expect("a device");
+    let mut weights =
+        DeviceBuffer::from_slice_in(&vec![7; 3 << 20], &stream, &pool).expect("memory");
+    assert!(may_write(weights.as_ptr()));
+    weights.fill(5).expect("it is written");
+    pages.commit().expect("it writes");
+    assert_eq!(pages.lock(), Some(Granted::Read));
+    assert!(!may_write(weights.as_ptr()), "read-only, at the same addresses");
+    assert_eq!(byte_at(weights.as_ptr()), 5);
+    let error = pages.allocate_sync(layout(BYTES)).expect_err("it reads");
+    assert_eq!(error.kind(), ErrorKind::NotReady);
+    assert!(matches!(pages.commit(), Err(LeaseError::Refused(_))), "twice");
+
+    let reader = LeasedMemoryResource::new(owner.connect(Lock::Read)).expect("the device is here");
+    let record = reader.list().expect("it reads").remove(0);
+    let range = reader.map(&record.allocation_id).expect("it is committed");
+    assert_eq!(range.bytes, record.aligned_size);
+    assert_eq!(reader.map(&record.allocation_id).expect("it is mapped"), range, "once");
+    assert_eq!(byte_at(range.pointer), 5);
+    assert!(!may_write(range.pointer));
+    assert!(matches!(reader.map("other"), Err(LeaseError::Refused(_))));
+
+    drop((weights, pool, pages));
+    assert_eq!(byte_at(range.pointer), 5, "what is freed here is the owner's");
+    drop((reader, stream, here));
+    owner.machine.assert_no_violations();
+}
+
+#[test]
+fn blocks_of_a_writer_are_freed_at_the_owner() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let first = pages.allocate_sync(layout(1)).expect("memory");
+    let second = pages.allocate_sync(layout(BYTES + 1)).expect("memory");
+    let sizes: Vec<u64> =
+        pages.list().expect("it writes").iter().map(|one| one.aligned_size).collect();
+    assert_eq!(sizes, [BYTES as u64, 2 * BYTES as u64], "whole pages");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(first, layout(1)) };
+    // SAFETY: as above.
+    unsafe { pages.deallocate_sync(second, layout(BYTES + 1)) };
+    assert_eq!(pages.list().expect("it writes"), []);
+    let odd = Layout::from_size_align(1, 512).expect("a layout");
+    assert!(pages.allocate_sync(odd).expect_err("too aligned").is_invalid_argument());
+    drop((pages, here));
+    assert_eq!(owner.machine.leaks(), []);
+    owner.machine.assert_no_violations();
+}
+
+#[test]
+fn memory_sleeps_and_wakes_at_the_same_addresses() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let stream = CudaStream::new().expect("a device");
+    let weights = DeviceBuffer::from_slice_in(&vec![7; BYTES], &stream, &pages).expect("memory");
+    // SAFETY: it fails, and unmaps nothing.
+    let refused = unsafe { pages.detach() };
+    assert!(matches!(refused, Err(LeaseError::State(_))), "not committed: {refused:?}");
+    assert!(matches!(pages.attach(None), Err(LeaseError::State(_))), "it is attached");
+    pages.commit().expect("it writes");
+    let before = weights.as_ptr();
+    for _ in 0..3 {
+        // SAFETY: nothing uses the memory before it is attached.
+        unsafe { pages.detach() }.expect("it reads");
+        assert_eq!(pages.lock(), None);
+        assert!(matches!(pages.map("x"), Err(LeaseError::State(_))));
+        // SAFETY: as above.
+        assert!(matches!(unsafe { pages.detach() }, Err(LeaseError::State(_))), "twice");
+        pages.attach(None).expect("no one writes");
+        assert_eq!((weights.as_ptr(), byte_at(before)), (before, 7));
+        assert!(!may_write(before));
+    }
+    // A block can be freed while it sleeps.
+    // SAFETY: nothing uses the memory before it is attached.
+    unsafe { pages.detach() }.expect("it reads");
+    drop(weights);
+    pages.attach(None).expect("no one writes");
+    drop((pages, stream, here));
+    owner.machine.assert_no_violations();
+}
+
+#[test]
+fn writes_after_a_commit_and_uses_of_a_sleeper_are_found() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let stream = CudaStream::new().expect("a device");
+    let mut weights =
+        DeviceBuffer::from_slice_in(&vec![7; BYTES], &stream, &pages).expect("memory");
+    pages.commit().expect("it writes");
+    let _refused = weights.fill(6);
+    let found = owner.machine.violations();
+    assert_eq!(found.iter().map(|one| one.kind).collect::<Vec<_>>(), [ViolationKind::NoAccess]);
+    // SAFETY: the use below is refused.
+    unsafe { pages.detach() }.expect("it reads");
+    weights.as_slice().to_vec_on(&stream).expect_err("it is unmapped");
+    pages.attach(None).expect("no one writes");
+    assert_eq!(weights.as_slice().to_vec_on(&stream).expect("it is mapped"), vec![7; BYTES]);
+    drop((weights, pages, stream, here));
+}
+
+#[test]
+fn a_sleeper_lets_a_writer_in_and_wakes_with_what_it_wrote() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    publish(&owner, "weights", BYTES, 1);
+    let pages = pages(&owner, Lock::Read);
+    let pointer = pages.map("weights").expect("it is committed").pointer;
+    let soon = || Some(Instant::now() + Duration::from_millis(30));
+    let late = Lease::connect(owner.socket(), Lock::Write, soon());
+    assert!(matches!(late, Err(LeaseError::Deadline(_))), "it reads");
+    // SAFETY: nothing uses the memory before it is attached.
+    unsafe { pages.detach() }.expect("it reads");
+    publish(&owner, "weights", BYTES, 2);
+    pages.attach(None).expect("the same layout");
+    assert_eq!(byte_at(pointer), 2);
+    // SAFETY: as above.
+    unsafe { pages.detach() }.expect("it reads");
+    publish(&owner, "weights", 2 * BYTES, 3);
+    let other = pages.attach(None).expect_err("larger");
+    assert!(other.to_string().contains("\"weights\" has 4194304 bytes, and had"), "{other}");
+    publish(&owner, "other", BYTES, 3);
+    let other = pages.attach(None).expect_err("another name");
+    assert!(matches!(&other, LeaseError::Layout(text) if text.contains("not there")), "{other}");
+    let writer = owner.connect(Lock::Write);
+    assert!(matches!(pages.attach(soon()), Err(LeaseError::Deadline(_))), "one writes");
+    drop(writer);
+    publish(&owner, "weights", BYTES, 4);
+    pages.attach(None).expect("the same layout");
+    assert_eq!(byte_at(pointer), 4);
+    drop((pages, here));
+    owner.machine.assert_no_violations();
+}
+
+#[test]
+fn a_restarted_owner_is_refused_unless_asked_for() {
+    let mut owner = Owner::start();
+    let machine = owner.machine.clone();
+    let here = machine.enter();
+    publish(&owner, "weights", BYTES, 1);
+    let pages = pages(&owner, Lock::Read);
+    let pointer = pages.map("weights").expect("it is committed").pointer;
+    owner.restart();
+    assert_eq!(byte_at(pointer), 1, "mappings stay");
+    assert!(matches!(pages.list(), Err(LeaseError::Ended)));
+    // SAFETY: nothing uses the memory before it is attached.
+    unsafe { pages.detach() }.expect("its session is over");
+    publish(&owner, "weights", BYTES, 2);
+    assert!(matches!(pages.attach(None), Err(LeaseError::Refused(_))));
+    assert_eq!(pages.lock(), None);
+    pages.attach_to_any_owner(None).expect("the same layout");
+    assert_eq!(byte_at(pointer), 2);
+    // SAFETY: as above.
+    unsafe { pages.detach() }.expect("it reads");
+    pages.attach(None).expect("the owner that it had last");
+    // Blocks have names that no other owner has.
+    drop(pages);
+    let pages = LeasedMemoryResource::new(owner.connect(Lock::Write)).expect("the device is here");
+    let block = pages.allocate_sync(layout(BYTES)).expect("memory");
+    pages.commit().expect("it writes");
+    // SAFETY: as above.
+    unsafe { pages.detach() }.expect("it reads");
+    owner.restart();
+    publish(&owner, "weights", BYTES, 3);
+    assert!(matches!(pages.attach_to_any_owner(None), Err(LeaseError::Layout(_))));
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(block, layout(BYTES)) };
+    drop((pages, here));
+    machine.assert_no_violations();
+}
+
+#[test]
+fn an_owner_that_has_gone_is_an_error_and_loses_no_mapping() {
+    let mut owner = Owner::start();
+    let machine = owner.machine.clone();
+    let here = machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let block = pages.allocate_sync(layout(BYTES)).expect("memory");
+    owner.end();
+    let error = pages.allocate_sync(layout(BYTES)).expect_err("no owner");
+    assert_eq!(error.kind(), ErrorKind::NotReady);
+    assert!(matches!(pages.commit(), Err(LeaseError::Ended)));
+    assert!(!may_write(block), "it may have been published");
+    assert_eq!(byte_at(block), 0);
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(block, layout(BYTES)) };
+    drop((pages, here));
+    assert_eq!(machine.leaks(), []);
+}
+
+#[test]
+fn each_call_that_fails_is_an_error_and_leaves_nothing() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let calls = [
+        "cuMemCreate",
+        "cuMemExportToShareableHandle",
+        "cuMemAddressReserve",
+        "cuMemImportFromShareableHandle",
+        "cuMemGetAllocationPropertiesFromHandle",
+        "cuMemMap",
+        "cuMemSetAccess",
+    ];
+    for call in calls {
+        owner.machine.fail(Fault::nth(call, 1, CuResult::UNKNOWN));
+        pages.allocate_sync(layout(BYTES)).expect_err(call);
+        assert_eq!(pages.list().expect("it writes"), [], "{call}");
+    }
+    owner.machine.fail(Fault::nth("cuMemCreate", 1, CuResult::OUT_OF_MEMORY));
+    assert!(pages.allocate_sync(layout(BYTES)).expect_err("no memory").is_out_of_memory());
+    let block = pages.allocate_sync(layout(BYTES)).expect("no call fails");
+
+    owner.machine.fail(Fault::nth("cuMemSetAccess", 1, CuResult::UNKNOWN));
+    assert!(matches!(pages.commit(), Err(LeaseError::Memory(_))));
+    assert_eq!(pages.lock(), Some(Granted::Write));
+    assert!(may_write(block));
+    pages.commit().expect("no call fails");
+
+    owner.machine.fail(Fault::nth("cuMemUnmap", 1, CuResult::UNKNOWN));
+    // SAFETY: nothing uses the memory before it is attached.
+    assert!(matches!(unsafe { pages.detach() }, Err(LeaseError::Memory(_))));
+    assert_eq!((pages.lock(), byte_at(block)), (Some(Granted::Read), 0));
+    // SAFETY: as above.
+    unsafe { pages.detach() }.expect("no call fails");
+    for call in ["cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemMap"] {
+        owner.machine.fail(Fault::nth(call, 1, CuResult::UNKNOWN));
+        pages.attach(None).expect_err(call);
+        assert_eq!(pages.lock(), None, "{call}");
+    }
+    // It cannot be accessed, and is not unmapped either.
+    owner.machine.fail(Fault::nth("cuMemSetAccess", 1, CuResult::UNKNOWN));
+    owner.machine.fail(Fault::nth("cuMemUnmap", 1, CuResult::UNKNOWN));
+    pages.attach(None).expect_err("no access");
+    pages.attach(None).expect("no call fails");
+    assert_eq!(byte_at(block), 0);
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(block, layout(BYTES)) };
+    drop((pages, here));
+    owner.machine.assert_no_violations();
+}
+
+#[test]
+fn a_capture_is_not_invalidated() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let stream = CudaStream::new().expect("a device");
+    let block = pages.allocate_sync(layout(BYTES)).expect("memory");
+    let driver = current_driver().expect("there is a driver");
+    // SAFETY: the stream is not captured.
+    unsafe { driver.cuStreamBeginCapture_v2(stream.as_raw(), rmm_sys::CuCaptureMode::GLOBAL) }
+        .result()
+        .expect("it is not captured");
+    let second = pages.allocate_sync(layout(BYTES)).expect("no call is refused");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(second, layout(BYTES)) };
+    let mut graph = rmm_sys::CuGraph::NULL;
+    // SAFETY: `graph` may be written to.
+    unsafe { driver.cuStreamEndCapture(stream.as_raw(), &raw mut graph) }
+        .result()
+        .expect("the capture is valid");
+    // SAFETY: it was made above.
+    unsafe { driver.cuGraphDestroy(graph) }.result().expect("it was made above");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(block, layout(BYTES)) };
+    drop((pages, stream, here));
+    owner.machine.assert_no_violations();
+}
