@@ -15,7 +15,8 @@ use rustix::process::geteuid;
 use crate::Refusal;
 use crate::connection::{Connection, ConnectionError, Received};
 use crate::protocol::{
-    AllocationRecord, Frame, FrameError, Granted, Identity, Lock, LockHolder, Message,
+    AllocationRecord, Content, Frame, FrameError, Granted, Identity, Lock, LockHolder, Message,
+    encode,
 };
 use crate::server::who_holds;
 
@@ -234,6 +235,38 @@ impl Lease {
         }
     }
 
+    /// Gives a part of an allocation a name, or another one to a name. It goes with the allocation.
+    /// Owners of other libraries do not know this request.
+    ///
+    /// # Errors
+    /// [`LeaseError::Refused`] if the session only reads, the part is none of an allocation, or too
+    /// much is said of it.
+    pub fn put(&mut self, name: &str, content: Content) -> Result<(), LeaseError> {
+        self.done(&Message::PutRequest { name: name.to_owned(), content })
+    }
+
+    /// What a name stands for.
+    ///
+    /// # Errors
+    /// [`LeaseError::Refused`] if there is no such name.
+    pub fn get(&mut self, name: &str) -> Result<Content, LeaseError> {
+        match self.request(&Message::GetRequest { name: name.to_owned() })?.message {
+            Message::GetResponse { content } => Ok(content),
+            _ => Err(LeaseError::OtherAnswer),
+        }
+    }
+
+    /// All names, in their order as text.
+    ///
+    /// # Errors
+    /// If the owner has gone.
+    pub fn names(&mut self) -> Result<Vec<String>, LeaseError> {
+        match self.request(&Message::ListNamesRequest {})?.message {
+            Message::ListNamesResponse { names } => Ok(names),
+            _ => Err(LeaseError::OtherAnswer),
+        }
+    }
+
     /// Publishes what is allocated. The session then reads.
     ///
     /// # Errors
@@ -255,6 +288,8 @@ impl Lease {
         // A request of a child would be one of its parent's session.
         fork::check()?;
         let connection = self.connection.as_mut().ok_or(LeaseError::Ended)?;
+        // What is too large is not sent, and ends no session.
+        encode(request)?;
         match call(connection, request, Instant::now().checked_add(self.answer)) {
             Ok(Some(frame)) => Ok(frame),
             Err(error @ LeaseError::Refused(_)) => Err(error),

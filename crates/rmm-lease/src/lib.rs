@@ -47,7 +47,7 @@ mod state;
 #[cfg(target_os = "linux")]
 pub use client::{Lease, LeaseError};
 #[cfg(target_os = "linux")]
-pub use resource::{LeasedMemoryResource, LeasedRange};
+pub use resource::{LeasedMemoryResource, LeasedRange, NamedRange};
 #[cfg(target_os = "linux")]
 pub use server::{Server, ServerOptions};
 pub use state::{Refusal, SessionId, State};

@@ -5,11 +5,16 @@
 //! handshake. A file descriptor travels as `SCM_RIGHTS` with the bytes of the frame that it belongs
 //! to.
 //!
+//! Requests that are not V1's, and that its client never sends, are those of names and of the
+//! processes that hold the lock.
+//!
 //! Nothing here reads or writes: [`FrameReader`] is given bytes and descriptors, and [`encode`]
 //! returns bytes.
 
+mod content;
 mod frame;
 mod message;
 
+pub use content::{Content, MAX_CONTENT};
 pub use frame::{Frame, FrameError, FrameReader, MAX_FRAME, encode};
 pub use message::{AllocationRecord, Granted, Identity, Lock, LockHolder, Message};

@@ -2,6 +2,7 @@
 
 mod allocation;
 mod mappings;
+mod names;
 mod sleep;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use rmm_sys::Driver;
 
 pub use self::mappings::LeasedRange;
 use self::mappings::{Mappings, access, pieces};
+pub use self::names::NamedRange;
 use crate::device::device_of;
 use crate::memory::granularity_on;
 use crate::protocol::{AllocationRecord, Granted, Identity};
@@ -29,7 +31,8 @@ const NAME: &str = "leased";
 ///
 /// - A session that **writes** allocates: as the upstream of a pool, whose buffers are then in the
 ///   owner's memory. [`commit`](Self::commit) publishes it, and makes it read-only here, too.
-/// - A session that **reads** maps what is committed, by its [name](Self::map).
+/// - A session that **reads** maps what is committed: whole [allocations](Self::map), or what the
+///   writer has given a [name](Self::put).
 /// - A session that reads can [sleep](Self::detach): its memory is unmapped and the lock returned,
 ///   and [`attach`](Self::attach) maps it again at the same addresses, without a copy.
 ///

@@ -250,6 +250,16 @@ impl Server {
             Message::ListAllocationsRequest {} => {
                 Message::ListAllocationsResponse { allocations: self.state.list(id)? }
             }
+            Message::PutRequest { name, content } => {
+                self.state.put(id, &name, content)?;
+                Message::SuccessResponse {}
+            }
+            Message::GetRequest { name } => {
+                Message::GetResponse { content: self.state.get(id, &name)?.clone() }
+            }
+            Message::ListNamesRequest {} => {
+                Message::ListNamesResponse { names: self.state.names(id)? }
+            }
             Message::CommitRequest {} => {
                 self.state.commit(id)?;
                 Message::SuccessResponse {}

@@ -6,11 +6,15 @@
 //!   +---- its end -----+ <----- writer -----+   (frees what was committed)
 //! ```
 //!
+//! Parts of allocations can have names, which go with them.
+//!
 //! A session is an open connection, so a process that dies gives its lock back.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::protocol::{AllocationRecord, Granted, Lock, LockHolder, MAX_FRAME};
+use crate::protocol::{
+    AllocationRecord, Content, Granted, Lock, LockHolder, MAX_CONTENT, MAX_FRAME,
+};
 
 /// The number of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -64,6 +68,9 @@ pub struct State<M> {
     holders: BTreeMap<SessionId, LockHolder>,
     committed: bool,
     allocations: Vec<Allocation<M>>,
+    /// # Invariant
+    /// Each is a part of one of the allocations.
+    names: BTreeMap<String, Content>,
 }
 
 impl<M> std::fmt::Debug for State<M> {
@@ -86,6 +93,7 @@ impl<M> State<M> {
             holders: BTreeMap::new(),
             committed: false,
             allocations: Vec::new(),
+            names: BTreeMap::new(),
         }
     }
 
@@ -101,7 +109,7 @@ impl<M> State<M> {
         while let Some((position, lock)) = self.next() {
             let Some(waiting) = self.waiting.remove(position) else { break };
             if lock == Granted::Write {
-                self.allocations.clear();
+                self.clear();
                 self.committed = false;
             }
             let holder = LockHolder { process: waiting.process, lock };
@@ -133,8 +141,13 @@ impl<M> State<M> {
         self.waiting.retain(|waiting| waiting.session != session);
         let holder = self.holders.remove(&session);
         if holder.is_some_and(|holder| holder.lock == Granted::Write) {
-            self.allocations.clear();
+            self.clear();
         }
+    }
+
+    fn clear(&mut self) {
+        self.names.clear();
+        self.allocations.clear();
     }
 
     /// The processes that hold the lock.
@@ -198,6 +211,7 @@ impl<M> State<M> {
     pub fn free(&mut self, session: SessionId, id: &str) -> Result<(), Refusal> {
         self.require_writer(session)?;
         let position = self.find(id)?;
+        self.names.retain(|_, content| content.allocation_id != id);
         self.allocations.remove(position);
         Ok(())
     }
@@ -213,6 +227,53 @@ impl<M> State<M> {
             aligned_size: one.bytes,
         };
         Ok(self.allocations.iter().map(record).collect())
+    }
+
+    /// Gives a part of an allocation a name, or another one to a name.
+    ///
+    /// # Errors
+    /// If the session does not write, the name is empty, there is no such allocation or it does not
+    /// contain the part, or these are more names or bytes than an answer can have.
+    pub fn put(&mut self, session: SessionId, name: &str, content: Content) -> Result<(), Refusal> {
+        self.require_writer(session)?;
+        if name.is_empty() {
+            return Err(Refusal::new("a name must not be empty"));
+        }
+        let Content { allocation_id, offset, size, bytes } = &content;
+        let whole = self.allocations[self.find(allocation_id)?].bytes;
+        if offset.checked_add(*size).is_none_or(|end| end > whole) {
+            return Err(Refusal::new(format!(
+                "{size} bytes from {offset} on are no part of {allocation_id:?}, of {whole} bytes"
+            )));
+        }
+        if bytes.len() > MAX_CONTENT {
+            return Err(Refusal::new(format!("more than {MAX_CONTENT} bytes about {name:?}")));
+        }
+        let others = self.names.keys().filter(|other| *other != name);
+        let listed: usize = others.map(|other| other.len() + RECORD).sum();
+        if listed + name.len() + RECORD > LIST {
+            return Err(Refusal::new("more names than a list can have"));
+        }
+        self.names.insert(name.to_owned(), content);
+        Ok(())
+    }
+
+    /// What a name stands for.
+    ///
+    /// # Errors
+    /// If the session has no lock, or there is no such name.
+    pub fn get(&self, session: SessionId, name: &str) -> Result<&Content, Refusal> {
+        self.require_holder(session)?;
+        self.names.get(name).ok_or_else(|| Refusal::new(format!("there is no name {name:?}")))
+    }
+
+    /// All names, in their order as text.
+    ///
+    /// # Errors
+    /// If the session has no lock.
+    pub fn names(&self, session: SessionId) -> Result<Vec<String>, Refusal> {
+        self.require_holder(session)?;
+        Ok(self.names.keys().cloned().collect())
     }
 
     /// Publishes the allocations: the writer becomes a reader.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rmm_lease::protocol::{
-    AllocationRecord, Frame, FrameError, FrameReader, Granted, Identity, Lock, LockHolder,
+    AllocationRecord, Content, Frame, FrameError, FrameReader, Granted, Identity, Lock, LockHolder,
     MAX_FRAME, Message, encode,
 };
 
@@ -31,6 +31,11 @@ fn identity() -> Identity {
     Identity { server_nonce: "n".into(), gpu_uuid: "GPU-u".into() }
 }
 
+fn content() -> Content {
+    let bytes = vec![0, 127, 128, 255];
+    Content { allocation_id: "a".into(), offset: 1 << 40, size: 0, bytes }
+}
+
 fn all_messages() -> Vec<Message> {
     let id = String::from("weights");
     vec![
@@ -48,14 +53,32 @@ fn all_messages() -> Vec<Message> {
         Message::CommitRequest {},
         Message::AbortRequest {},
         Message::HoldersRequest {},
+        Message::PutRequest { name: "w".into(), content: content() },
+        Message::GetRequest { name: "w".into() },
+        Message::ListNamesRequest {},
         Message::SuccessResponse {},
         Message::ExportResponse {},
         Message::ListAllocationsResponse {
             allocations: vec![AllocationRecord { allocation_id: id, aligned_size: 2 << 20 }],
         },
+        Message::GetResponse { content: content() },
+        Message::ListNamesResponse { names: vec!["w".into()] },
         Message::HoldersResponse { holders: vec![LockHolder { process: 7, lock: Granted::Write }] },
         Message::ErrorResponse { message: "no".into(), out_of_memory: true },
     ]
+}
+
+#[test]
+fn bytes_are_sent_as_bytes() {
+    let message = Message::GetResponse { content: content() };
+    let frame = encode(&message).expect("it is small");
+    let bytes = b"\xa5bytes\xc4\x04\x00\x7f\x80\xff";
+    assert!(frame.ends_with(bytes), "{frame:?}");
+    // Other libraries may send an array of numbers.
+    let numbers = b"\xa5bytes\x94\x00\x7f\xcc\x80\xcc\xff";
+    let payload = [&frame[4..frame.len() - bytes.len()], numbers].concat();
+    let (frames, _) = read(&framed(&payload), 1000, vec![]).expect("a frame");
+    assert_eq!(frames, [Frame { message, descriptor: None }]);
 }
 
 #[test]

@@ -92,6 +92,43 @@ fn a_pool_over_a_lease_publishes_what_was_written() {
 }
 
 #[test]
+fn a_reader_finds_buffers_by_their_names() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let pool = PoolMemoryResource::builder(pages.clone()).build().expect("a pool");
+    let stream = CudaStream::new().expect("a device");
+    let buffers: Vec<DeviceBuffer> = (1..=3_u8)
+        .map(|value| DeviceBuffer::from_slice_in(&[value; 1000], &stream, &pool).expect("memory"))
+        .collect();
+    for (index, buffer) in buffers.iter().enumerate() {
+        let name = format!("layer {index}");
+        pages.put(&name, buffer.as_ptr(), 1000, b"u8[1000]").expect("a part of a block");
+    }
+    let outside = DeviceBuffer::from_slice(&[0; 10], &stream).expect("memory");
+    let refused = pages.put("x", outside.as_ptr(), 10, b"");
+    assert!(matches!(refused, Err(LeaseError::Layout(_))), "{refused:?}");
+    let beyond = pages.put("x", buffers[0].as_ptr(), u64::MAX, b"");
+    assert!(matches!(beyond, Err(LeaseError::Layout(_))), "{beyond:?}");
+    let long = pages.put(&"x".repeat(2 << 20), buffers[0].as_ptr(), 1, b"");
+    assert!(matches!(long, Err(LeaseError::Frame(_))), "{long:?}");
+    pages.commit().expect("it writes");
+
+    let reader = LeasedMemoryResource::new(owner.connect(Lock::Read)).expect("the device is here");
+    assert_eq!(reader.names().expect("it reads"), ["layer 0", "layer 1", "layer 2"]);
+    for (name, value) in [("layer 2", 3), ("layer 0", 1), ("layer 1", 2)] {
+        let found = reader.get(name).expect("it is committed");
+        assert_eq!((found.size, &*found.bytes), (1000, &b"u8[1000]"[..]));
+        assert_eq!(byte_at(found.pointer), value);
+        assert_eq!(byte_at(DevicePtr(found.pointer.0 + 999)), value);
+        assert!(!may_write(found.pointer));
+    }
+    assert!(matches!(reader.get("layer 3"), Err(LeaseError::Refused(_))));
+    drop((buffers, outside, pool, pages, reader, stream, here));
+    owner.machine.assert_no_violations();
+}
+
+#[test]
 fn blocks_of_a_writer_are_freed_at_the_owner() {
     let owner = Owner::start();
     let here = owner.machine.enter();

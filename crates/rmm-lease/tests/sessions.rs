@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use rmm_lease::protocol::{Granted, Lock, LockHolder};
+use rmm_lease::protocol::{Content, Granted, Lock, LockHolder, MAX_CONTENT};
 use rmm_lease::{Refusal, SessionId, State};
 
 const A: SessionId = SessionId(1);
@@ -149,6 +149,69 @@ fn all_allocations_fit_into_one_list() {
     assert!((950..1010).contains(&count), "{count}");
     let allocations = owner.list(A).expect("it writes");
     encode(&Message::ListAllocationsResponse { allocations }).expect("it fits");
+}
+
+fn part(id: &str, offset: u64, size: u64, bytes: usize) -> Content {
+    Content { allocation_id: id.into(), offset, size, bytes: vec![7; bytes] }
+}
+
+#[test]
+fn names_go_with_their_allocations() {
+    let mut owner = Fixture::new();
+    owner.ask(A, Lock::Write);
+    owner.allocate(A, "x", 60).expect("within the limit");
+    owner.allocate(A, "y", 40).expect("within the limit");
+    owner.state.put(A, "whole", part("x", 0, 60, 3)).expect("a part");
+    owner.state.put(A, "end", part("x", 60, 0, MAX_CONTENT)).expect("a part");
+    owner.state.put(A, "other", part("x", 0, 1, 0)).expect("a part");
+    owner.state.put(A, "other", part("y", 39, 1, 0)).expect("a name may be used again");
+    for (name, content, why) in [
+        ("", part("x", 0, 1, 0), "empty"),
+        ("n", part("z", 0, 1, 0), "no allocation \"z\""),
+        ("n", part("x", 1, 60, 0), "60 bytes from 1 on are no part of \"x\", of 60 bytes"),
+        ("n", part("x", u64::MAX, 1, 0), "no part"),
+        ("n", part("x", 0, 1, MAX_CONTENT + 1), "more than 4096 bytes about \"n\""),
+        (&*"n".repeat(1 << 20), part("x", 0, 1, 0), "more names"),
+    ] {
+        let refusal = owner.state.put(A, name, content).expect_err(why);
+        assert!(refusal.message.contains(why), "{refusal}");
+    }
+    owner.state.commit(A).expect("it writes");
+    owner.state.put(A, "n", part("x", 0, 1, 0)).expect_err("it reads");
+    owner.ask(B, Lock::Read);
+    assert_eq!(owner.state.names(B).expect("it reads"), ["end", "other", "whole"]);
+    assert_eq!(owner.state.get(B, "other").expect("it reads"), &part("y", 39, 1, 0));
+    assert!(owner.state.get(B, "n").expect_err("no name").message.contains("no name \"n\""));
+    owner.state.get(C, "end").expect_err("no lock");
+    owner.state.names(C).expect_err("no lock");
+    owner.close(A);
+    owner.close(B);
+    owner.ask(A, Lock::Write);
+    assert!(owner.state.names(A).expect("it writes").is_empty(), "they went with the memory");
+    owner.allocate(A, "x", 60).expect("within the limit");
+    owner.allocate(A, "y", 40).expect("within the limit");
+    owner.state.put(A, "a", part("x", 0, 1, 0)).expect("a part");
+    owner.state.put(A, "b", part("y", 0, 1, 0)).expect("a part");
+    owner.state.free(A, "x").expect("it is allocated");
+    assert_eq!(owner.state.names(A).expect("it writes"), ["b"]);
+    owner.close(A);
+    owner.ask(A, Lock::Write);
+    assert!(owner.state.names(A).expect("it writes").is_empty(), "it had not committed");
+}
+
+#[test]
+fn all_names_fit_into_one_list() {
+    use rmm_lease::protocol::{Message, encode};
+
+    let mut owner = Fixture::new();
+    owner.ask(A, Lock::Write);
+    owner.allocate(A, "x", 60).expect("within the limit");
+    let long = "x".repeat(1000);
+    let add = |index: u64| owner.state.put(A, &format!("{index}{long}"), part("x", 0, 1, 0));
+    let count = (0..100_000).map(add).take_while(Result::is_ok).count();
+    assert!((950..1010).contains(&count), "{count}");
+    let names = owner.state.names(A).expect("it writes");
+    encode(&Message::ListNamesResponse { names }).expect("it fits");
 }
 
 #[derive(Clone, Copy, Debug)]

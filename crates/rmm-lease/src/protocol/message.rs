@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Content;
+
 /// What a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Lock {
@@ -114,6 +116,20 @@ pub enum Message {
     /// Name the processes that hold the lock. It is sent in place of a handshake, and is not one of
     /// V1's messages.
     HoldersRequest {},
+    /// Give a part of an allocation a name. Writers only. Not one of V1's messages.
+    PutRequest {
+        /// The name.
+        name: String,
+        /// What it stands for.
+        content: Content,
+    },
+    /// What a name stands for. Not one of V1's messages.
+    GetRequest {
+        /// The name.
+        name: String,
+    },
+    /// All names. Not one of V1's messages.
+    ListNamesRequest {},
     /// The request was done.
     SuccessResponse {},
     /// The answer to an export: the frame has the descriptor.
@@ -122,6 +138,16 @@ pub enum Message {
     ListAllocationsResponse {
         /// In the order in which they were allocated.
         allocations: Vec<AllocationRecord>,
+    },
+    /// The answer to [`GetRequest`](Self::GetRequest).
+    GetResponse {
+        /// What the name stands for.
+        content: Content,
+    },
+    /// The answer to [`ListNamesRequest`](Self::ListNamesRequest).
+    ListNamesResponse {
+        /// In their order as text.
+        names: Vec<String>,
     },
     /// The answer to [`HoldersRequest`](Self::HoldersRequest).
     HoldersResponse {

@@ -57,6 +57,14 @@ impl Mappings {
         Some(LeasedRange { pointer, bytes })
     }
 
+    /// The mapping that contains a range, and where the range begins there.
+    pub(super) fn place_of(&self, pointer: DevicePtr, size: u64) -> Option<(&str, u64)> {
+        let (&start, mapping) = self.by_address.range(..=pointer.0).next_back()?;
+        let (offset, whole) = (pointer.0 - start, mapping.memory.bytes());
+        let is_inside = offset.checked_add(size).is_some_and(|end| end <= whole);
+        is_inside.then_some((&*mapping.id, offset))
+    }
+
     pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Mapping> {
         self.by_address.values_mut()
     }
