@@ -14,6 +14,7 @@ mod outputs;
 mod replay;
 mod report;
 mod resource;
+mod serve;
 mod tune;
 mod watch;
 
@@ -31,6 +32,7 @@ pub use report::ReportArgs;
 pub use resource::ResourceList;
 pub use rmm_report::replay::ThreadMode;
 pub use rmm_report::resource::ReplayResource;
+pub use serve::ServeArgs;
 pub use tune::TuneArgs;
 pub use watch::WatchArgs;
 
@@ -84,6 +86,9 @@ pub enum Command {
     /// Show the memory of a running program
     #[command(long_about = watch::ABOUT, after_long_help = watch::HELP)]
     Watch(WatchArgs),
+    /// Own memory of a GPU outside the programs that use it, so that it outlives them
+    #[command(long_about = serve::ABOUT, after_long_help = serve::HELP)]
+    Serve(ServeArgs),
     /// Print completions for a shell
     #[command(after_help = completions::HELP)]
     Completions(CompletionsArgs),

@@ -7,6 +7,7 @@ mod doctor;
 mod man;
 mod replay;
 mod report;
+mod serve;
 mod tune;
 mod watch;
 
@@ -20,6 +21,7 @@ pub use doctor::doctor;
 pub use man::man;
 pub use replay::replay;
 pub use report::report;
+pub use serve::serve;
 pub use tune::tune;
 pub use watch::watch;
 
@@ -76,6 +78,7 @@ pub fn run(command: &Command) -> Ended {
         Command::Man(args) => man(args),
         Command::Replay(args) => replay(args),
         Command::Report(args) => report(args),
+        Command::Serve(args) => serve(args),
         Command::Tune(args) => tune(args),
         Command::Watch(args) => watch(args),
     }

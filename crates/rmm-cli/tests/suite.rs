@@ -29,6 +29,9 @@ mod program_doctor;
 mod program_replay;
 #[path = "suite/program_report.rs"]
 mod program_report;
+#[cfg(target_os = "linux")]
+#[path = "suite/program_serve.rs"]
+mod program_serve;
 #[path = "suite/program_tune.rs"]
 mod program_tune;
 #[cfg(target_os = "linux")]
