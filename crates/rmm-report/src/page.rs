@@ -29,7 +29,7 @@ pub use checked::render_check;
 pub use encode::MAX_BLOCKS;
 pub use of_replay::render;
 pub use of_snapshot::render_live;
-pub use view::{Ending, NEVER, Names, View, ViewBlock, ViewFailure, ViewSegment};
+pub use view::{Ending, NEVER, Names, View, ViewBlock, ViewFailure, ViewLimit, ViewSegment};
 
 use crate::trace::Trace;
 use answers::Answers;

@@ -80,7 +80,7 @@ impl Answers {
             events: view.events,
             duration_ns: view.times.last().copied(),
             split: Split::of(view, moment),
-            settings: Settings::of(view, &peak),
+            settings: Settings::of(view, &peak, failed.as_ref()),
             peak,
             failed,
             growth,

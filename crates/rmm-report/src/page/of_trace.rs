@@ -1,6 +1,6 @@
 //! The view of a log alone: recorded addresses, no resource.
 
-use super::view::{Ending, NEVER, Names, View, ViewBlock, ViewFailure, ViewSegment};
+use super::view::{Ending, NEVER, Names, View, ViewBlock, ViewFailure, ViewLimit, ViewSegment};
 use crate::trace::{Action, Before, Growth, Trace};
 
 impl View {
@@ -25,7 +25,7 @@ impl View {
                         block.end = position;
                     }
                 }
-                Action::AllocateFailure { .. } => view.fail(trace, index, String::new()),
+                Action::AllocateFailure { .. } => view.fail(trace, index, String::new(), None),
             }
         }
         view.add_growth(trace);
@@ -110,7 +110,13 @@ impl View {
     }
 
     /// Adds the failure of an event.
-    pub(crate) fn fail(&mut self, trace: &Trace, index: usize, text: String) {
+    pub(crate) fn fail(
+        &mut self,
+        trace: &Trace,
+        index: usize,
+        text: String,
+        limit: Option<ViewLimit>,
+    ) {
         self.failed += 1;
         if self.failures.len() == Self::MAX_FAILURES {
             return;
@@ -123,6 +129,7 @@ impl View {
             position: u32::try_from(index + 1).unwrap_or(NEVER - 1),
             size,
             text,
+            limit,
             stream: event.stream,
             tag: trace.tag(index),
             site: trace.site(index),

@@ -105,12 +105,23 @@ pub struct ViewFailure {
     pub size: u64,
     /// The error, if it is known.
     pub text: String,
+    /// The limit of the resource, if one is known.
+    pub limit: Option<ViewLimit>,
     /// An index into [`Names::streams`].
     pub stream: u32,
     /// An index into [`Names::tags`].
     pub tag: u32,
     /// An index into [`Names::sites`].
     pub site: u32,
+}
+
+/// A limit of a resource, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewLimit {
+    /// The most bytes that it may have.
+    pub most: u64,
+    /// What it has of them.
+    pub used: u64,
 }
 
 /// A range of addresses that has memory for some time.

@@ -5,7 +5,7 @@ use rmm_core::Error;
 use super::player::Player;
 use super::recording::Recording;
 use super::subject::{Meter, ReplaySubject};
-use crate::page::View;
+use crate::page::{View, ViewLimit};
 use crate::trace::{ALIGNMENT, Action, Trace};
 
 /// Events between two reports of progress.
@@ -71,13 +71,16 @@ fn observe_events(
                 }
                 Action::Free { .. } => {}
                 Action::AllocateFailure { .. } => {
-                    recording.fail(index, "It failed when it was recorded, too.");
+                    recording.fail(index, "It failed when it was recorded, too.", None);
                 }
             },
             Err(error) => {
                 observed.failures += 1;
                 let text = error.to_string();
-                recording.fail(index, &text);
+                let usage = error.usage();
+                let limit = usage
+                    .and_then(|usage| Some(ViewLimit { most: usage.limit?, used: usage.reserved }));
+                recording.fail(index, &text, limit);
                 observed
                     .first_failure
                     .get_or_insert_with(|| format!("line {}: {text}", event.line));

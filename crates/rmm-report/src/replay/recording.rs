@@ -7,7 +7,7 @@ use rmm_adaptors::PoolBlock;
 use rmm_core::DevicePtr;
 
 use super::subject::Meter;
-use crate::page::{NEVER, View, ViewBlock, ViewSegment};
+use crate::page::{NEVER, View, ViewBlock, ViewLimit, ViewSegment};
 use crate::trace::{Before, Trace};
 
 /// The most blocks of pools that are looked at to know their memory; beyond it memory is noted
@@ -69,9 +69,9 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// An event failed.
-    pub(super) fn fail(&mut self, index: usize, text: &str) {
-        self.view.fail(self.trace, index, text.to_owned());
+    /// An event failed, of a resource that may have this limit.
+    pub(super) fn fail(&mut self, index: usize, text: &str, limit: Option<ViewLimit>) {
+        self.view.fail(self.trace, index, text.to_owned(), limit);
     }
 
     /// Notes the memory after this number of events.

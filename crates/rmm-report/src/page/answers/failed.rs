@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::share::{Holder, Share, largest, live_at, shares};
 use super::split::Split;
-use crate::page::view::View;
+use crate::page::view::{View, ViewLimit};
 
 /// The first failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,6 +56,13 @@ pub enum WhatItTakes {
         /// By how much.
         missing_bytes: u64,
     },
+    /// A higher limit of the resource.
+    Limit {
+        /// By how much.
+        missing_bytes: u64,
+        /// The limit that is enough.
+        limit_bytes: u64,
+    },
     /// What is held is not known: with this many bytes for the program it would have fitted.
     Total {
         /// What is live, and the request.
@@ -80,7 +87,7 @@ impl Failed {
             tag: name(&view.names.tags, first.tag),
             site: name(&view.names.sites, first.site),
             text: first.text.clone(),
-            remedy: WhatItTakes::of(first.size, &split),
+            remedy: WhatItTakes::of(first.size, first.limit, &split),
             split,
             shares: shares(view, &blocks),
             largest: largest(view, &blocks),
@@ -89,7 +96,7 @@ impl Failed {
 }
 
 impl WhatItTakes {
-    fn of(size: u64, split: &Split) -> Self {
+    fn of(size: u64, limit: Option<ViewLimit>, split: &Split) -> Self {
         let (free_bytes, hole_bytes) = (split.free_bytes(), split.largest_hole_bytes);
         if !split.is_known {
             return Self::Total { bytes: split.live_bytes().saturating_add(size) };
@@ -99,6 +106,11 @@ impl WhatItTakes {
             Self::Wait { hole_bytes }
         } else if free_bytes >= size {
             Self::Join { free_bytes, missing_bytes }
+        } else if let Some(limit) = limit
+            && let missing_bytes @ 1.. = size.saturating_sub(limit.most.saturating_sub(limit.used))
+        {
+            // As one more block from upstream, whatever is free in pieces.
+            Self::Limit { missing_bytes, limit_bytes: limit.most.saturating_add(missing_bytes) }
         } else {
             Self::More { missing_bytes: size - free_bytes }
         }

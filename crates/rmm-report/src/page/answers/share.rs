@@ -11,6 +11,10 @@ use crate::page::view::{NEVER, View, ViewBlock};
 /// The longest lists.
 pub(crate) const ROWS: usize = 5;
 
+/// The names of the shares of blocks without one.
+pub(crate) const NO_TAG: &str = "no tag";
+pub(crate) const NO_SITE: &str = "no site";
+
 /// What a share has in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -55,8 +59,8 @@ impl Grouping {
             _ => unknown.to_owned(),
         };
         match self {
-            Self::Tag => name(&view.names.tags, "no tag"),
-            Self::Site => name(&view.names.sites, "no site"),
+            Self::Tag => name(&view.names.tags, NO_TAG),
+            Self::Site => name(&view.names.sites, NO_SITE),
             Self::Size => format!("blocks of {}", format::bytes(key)),
             Self::Stream => format!("stream {}", name(&view.names.streams, "unknown")),
         }

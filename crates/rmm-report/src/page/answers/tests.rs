@@ -5,7 +5,7 @@ use super::failed::WhatItTakes;
 use super::share::Grouping;
 use super::words::{say, say_compared};
 use super::*;
-use crate::page::view::{Names, ViewBlock, ViewFailure, ViewSegment};
+use crate::page::view::{Names, ViewBlock, ViewFailure, ViewLimit, ViewSegment};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -191,6 +191,20 @@ fn one_short_spike_is_found_with_its_holders() {
     assert!(short.contains("short spike") && short.contains("held by steps (99 %)"), "{short}");
 }
 
+#[test]
+fn who_held_the_peak_is_said_without_names_too() {
+    let mut program = Program::new();
+    program.view.names.tags = vec![String::new()];
+    program.view.names.sites = vec![String::new()];
+    for size in [MIB, 4 * MIB, MIB] {
+        program.allocate(size, 0);
+    }
+    let short = |program: &Program| say(&program.answers())[0].short.clone();
+    assert!(short(&program).ends_with("Most was held by blocks of 4.0 MiB (66 %)."));
+    program.allocate(3 * MIB, 0);
+    assert!(short(&program).ends_with("The largest share was held by blocks of 4.0 MiB (44 %)."));
+}
+
 /// Every second block of a held range is freed, then a large one fails.
 fn fragmented() -> Program {
     let mut program = Program::new();
@@ -250,6 +264,16 @@ fn a_failure_says_what_would_have_let_it_succeed() {
     program.view.failures[0].size = 40 * MIB;
     let failed = program.answers().failed.expect("a failure");
     assert_eq!(failed.remedy, WhatItTakes::More { missing_bytes: 8 * MIB });
+
+    // 36 MiB could still be held: as one more block it takes 4 MiB beyond them.
+    program.view.failures[0].limit = Some(ViewLimit { most: 100 * MIB, used: 64 * MIB });
+    let answers = program.answers();
+    let remedy = answers.failed.as_ref().expect("a failure").remedy;
+    let expected = WhatItTakes::Limit { missing_bytes: 4 * MIB, limit_bytes: 104 * MIB };
+    assert_eq!((remedy, answers.settings.least_bytes), (expected, 72 * MIB));
+    let said = say(&answers);
+    assert!(said[1].short.contains("4.0 MiB more memory, a limit of 104.0 MiB"), "{said:?}");
+    assert!(said[4].short.contains("72.0 MiB: that much would be live"), "{said:?}");
 
     program.view.failures[0].size = MIB / 2;
     let failed = program.answers().failed.expect("a failure");

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub use compared::{say_alone, say_compared};
 
 use super::Answers;
-use super::share::{Grouping, Holder, Share};
+use super::share::{Grouping, Holder, NO_SITE, NO_TAG, Share};
 use crate::format::{bytes, count, float, thousands};
 
 /// The answer to one question.
@@ -74,7 +74,8 @@ pub(crate) fn duration(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 / 1e9;
     match nanoseconds {
         0..10_000_000 => format!("{} ms", float(seconds * 1e3, 2)),
-        10_000_000..120_000_000_000 => format!("{} s", float(seconds, 2)),
+        10_000_000..1_000_000_000 => format!("{} ms", float(seconds * 1e3, 0)),
+        1_000_000_000..120_000_000_000 => format!("{} s", float(seconds, 2)),
         _ => format!("{} min", float(seconds / 60.0, 1)),
     }
 }
@@ -112,20 +113,27 @@ fn peak(answers: &Answers) -> Answer {
             bytes(peak.usual_bytes)
         );
     }
-    let named =
-        peak.shares.iter().find(|share| matches!(share.kind, Grouping::Tag | Grouping::Site));
-    if let Some(share) = named {
-        let _ = write!(
-            short,
-            " Most was held by {} ({}).",
-            share.name,
-            percent(share.bytes, peak.bytes)
-        );
+    if let Some(share) = main_share(&peak.shares) {
+        let part = if share.bytes > peak.bytes / 2 { "Most" } else { "The largest share" };
+        let who = match (share.kind, share.name.as_str()) {
+            (Grouping::Tag, NO_TAG) => "blocks without a tag",
+            (Grouping::Site, NO_SITE) => "blocks without a site",
+            (_, name) => name,
+        };
+        let _ = write!(short, " {part} was held by {who} ({}).", percent(share.bytes, peak.bytes));
     }
     let mut rows = share_rows(&peak.shares, peak.bytes);
     rows.extend(peak.largest.iter().map(holder_row));
     let question = "What was the peak, when, and who held it?";
     Answer { question, short, rows, caption: "Who held it".to_owned() }
+}
+
+/// The share that says most of who holds bytes: the largest by tag, or else by call site, or else
+/// the larger of those by size and by stream.
+fn main_share(shares: &[Share]) -> Option<&Share> {
+    let named = |share: &&Share| matches!(share.kind, Grouping::Tag | Grouping::Site);
+    // Of equal shares the first.
+    shares.iter().find(named).or_else(|| shares.iter().rev().max_by_key(|share| share.bytes))
 }
 
 fn share_rows(shares: &[Share], whole: u64) -> Vec<AnswerRow> {

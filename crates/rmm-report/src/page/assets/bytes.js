@@ -11,6 +11,8 @@ class BytesPicture {
     home.append(this.plotHome, this.line, this.tip);
     /** @type {any} */
     this.plot = null;
+    /** Of the picture when it was drawn: to ask for it at each move would lay out the page anew. */
+    this.width = 0;
     followPointer(home, state, (part, _, event) => this.hover(part, event), () => (this.tip.hidden = true));
   }
 
@@ -24,7 +26,8 @@ class BytesPicture {
     this.plot?.destroy();
     const { state } = this;
     const models = this.models;
-    const width = Math.max(200, this.home.clientWidth);
+    this.width = this.home.clientWidth;
+    const width = Math.max(200, this.width);
     const grid = { stroke: colour("grid"), width: 1 };
     const axis = { stroke: colour("quiet"), grid, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const step = uPlot.paths.stepped({ align: 1 });
@@ -109,7 +112,7 @@ class BytesPicture {
     if (!this.plot) return;
     const { state } = this;
     this.plot.batch(() => {
-      this.plot.setData(this.points(this.home.clientWidth), false);
+      this.plot.setData(this.points(this.width), false);
       this.plot.setScale("x", { min: state.value(state.model, state.from), max: state.value(state.model, state.to) });
       const most = Math.max(1, ...this.plot.data.slice(1).map((/** @type {number[]} */ values) => values.reduce((a, b) => Math.max(a, b), 0)));
       this.plot.setScale("y", { min: 0, max: most * 1.05 });
@@ -119,7 +122,7 @@ class BytesPicture {
 
   /** The cursor has moved. */
   moved() {
-    placeCursor(this.line, this.state, this.home.clientWidth);
+    placeCursor(this.line, this.state, this.width);
   }
 
   /** Marks of the peak, of failures, of growth and of waits. @param {any} plot */

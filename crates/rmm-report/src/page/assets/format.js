@@ -36,6 +36,7 @@ function countText(number, noun) {
 /** A time with the unit that suits it. @param {number} microseconds */
 function timeText(microseconds) {
   if (microseconds < 1e4) return `${(microseconds / 1e3).toFixed(2)} ms`;
+  if (microseconds < 1e6) return `${(microseconds / 1e3).toFixed(0)} ms`;
   if (microseconds < 1.2e8) return `${(microseconds / 1e6).toFixed(2)} s`;
   return `${(microseconds / 6e7).toFixed(1)} min`;
 }

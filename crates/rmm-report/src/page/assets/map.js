@@ -14,6 +14,8 @@ class MapPicture {
     home.append(this.canvas, this.labels, this.line, this.tip);
     /** @type {{ model: Model, by: Colouring, coloured: Coloured } | null} */
     this.known = null;
+    /** Of the picture when it was drawn. */
+    this.width = 0;
     followPointer(home, state, (part, y, event) => this.hover(part, y, event), () => (this.tip.hidden = true));
   }
 
@@ -34,7 +36,8 @@ class MapPicture {
   draw() {
     const model = this.shown();
     const ratio = Math.min(2, devicePixelRatio);
-    const inner = Math.max(100, this.home.clientWidth - LEFT - RIGHT);
+    this.width = this.home.clientWidth;
+    const inner = Math.max(100, this.width - LEFT - RIGHT);
     const [width, height] = [Math.round(inner * ratio), Math.round(this.height * ratio)];
     const { canvas } = this;
     if (canvas.width !== width || canvas.height !== height) {
@@ -73,10 +76,10 @@ class MapPicture {
   }
 
   moved() {
-    if (this.isMain) placeCursor(this.line, this.state, this.home.clientWidth);
+    if (this.isMain) placeCursor(this.line, this.state, this.width);
     else {
       const model = this.shown();
-      const inner = this.home.clientWidth - LEFT - RIGHT;
+      const inner = this.width - LEFT - RIGHT;
       const same = model.data.log === this.state.model.data.log;
       const cursor = same ? this.state.cursor : (this.state.cursor * model.events) / Math.max(1, this.state.model.events);
       this.line.style.transform = `translateX(${LEFT + this.state.scale(model, inner).x(cursor)}px)`;

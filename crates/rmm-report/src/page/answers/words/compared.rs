@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::settings::quoted;
 use super::{Answer, AnswerRow};
-use crate::format::{bytes, thousands};
+use crate::format::{self, bytes, thousands};
 use crate::page::answers::Answers;
 use crate::page::answers::compare::Compared;
 
@@ -74,6 +74,14 @@ pub fn say_compared(compared: &Compared) -> Answer {
         let (first, second) = (&compared.before, &compared.after);
         let (before, after) = (bytes(*before), bytes(*after));
         let _ = write!(short, " {second} held {after} at most, {first} held {before}.");
+    }
+    let failures = compared.figures.iter().find(|(what, ..)| *what == "failures");
+    if let Some((_, Some(before), Some(after))) = failures
+        && before != after
+    {
+        let (first, second) = (&compared.before, &compared.after);
+        let failed = |count: u64| format!("{} failed", format::count(count, "request"));
+        let _ = write!(short, " {} in {second}, {} in {first}.", failed(*after), failed(*before));
     }
     Answer {
         question,

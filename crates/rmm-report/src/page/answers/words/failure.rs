@@ -56,6 +56,12 @@ fn remedy(failed: &Failed) -> String {
             "It would have fitted with {} more memory, or with as much less that is live.",
             bytes(missing_bytes)
         ),
+        WhatItTakes::Limit { missing_bytes, limit_bytes } => format!(
+            "It would have fitted with {} more memory, a limit of {}, or with as much less that is \
+             live.",
+            bytes(missing_bytes),
+            bytes(limit_bytes)
+        ),
         WhatItTakes::Total { bytes: total } => format!(
             "With what was live it makes {}: so much memory for this program would have been enough, \
              if none is lost between blocks.",

@@ -9,7 +9,13 @@ use crate::page::answers::Answers;
 pub(super) fn settings(answers: &Answers) -> Answer {
     let question = "Which pool, settings and amount of memory?";
     let settings = &answers.settings;
-    let mut short = format!("At least {}: that much is live at once.", bytes(settings.least_bytes));
+    let what = match &answers.failed {
+        Some(_) if settings.least_bytes > answers.peak.bytes => {
+            "that much would be live at once with the request that failed"
+        }
+        _ => "that much is live at once",
+    };
+    let mut short = format!("At least {}: {what}.", bytes(settings.least_bytes));
     if let (Some(used), Some(resource)) = (settings.used_bytes, &answers.resource) {
         let waits = match settings.waits {
             0 => "without a wait".to_owned(),
