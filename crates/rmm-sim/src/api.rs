@@ -14,3 +14,4 @@ pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod launch;
 pub(crate) mod register;
+pub(crate) mod registration;

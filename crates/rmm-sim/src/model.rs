@@ -27,6 +27,7 @@ pub(crate) mod pool;
 pub(crate) mod pool_name;
 pub(crate) mod prefetch;
 pub(crate) mod python;
+pub(crate) mod registrations;
 pub(crate) mod schedule;
 pub(crate) mod shadow;
 pub(crate) mod shared_bytes;

@@ -9,7 +9,7 @@ use rmm_adaptors::{Contents, PoolMemoryResource, Segment, SegmentEvent, SegmentG
 use rmm_core::{DevicePtr, Error, Introspect, SynchronousResource};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Fault, Machine};
-use rmm_sys::CuResult;
+use rmm_sys::{CuDevicePtr, CuResult};
 
 use crate::support::{MIB, layout};
 
@@ -48,11 +48,14 @@ impl Told {
                 assert!(before.is_none_or(|(start, size)| start + size <= base.0), "twice");
                 assert!(in_use >= told + bytes, "it is not there yet");
                 ranges.insert(base.0, bytes);
+                let size = usize::try_from(bytes).expect("it fits");
+                self.machine.register(CuDevicePtr(base.0), size).expect("it is not registered");
             }
             SegmentEvent::Removing(segment) => {
                 let (base, bytes) = (segment.base(), segment.bytes());
                 assert_eq!(ranges.remove(&base.0), Some(bytes), "it was not there");
                 assert!(in_use >= told, "it is gone already");
+                self.machine.deregister(CuDevicePtr(segment.base().0)).expect("it is registered");
             }
             other => panic!("{other:?}"),
         }
@@ -128,6 +131,7 @@ fn every_range_is_told_before_it_is_used_and_before_it_goes() {
         drop(pool);
         assert_eq!(told.bytes(), 0, "at the end of the pool");
         drop(guard);
+        machine.assert_no_violations();
         assert_eq!(machine.leaks(), []);
     }
 }
@@ -168,6 +172,7 @@ fn a_pool_that_sleeps_has_nothing_until_it_wakes() {
     sleep().expect("it sleeps");
     drop(pool);
     assert_eq!(told.bytes(), 0, "what sleeps does not go a second time");
+    machine.assert_no_violations();
 }
 
 /// A callback that fails as told, and what it has.

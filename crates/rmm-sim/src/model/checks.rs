@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::model::call_site::CallSite;
 use crate::model::memory_names::MemoryNames;
 use crate::model::origins::Origins;
+use crate::model::registrations::Registrations;
 use crate::model::shadow::Shadow;
 use crate::model::suballocations::Suballocations;
 use crate::model::suspended::Suspended;
@@ -42,6 +43,7 @@ pub(crate) struct Checks {
     pub(crate) memory_names: MemoryNames,
     /// What an allocator copies, unmaps and maps: its own accesses respect no bounds.
     pub(crate) suspended: Suspended,
+    pub(crate) registrations: Registrations,
     /// Where objects were made, if reports have call stacks.
     pub(crate) origins: Origins,
     /// The last frees of whole allocations.
@@ -77,6 +79,7 @@ impl Checks {
             suballocations: Suballocations::default(),
             memory_names: MemoryNames::default(),
             suspended: Suspended::default(),
+            registrations: Registrations::default(),
             origins: Origins::default(),
             freed: VecDeque::new(),
             violations: Vec::new(),

@@ -28,6 +28,8 @@ pub enum ViolationKind {
     FreedInUse,
     /// Memory was freed while parts of it were still allocated by a suballocator.
     FreedWithSuballocations,
+    /// Memory was freed or unmapped that a library has [registered](crate::Machine::register).
+    FreedWhileRegistered,
     /// Work accessed memory that had been freed or unmapped.
     UseAfterFree,
     /// An access reached past the end of an allocation, or into reserved addresses at which nothing
@@ -68,6 +70,7 @@ impl ViolationKind {
             Self::AllocatedTwice => "allocated twice",
             Self::FreedInUse => "freed while in use",
             Self::FreedWithSuballocations => "freed with live suballocations",
+            Self::FreedWhileRegistered => "freed while registered",
             Self::UseAfterFree => "use after free",
             Self::OutOfBounds => "out of bounds",
             Self::NoAccess => "no access right",

@@ -27,6 +27,7 @@ mod pool_sharing;
 mod pools;
 mod prefetches;
 mod processes;
+mod registrations;
 mod sharing;
 mod streams;
 mod suspended;

@@ -126,6 +126,7 @@ impl State {
             None => self.access_after(Operation::Free, "the driver", None),
         };
         let range = range_of(allocation);
+        self.check_registered(&range, &access);
         if let Err(broken) = self.checks.suballocations.end(allocation.start) {
             self.report_rule(broken, &range, &access);
         }

@@ -68,6 +68,7 @@ impl State {
             return;
         }
         let access = self.access_after(Operation::Free, "cuMemUnmap", None);
+        self.check_registered(range, &access);
         // What an allocator suspends it maps again.
         if !self.checks.suspended.holds(range)
             && let Err(broken) = self.checks.suballocations.end_within(root, range)

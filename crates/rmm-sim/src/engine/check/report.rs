@@ -80,6 +80,15 @@ impl State {
         self.checks.report(violation.with_place(self.located(range)));
     }
 
+    /// Reports the end of memory that a library has registered.
+    pub(crate) fn check_registered(&mut self, range: &Range<usize>, access: &Access) {
+        let Some(registered) = self.checks.registrations.over(range) else { return };
+        let (place, bytes, _) = self.located(&registered);
+        let detail = format!("a library has registered {bytes} bytes at {place}");
+        let violation = Violation::new(ViolationKind::FreedWhileRegistered).with_second(access);
+        self.checks.report(violation.with_place(self.located(range)).with_detail(detail));
+    }
+
     /// Reports every earlier access to a piece of memory that conflicts with `access` and does not
     /// happen before it.
     pub(crate) fn check_order(&mut self, kind: ViolationKind, piece: &Piece, access: &Access) {
