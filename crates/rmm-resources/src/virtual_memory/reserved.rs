@@ -9,7 +9,6 @@ use rmm_sys::Driver;
 
 use super::VirtualMemoryResource;
 use super::page_set::PageSet;
-use super::space::Refused;
 use crate::capability::{calls_for, calls_for_freeing};
 
 const NAME: &str = "reserved addresses";
@@ -22,7 +21,8 @@ const NAME: &str = "reserved addresses";
 /// access to it as to its other memory.
 ///
 /// Ranges are in bytes from [`as_ptr`](Self::as_ptr) on, of whole pages. A commit or a decommit
-/// takes driver calls for each page, whatever its size: the resource's builder makes
+/// takes driver calls for each page, whatever its size, and a commit one for access to all of
+/// them: the resource's builder makes
 /// [larger pages](super::VirtualMemoryResourceBuilder::page_size).
 ///
 /// Dropping it returns the addresses if no page is committed. Otherwise both stay: work may be
@@ -228,22 +228,25 @@ impl ReservedAddresses {
             let what = format!("the driver has refused to unmap the page at {at}");
             return Err(Error::not_ready(NAME, what));
         }
-        for page in pages.clone() {
-            if let Err(Refused { error, is_unmapped }) =
-                self.resource.space.map_page(&calls, self.address_of(page))
-            {
-                let end = if is_unmapped { page } else { page + 1 };
-                if end > pages.start {
-                    self.unknown.insert(pages.start..end);
-                }
-                // SAFETY: mapped here, and not returned to anyone who might use them.
-                let _ignored = unsafe { self.unmap(&calls, pages.start..page) };
-                let page = self.page_size();
-                let range = pages.start * page..pages.end * page;
-                return Err(error.with_message(format!("to commit {range:?} of {}", self.bytes)));
-            }
+        let (mut mapped, mut outcome) = (pages.start, Ok(()));
+        while mapped < pages.end && outcome.is_ok() {
+            outcome = self.resource.space.map_page(&calls, self.address_of(mapped));
+            mapped += usize::from(outcome.is_ok());
         }
-        Ok(())
+        let given = outcome.and_then(|()| {
+            let start = self.address_of(pages.start);
+            // SAFETY: all of them were mapped just now.
+            unsafe { self.resource.space.give_access(&calls, start, pages.len()) }
+        });
+        let Err(error) = given else { return Ok(()) };
+        if mapped > pages.start {
+            self.unknown.insert(pages.start..mapped);
+        }
+        // SAFETY: mapped here, and not returned to anyone who might use them.
+        let _ignored = unsafe { self.unmap(&calls, pages.start..mapped) };
+        let page = self.page_size();
+        let range = pages.start * page..pages.end * page;
+        Err(error.with_message(format!("to commit {range:?} of {}", self.bytes)))
     }
 
     /// Unmaps pages, which are among the unknown ones until then. An error does not keep it from

@@ -16,7 +16,6 @@ use rmm_sys::{
 };
 
 use self::access::Access;
-pub(super) use self::pages::Refused;
 use self::suspended::Suspended;
 use super::addresses::Addresses;
 use crate::ExportHandleTypes;
@@ -227,6 +226,18 @@ impl Space {
         check("cuMemCreate", code).map(|()| memory)
     }
 
+    /// Maps new physical memory at a range that was taken, without access to it.
+    fn map_new(&self, driver: &Driver, start: DevicePtr, bytes: usize) -> Result<(), Error> {
+        let memory = self.create(driver, bytes)?;
+        // SAFETY: all of the memory, which was made just now, at addresses that are reserved and
+        // taken by this block alone.
+        let code = unsafe { driver.cuMemMap(start, bytes, 0, memory, 0) };
+        let mapped = check("cuMemMap", code);
+        // The mapping keeps the physical memory alive, so the handle can be released.
+        self.release(driver, Stuck::Memory(memory));
+        mapped
+    }
+
     /// Maps new physical memory at a range that was taken. The error says whether the range is
     /// unmapped.
     fn map_memory(
@@ -235,16 +246,9 @@ impl Space {
         start: DevicePtr,
         bytes: usize,
     ) -> Result<(), (Error, bool)> {
-        let memory = self.create(driver, bytes).map_err(|error| (error, true))?;
-        // SAFETY: all of the memory, which was made just now, at addresses that are reserved and
-        // taken by this block alone.
-        let code = unsafe { driver.cuMemMap(start, bytes, 0, memory, 0) };
-        let mapped = check("cuMemMap", code);
-        // The mapping keeps the physical memory alive, so the handle can be released.
-        self.release(driver, Stuck::Memory(memory));
-        mapped.map_err(|error| (error, true))?;
+        self.map_new(driver, start, bytes).map_err(|error| (error, true))?;
         // SAFETY: mapped just now, and not unmapped before `forget`.
-        unsafe { self.access.give(driver, start, bytes) }
+        unsafe { self.access.give(driver, start, bytes, 1) }
             .map_err(|error| (error, self.release(driver, Stuck::Mapping(start, bytes))))
     }
 

@@ -193,22 +193,45 @@ fn every_call_fails_once_and_nothing_is_lost() {
     assert!(failures.get() > 8, "{}", failures.get());
 }
 
-// The second failure is that of the step back.
+// The failures after the first are of both pages, at the step back and at the next commit.
 #[test]
 fn a_page_that_is_not_unmapped_is_tried_again() {
     let machine = unified().enter();
     let resource = VirtualMemoryResource::new().unwrap();
     let mut addresses = resource.reserve(4 * PAGE).unwrap();
     machine.fail(Fault::nth("cuMemSetAccess", 1, CuResult::UNKNOWN));
-    for number in [1, 2] {
+    for number in 1..=4 {
         machine.fail(Fault::nth("cuMemUnmap", number, CuResult::UNKNOWN));
     }
     addresses.commit(0..2 * PAGE).unwrap_err();
-    assert_eq!(machine.memory_in_use(0), PAGE);
+    assert_eq!(machine.memory_in_use(0), 2 * PAGE);
     assert_eq!(addresses.commit(0..PAGE).unwrap_err().kind(), ErrorKind::NotReady);
-    assert_eq!(resource.statistics().mapped_bytes, PAGE as u64);
+    assert_eq!(resource.statistics().mapped_bytes, 2 * PAGE as u64);
     addresses.commit(0..2 * PAGE).unwrap();
     assert_eq!(resource.statistics().mapped_bytes, 2 * PAGE as u64);
+    decommit_all(&mut addresses);
+    drop((addresses, resource));
+    assert_eq!(machine.leaks(), []);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_commit_asks_once_for_access_to_all_of_its_pages() {
+    let machine = unified().enter();
+    let resource = VirtualMemoryResource::new().unwrap();
+    let mut addresses = resource.reserve(16 * PAGE).unwrap();
+    let calls = |name| {
+        let counts = machine.call_counts();
+        counts.into_iter().find(|&(call, _)| call == name).map_or(0, |(_, count)| count)
+    };
+    addresses.commit(2 * PAGE..10 * PAGE).unwrap();
+    assert_eq!((calls("cuMemMap"), calls("cuMemSetAccess")), (8, 1));
+    decommit_all(&mut addresses);
+    let in_use = machine.memory_in_use(0);
+    machine.fail(Fault::nth("cuMemSetAccess", 1, CuResult::UNKNOWN));
+    addresses.commit(0..4 * PAGE).expect_err("the driver refuses");
+    assert_eq!((machine.memory_in_use(0), resource.statistics().mapped_bytes), (in_use, 0));
+    addresses.commit(0..4 * PAGE).unwrap();
     decommit_all(&mut addresses);
     drop((addresses, resource));
     assert_eq!(machine.leaks(), []);

@@ -46,23 +46,25 @@ impl Access {
         block.contains(&address).then_some(block)
     }
 
-    /// Gives the devices access to a block.
+    /// Gives the devices access to adjacent blocks of one size, by one call of the driver.
     ///
     /// # Errors
     /// If the driver refuses.
     ///
     /// # Safety
-    /// The block is mapped, and stays so until it is [forgotten](Self::forget).
+    /// Each block is mapped, and stays so until it is [forgotten](Self::forget).
     pub(super) unsafe fn give(
         &self,
         driver: &Driver,
         start: DevicePtr,
         bytes: usize,
+        blocks: usize,
     ) -> Result<(), Error> {
         let mut state = self.state();
         // SAFETY: the caller's contract; the descriptions may be read.
-        unsafe { set_access(driver, start, bytes, &state.devices) }?;
-        state.mapped.insert(start.0, bytes);
+        unsafe { set_access(driver, start, bytes * blocks, &state.devices) }?;
+        let starts = (0..blocks).map(|block| start.0 + (block * bytes) as u64);
+        state.mapped.extend(starts.map(|start| (start, bytes)));
         Ok(())
     }
 

@@ -3,15 +3,8 @@
 use rmm_core::{DevicePtr, Error, check};
 use rmm_sys::Driver;
 
-use super::{Space, Stuck};
+use super::Space;
 use crate::capability::calls_for;
-
-/// A page that did not get memory.
-pub(in super::super) struct Refused {
-    pub(in super::super) error: Error,
-    /// Whether nothing is mapped there. If not, [`Space::unmap_page`] has to be tried.
-    pub(in super::super) is_unmapped: bool,
-}
 
 impl Space {
     /// Takes addresses, without memory.
@@ -24,23 +17,35 @@ impl Space {
         self.state().addresses.release(start.0, bytes as u64);
     }
 
-    /// Maps new memory at a page of reserved addresses at which nothing is mapped.
-    pub(in super::super) fn map_page(
+    /// Maps new memory at a page of reserved addresses at which nothing is mapped. No device has
+    /// access to it before [`give_access`](Self::give_access).
+    ///
+    /// # Errors
+    /// If there is too little memory, or the driver refuses: then nothing is mapped.
+    pub(in super::super) fn map_page(&self, driver: &Driver, page: DevicePtr) -> Result<(), Error> {
+        self.map_new(driver, page, self.page)?;
+        let mut state = self.state();
+        state.mapped_bytes += self.page as u64;
+        state.blocks += 1;
+        Ok(())
+    }
+
+    /// Gives devices access to adjacent pages.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    ///
+    /// # Safety
+    /// Each page was mapped by [`map_page`](Self::map_page), and stays so until
+    /// [`unmap_page`](Self::unmap_page).
+    pub(in super::super) unsafe fn give_access(
         &self,
         driver: &Driver,
-        page: DevicePtr,
-    ) -> Result<(), Refused> {
-        let mapped = self.map_memory(driver, page, self.page);
-        let mut state = self.state();
-        if let Err((_, false)) = &mapped {
-            // The owner of the addresses tries again, and not the space.
-            state.stuck.retain(|it| !matches!(it, Stuck::Mapping(start, _) if *start == page));
-        }
-        if !matches!(&mapped, Err((_, true))) {
-            state.mapped_bytes += self.page as u64;
-            state.blocks += 1;
-        }
-        mapped.map_err(|(error, is_unmapped)| Refused { error, is_unmapped })
+        start: DevicePtr,
+        pages: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's contract; `unmap_page` forgets a page.
+        unsafe { self.access.give(driver, start, self.page, pages) }
     }
 
     /// Unmaps a page and returns its memory to the device.

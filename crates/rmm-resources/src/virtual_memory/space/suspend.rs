@@ -149,7 +149,7 @@ impl Space {
             block.is_mapped = true;
         }
         // SAFETY: it is mapped, and not unmapped before `forget`.
-        unsafe { self.access.give(driver, start, bytes) }?;
+        unsafe { self.access.give(driver, start, bytes, 1) }?;
         if let Some(memory) = block.memory.take() {
             // The mapping keeps the physical memory alive.
             self.release(driver, Stuck::Memory(memory));
