@@ -80,6 +80,8 @@ pub struct PoolMap {
     pub pool: Arc<str>,
     /// The ordinal of its device.
     pub device: Option<usize>,
+    /// Its counters, read before its blocks.
+    pub statistics: PoolStatistics,
     /// Its blocks, by address.
     pub blocks: Vec<PoolBlock>,
 }

@@ -98,8 +98,14 @@ def test_a_failure_in_a_replay_says_what_would_have_let_it_succeed(tmp_path, rmm
     path = tmp_path / "replayed.html"
     resource = "pool(cuda, max=400MiB)"
     rmm("replay", program.path, "--device", "sim", "--repeat", "1", "--resource", resource, "--html", path)
-    text = answer(show(path), FAILED)
-    assert text.startswith("The first was 300.0 MiB") and "more memory" in text
+    page = show(path)
+    text = answer(page, FAILED)
+    assert text.startswith("The first was 300.0 MiB") and "30.0 MiB more memory, a limit of 430.0 MiB" in text
+    # The cursor is at the failure, where the pool was asked for what addresses do not tell.
+    counted = page.locator(".moment tr", has_text="waits for stream 0x7")
+    assert "64.0 MiB" in counted.inner_text()
+    page.locator("#cursor").press("p")
+    assert counted.count() == 0
 
 
 def test_two_versions_are_compared(tmp_path, report, show) -> None:

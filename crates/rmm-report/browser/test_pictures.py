@@ -98,7 +98,7 @@ def test_holes_are_those_of_the_program(tmp_path, report, show) -> None:
     program = programs.fragmented(tmp_path / "fragmented.csv")
     page = show(report(program.path))
     assert cell(page, "holes") == "64.0 MiB"
-    holes = page.locator(".moment table").nth(2).locator("tr")
+    holes = page.locator(".moment table").nth(3).locator("tr")
     assert holes.count() == 5 and holes.first.inner_text().startswith("1.0 MiB")
 
 

@@ -15,6 +15,7 @@
 pub mod answers;
 mod beside_report;
 mod checked;
+mod counted;
 mod document;
 mod encode;
 mod escape;
@@ -29,7 +30,10 @@ pub use checked::render_check;
 pub use encode::MAX_BLOCKS;
 pub use of_replay::render;
 pub use of_snapshot::render_live;
-pub use view::{Ending, NEVER, Names, View, ViewBlock, ViewFailure, ViewLimit, ViewSegment};
+pub use view::{
+    CountedPart, Ending, NEVER, Names, View, ViewBlock, ViewCounted, ViewFailure, ViewLimit,
+    ViewSegment,
+};
 
 use crate::trace::Trace;
 use answers::Answers;

@@ -1,6 +1,6 @@
 //! A snapshot of what a stack of resources holds.
 
-use rmm_adaptors::PoolBlock;
+use rmm_adaptors::{PoolBlock, PoolStatistics};
 use rmm_core::{AnyResource, Description, Device, Error, Introspect as _};
 
 use crate::suballocators::Suballocators;
@@ -19,8 +19,8 @@ pub struct Snapshot {
     pub total_bytes: u64,
     /// The stack, from the top.
     pub description: Description,
-    /// The blocks of each pool in the stack, from the bottom.
-    pub pools: Vec<Vec<PoolBlock>>,
+    /// The counters and blocks of each pool in the stack, from the bottom.
+    pub pools: Vec<(PoolStatistics, Vec<PoolBlock>)>,
 }
 
 impl Snapshot {

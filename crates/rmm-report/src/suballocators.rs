@@ -115,9 +115,20 @@ impl<'a> Suballocators<'a> {
         statistics.map(|pool: PoolStatistics| pool.host_waits).sum()
     }
 
-    /// A map of the memory of each pool of the stack.
-    pub(crate) fn maps(&self) -> Vec<Vec<PoolBlock>> {
-        self.all.iter().filter_map(|pool| pool.resource.try_value()).collect()
+    /// The counters of each pool of the stack that has a map of its memory, and that map. The
+    /// counters are read first: a map empties the caches of threads.
+    pub(crate) fn maps(&self) -> Vec<(PoolStatistics, Vec<PoolBlock>)> {
+        let statistics: Vec<Option<PoolStatistics>> =
+            self.all.iter().map(|pool| pool.resource.try_value()).collect();
+        let maps = self.all.iter().zip(statistics);
+        maps.filter_map(|(pool, statistics)| Some((statistics?, pool.resource.try_value()?)))
+            .collect()
+    }
+
+    /// The counters of the pools whose memory [`map`](Self::map) lists.
+    pub(crate) fn mapped(&self) -> Vec<PoolStatistics> {
+        let pools = self.lowest().unwrap_or_else(|| self.all.clone());
+        pools.iter().filter_map(|pool| pool.resource.try_value()).collect()
     }
 
     /// A map of the memory that the pools at the bottom hold; of all pools, if other memory is

@@ -76,6 +76,7 @@ pub fn maps() -> Vec<PoolMap> {
         Some(PoolMap {
             pool: pool.name.clone(),
             device: pool.device,
+            statistics: pool.source.statistics()?,
             blocks: pool.source.blocks()?,
         })
     });

@@ -127,6 +127,10 @@ pub(crate) fn view(view: &View, columns: &mut Columns) -> Value {
         "waits": columns.numbers(positions(&view.waits)),
         "segments": (!view.segments.is_empty()).then(|| columns.numbers(segments)),
         "times": times(view, columns),
+        "counted": view.counted.iter().map(|counted| json!({
+            "at": counted.position,
+            "parts": counted.parts,
+        })).collect::<Vec<_>>(),
         "failures": view.failures.iter().map(|failure| json!({
             "at": failure.position,
             "size": failure.size,

@@ -1,11 +1,13 @@
 //! The page of a resource that is in use: what its stack says of itself, and where its blocks are.
 
-use rmm_adaptors::PoolBlock;
+use std::slice;
+
 use rmm_adaptors::monitor::PoolMap;
+use rmm_adaptors::{PoolBlock, PoolStatistics};
 use rmm_core::Description;
 
 use super::tables::Table;
-use super::view::{Ending, NEVER, Names, ViewBlock, ViewSegment};
+use super::view::{Ending, NEVER, Names, ViewBlock, ViewCounted, ViewSegment};
 use super::{MemoryPage, View};
 use crate::format::bytes;
 use crate::replay::ranges;
@@ -39,8 +41,11 @@ impl MemoryPage {
             1 => snapshot.title.clone(),
             _ => format!("{}, pool {} from the bottom", snapshot.title, index + 1),
         };
-        let views =
-            snapshot.pools.iter().enumerate().map(|(index, pool)| view(number(index), pool));
+        let views = snapshot
+            .pools
+            .iter()
+            .enumerate()
+            .map(|(index, (counters, blocks))| view(number(index), counters, blocks));
         Self {
             title: snapshot.title.clone(),
             about: format!(
@@ -67,7 +72,11 @@ impl MemoryPage {
     pub fn of_maps(title: impl Into<String>, maps: &[PoolMap]) -> Self {
         let view = |map: &PoolMap| {
             let device = map.device.map(|device| format!(", device {device}"));
-            view(format!("{}{}", map.pool, device.unwrap_or_default()), &map.blocks)
+            view(
+                format!("{}{}", map.pool, device.unwrap_or_default()),
+                &map.statistics,
+                &map.blocks,
+            )
         };
         let notices = match maps {
             [] => vec!["The program has no pool, or has registered none.".to_owned()],
@@ -93,7 +102,7 @@ fn rows(rows_so_far: &mut Vec<Vec<String>>, description: &Description, depth: us
 }
 
 /// The view of a pool: it has no events, and does not say who holds a block.
-fn view(log: String, pool: &[PoolBlock]) -> View {
+fn view(log: String, counters: &PoolStatistics, pool: &[PoolBlock]) -> View {
     let block = |block: &PoolBlock| ViewBlock {
         end: NEVER,
         size: block.size,
@@ -101,6 +110,9 @@ fn view(log: String, pool: &[PoolBlock]) -> View {
         ..ViewBlock::default()
     };
     let segment = |(address, size)| ViewSegment { address, size, start: 0, end: NEVER };
+    let stream = |block: &PoolBlock| {
+        block.owner_handle.map_or_else(String::new, |handle| format!("{:#x}", handle.addr()))
+    };
     let held = pool.iter().map(|block| block.size).sum();
     View {
         log,
@@ -114,6 +126,7 @@ fn view(log: String, pool: &[PoolBlock]) -> View {
         reserved: Some(vec![(0, held)]),
         segments: ranges(pool).into_iter().map(segment).collect(),
         ending: Ending::Open,
+        counted: vec![ViewCounted::of(0, slice::from_ref(counters), pool, stream)],
         ..View::default()
     }
 }

@@ -37,6 +37,27 @@ pub struct View {
     pub ending: Ending,
     /// The most bytes held at once, as the resource counts them.
     pub peak_reserved: Option<u64>,
+    /// What pools counted, at the positions where they were asked.
+    pub counted: Vec<ViewCounted>,
+}
+
+/// What pools counted of their memory at one position. Parts may overlap those that follow from
+/// addresses: what waits for a stream is free there, and what graphs keep is live.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ViewCounted {
+    /// The position.
+    pub position: u32,
+    /// The parts that are not empty.
+    pub parts: Vec<CountedPart>,
+}
+
+/// A part of what pools hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CountedPart {
+    /// What it is.
+    pub what: String,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 impl View {

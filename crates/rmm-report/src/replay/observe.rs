@@ -47,7 +47,7 @@ fn observe_events(
     let mut observed = Observed::default();
     let meter = Meter::of(subject)?;
     observed.initial_reserved = meter.reserved(0)?;
-    let mut recording = Recording::of(trace);
+    let mut recording = Recording::of(trace, player.stream_ids());
     let mut live = begin(trace, player, subject, &mut observed, &mut recording);
     observed.peak_live = live;
     observed.peak_reserved = meter.reserved(live)?;
@@ -81,6 +81,9 @@ fn observe_events(
                 let limit = usage
                     .and_then(|usage| Some(ViewLimit { most: usage.limit?, used: usage.reserved }));
                 recording.fail(index, &text, limit);
+                if observed.failures == 1 {
+                    recording.count(index + 1, &meter);
+                }
                 observed
                     .first_failure
                     .get_or_insert_with(|| format!("line {}: {text}", event.line));
@@ -89,6 +92,9 @@ fn observe_events(
         observed.peak_live = observed.peak_live.max(live);
         let reserved = meter.reserved(live)?;
         observed.peak_reserved = observed.peak_reserved.max(reserved);
+        if index == trace.peak_event {
+            recording.count(index + 1, &meter);
+        }
         recording.note(index + 1, reserved, &meter);
         if (index + 1) % CHUNK == 0 {
             progress(CHUNK as u64);

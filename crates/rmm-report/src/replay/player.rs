@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags};
+use rmm_core::{CudaStream, DevicePtr, Error, Resource, StreamFlags, StreamId};
 
 use super::device::{ReplayDevice, Work};
 use super::options::ReplayOptions;
@@ -107,6 +107,11 @@ impl<'a> Player<'a> {
             stream: AtomicUsize::new(0),
         };
         Ok(Self { trace, streams, slots: (0..trace.blocks).map(slot).collect(), work: None })
+    }
+
+    /// The streams, in the order of those that were recorded.
+    pub(super) fn stream_ids(&self) -> impl Iterator<Item = StreamId> {
+        self.streams.iter().map(CudaStream::id)
     }
 
     /// Puts every block to use: after it is allocated, and before it is freed.

@@ -1,13 +1,13 @@
 //! What a replay shows on a page: each block with its address in the resource, and the memory
 //! below.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use rmm_adaptors::PoolBlock;
-use rmm_core::DevicePtr;
+use rmm_adaptors::{PoolBlock, PoolStatistics};
+use rmm_core::{DevicePtr, StreamId};
 
 use super::subject::Meter;
-use crate::page::{NEVER, View, ViewBlock, ViewLimit, ViewSegment};
+use crate::page::{NEVER, View, ViewBlock, ViewCounted, ViewLimit, ViewSegment};
 use crate::trace::{Before, Trace};
 
 /// The most blocks of pools that are looked at to know their memory; beyond it memory is noted
@@ -28,12 +28,20 @@ pub(super) struct Recording<'a> {
     waits: u64,
     looked_at: usize,
     noted: usize,
+    /// The names of the replay's streams.
+    streams: HashMap<StreamId, String>,
+    /// What pools counted where the most is held so far.
+    most: (u64, Option<ViewCounted>),
 }
 
 impl<'a> Recording<'a> {
-    pub(super) fn of(trace: &'a Trace) -> Self {
+    /// Of a trace, whose streams are these in the replay.
+    pub(super) fn of(trace: &'a Trace, streams: impl IntoIterator<Item = StreamId>) -> Self {
+        let names = trace.streams.iter().map(|handle| format!("{handle:#x}"));
         Self {
             trace,
+            streams: streams.into_iter().zip(names).collect(),
+            most: (0, None),
             view: View::of_log(trace),
             slots: vec![usize::MAX; trace.blocks as usize],
             memory: BTreeMap::new(),
@@ -87,11 +95,36 @@ impl<'a> Recording<'a> {
         }
         self.reserved.push((at, reserved));
         if self.looked_at < LOOKED_AT || events >= self.noted + RARELY {
-            let blocks = meter.blocks();
+            let (counters, blocks) = (meter.counters(), meter.blocks());
             self.looked_at += blocks.len();
             self.noted = events;
             self.note_memory(at, &ranges(&blocks));
+            if reserved > self.most.0 {
+                self.most = (reserved, Some(self.counted(at, &counters, &blocks)));
+            }
         }
+    }
+
+    /// Notes what pools count after this number of events.
+    pub(super) fn count(&mut self, events: usize, meter: &Meter<'_>) {
+        let (counters, blocks) = (meter.counters(), meter.blocks());
+        let counted = self.counted(position(events), &counters, &blocks);
+        self.add(counted);
+    }
+
+    fn add(&mut self, counted: ViewCounted) {
+        // The caches were full at the first time.
+        if self.view.counted.iter().all(|known| known.position != counted.position) {
+            self.view.counted.push(counted);
+        }
+    }
+
+    fn counted(&self, at: u32, counters: &[PoolStatistics], blocks: &[PoolBlock]) -> ViewCounted {
+        ViewCounted::of(at, counters, blocks, |block| {
+            let owner = block.owner;
+            let known = owner.and_then(|owner| self.streams.get(&owner).cloned());
+            known.or(owner.map(|owner| owner.to_string())).unwrap_or_default()
+        })
     }
 
     fn note_memory(&mut self, at: u32, ranges: &[(u64, u64)]) {
@@ -111,7 +144,10 @@ impl<'a> Recording<'a> {
         }
     }
 
-    pub(super) fn into_view(self) -> View {
+    pub(super) fn into_view(mut self) -> View {
+        if let Some(counted) = self.most.1.take() {
+            self.add(counted);
+        }
         View { reserved: Some(self.reserved), ..self.view }
     }
 }

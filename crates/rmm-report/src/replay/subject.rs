@@ -130,6 +130,12 @@ impl<'a> Meter<'a> {
         if self.counts_waits { self.found.stream_waits() } else { 0 }
     }
 
+    /// The counters of the pools that [`blocks`](Self::blocks) maps; to be read before it, which
+    /// empties the caches of threads.
+    pub(super) fn counters(&self) -> Vec<PoolStatistics> {
+        self.found.mapped()
+    }
+
     /// A map of the memory of the pools.
     pub(super) fn blocks(&self) -> Vec<PoolBlock> {
         self.found.map()

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::share::live_at;
-use crate::page::view::{View, ViewSegment};
+use crate::page::view::{CountedPart, View, ViewSegment};
 
 /// The pages in which memory could be released: 2 MiB, as the driver maps it.
 pub const PAGE: u64 = 2 << 20;
@@ -33,6 +33,8 @@ pub struct Split {
     pub blocks: u64,
     /// What is held beyond the memory whose addresses are known.
     pub other_bytes: u64,
+    /// What the pools counted there, if they were asked.
+    pub counted: Vec<CountedPart>,
 }
 
 impl Split {
@@ -67,6 +69,8 @@ impl Split {
         let mapped = sizes.fold(0, u64::saturating_add);
         let live = split.live_bytes();
         split.held_bytes = reserved.unwrap_or(mapped).max(live);
+        let counted = view.counted.iter().find(|counted| counted.position == position);
+        split.counted = counted.map(|counted| counted.parts.clone()).unwrap_or_default();
         split.other_bytes =
             split.held_bytes.saturating_sub(live).saturating_sub(split.free_bytes());
         split

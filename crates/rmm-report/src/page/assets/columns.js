@@ -80,6 +80,7 @@ class Numbers {
  *   tag: number | { all: number }, site: number | { all: number }, streams: string[],
  *   threads: string[], tags: string[], sites: string[], reserved: number | null, waits: number,
  *   segments: number | null, times: { step: number, column: number } | null,
+ *   counted: { at: number, parts: { what: string, bytes: number }[] }[],
  *   failures: { at: number, size: number, text: string, stream: number, tag: number, site: number }[],
  *   peak: number, growth: [number, number], growers: [number, number, number][] }} ViewData
  */

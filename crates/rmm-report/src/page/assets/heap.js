@@ -8,13 +8,15 @@ class HeapPicture {
     this.place = make("p", { class: "place", id: "moment-place" });
     this.bar = make("div", { class: "bar", "aria-hidden": "true" });
     this.parts = make("tbody");
+    this.counted = make("tbody");
     this.blocks = make("tbody");
     this.holes = make("tbody");
     const table = (/** @type {string} */ caption, /** @type {HTMLElement} */ body) =>
       make("table", {}, make("caption", {}, caption), body);
+    this.ofCounted = table("As the pools count it", this.counted);
     home.append(
       this.heading, this.place, this.bar,
-      table("In parts", this.parts), table("Largest blocks", this.blocks), table("Largest holes", this.holes),
+      table("In parts", this.parts), this.ofCounted, table("Largest blocks", this.blocks), table("Largest holes", this.holes),
     );
     this.timer = 0;
   }
@@ -65,6 +67,13 @@ class HeapPicture {
         return makeRow(heading, [sizeText(bytes)], `${percentText(bytes, whole)}, ${note}`);
       }),
     );
+    const counted = model.data.counted.find(({ at }) => at === moment.position);
+    this.ofCounted.hidden = counted === undefined;
+    this.counted.replaceChildren(...(counted?.parts ?? []).map(({ what, bytes }) =>
+      makeRow(what, [sizeText(bytes)], percentText(bytes, whole))));
+    if (counted?.parts.length === 0) {
+      this.counted.replaceChildren(makeRow("nothing in caches, waiting for a stream, kept for graphs, or asleep"));
+    }
     const largest = largestOf(model, moment.blocks, 6);
     this.blocks.replaceChildren(...largest.map((block) => blockRow(model, block, state)));
     this.holes.replaceChildren(...(moment.holes ?? []).map((hole) =>

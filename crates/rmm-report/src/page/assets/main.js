@@ -118,7 +118,13 @@ function notes(model) {
   if (model.data.leftOut) {
     all.push(`The pictures leave out ${countText(model.data.leftOut.blocks, "block")} of at most ${sizeText(model.data.leftOut.bytes)}; the answers above count them.`);
   }
-  if (model.data.resource === null && model.events > 0) all.push("Addresses are those that were recorded. The log does not say what was held from the driver.");
+  if (model.data.resource === null && model.events > 0) {
+    const held = model.reserved ? "" : "what was held from the driver, nor ";
+    all.push(`Addresses are those that were recorded. The log does not say ${held}what was in caches of threads, waited for a stream, was kept for graphs, or slept.`);
+  }
+  if (model.data.counted.length > 0 && model.events > 0) {
+    all.push("What is in caches of threads, waits for a stream, is kept for graphs, or is asleep is known at the first failure, at the peak, and where most is held.");
+  }
   return all.join(" ");
 }
 

@@ -100,5 +100,7 @@ pub(super) fn split_rows(split: &Split) -> Vec<AnswerRow> {
             "caches, padding, memory without a map".to_owned(),
         ));
     }
+    let counted = split.counted.iter();
+    rows.extend(counted.map(|part| row(&part.what, part.bytes, "as the pools count".to_owned())));
     rows
 }
