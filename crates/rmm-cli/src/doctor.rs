@@ -129,6 +129,15 @@ impl Doctor {
         }
     }
 
+    /// The result in a few words.
+    pub fn verdict(&self) -> &'static str {
+        match (self.devices.is_empty(), self.problems.is_empty()) {
+            (true, _) => "no GPU can be used",
+            (false, true) => "nothing is missing",
+            (false, false) => "something is missing",
+        }
+    }
+
     /// The report as text, in lines of at most 80 columns.
     pub fn to_text(&self) -> String {
         let mut text = format!("rmm {}\n", self.rmm_version);

@@ -26,7 +26,7 @@ mod tables;
 mod view;
 
 pub use beside_report::draw_failure_reports;
-pub use checked::render_check;
+pub use checked::{render_check, render_text};
 pub use encode::MAX_BLOCKS;
 pub use of_replay::render;
 pub use of_snapshot::render_live;

@@ -1,8 +1,8 @@
 //! `rmm doctor`.
 
-use std::path::PathBuf;
-
 use clap::Args;
+
+use super::OutputArgs;
 
 pub(super) const HELP: &str = "\
 It needs no GPU: on a machine without one, the report says why there is none.
@@ -14,7 +14,7 @@ Exit statuses:
 /// Options of `rmm doctor`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct DoctorArgs {
-    /// Print JSON in place of the text; with `=FILE`, write it to that file and print the text, too
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
-    pub json: Option<PathBuf>,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub outputs: OutputArgs,
 }

@@ -88,7 +88,8 @@ fn json_without_a_file_is_printed() {
     assert_eq!(json("rmm replay a.csv --json=-"), Some("-".into()));
     assert_eq!(json("rmm replay a.csv"), None);
     let doctor = parse("rmm doctor --json").expect("valid");
-    assert_eq!(doctor, Command::Doctor(DoctorArgs { json: Some("-".into()) }));
+    let outputs = OutputArgs { json: Some("-".into()), html: None };
+    assert_eq!(doctor, Command::Doctor(DoctorArgs { outputs }));
 }
 
 #[test]

@@ -10,9 +10,9 @@ Show the memory of a running program: what its pools hold now and at the peak,
 and who has it
 
 The program lets itself be watched: start it with RMM_WATCH=1 in its environment
-(Python), or let it call rmm_report::watch::serve() or rmm_rs.watch(). It shows
-the pools of its current device resources, and those that it registers under a
-name. Its allocations never wait for this.";
+(Python, C, C++), or let it call rmm_rs.watch(), rmm_rs_watch() or, in Rust,
+rmm_report::watch::serve(). It shows the pools of its current device resources,
+and those that it registers under a name. Its allocations never wait for this.";
 
 pub(super) const HELP: &str = "\
 Examples:

@@ -15,7 +15,10 @@ use crate::{input, output};
 pub fn convert(args: &ConvertArgs) -> Ended {
     let Some(target) = args.target() else {
         let output = args.output.display();
-        let message = format!("{output}: no known ending: say --to perfetto, pprof or csv");
+        let mut message = format!("{output}: no known ending: say --to perfetto, pprof or csv");
+        if args.output.extension().is_some_and(|ending| ending == "html") {
+            message += "; rmm report --html writes a page";
+        }
         return Ended::failed(BAD_INPUT, message);
     };
     let to = &args.output;

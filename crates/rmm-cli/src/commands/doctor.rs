@@ -1,10 +1,13 @@
 //! `rmm doctor`.
 
+use rmm_report::page;
+
 use super::{BAD_INPUT, Ended, SUCCESS};
-use crate::args::{DoctorArgs, OutputArgs};
+use crate::args::DoctorArgs;
 use crate::deliver;
 use crate::device::DRIVER_VARIABLE;
 use crate::doctor::Doctor;
+use crate::style::plain;
 
 /// `rmm doctor`.
 pub fn doctor(args: &DoctorArgs) -> Ended {
@@ -15,12 +18,14 @@ pub fn doctor(args: &DoctorArgs) -> Ended {
             Err(error) => return Ended::failed(BAD_INPUT, error.to_string()),
         }
     }
-    let outputs = OutputArgs { json: args.json.clone(), html: None };
-    if let Err(error) = deliver::check(&outputs) {
+    if let Err(error) = deliver::check(&args.outputs) {
         return Ended::failed(BAD_INPUT, error);
     }
     let doctor = Doctor::examine();
+    let text = doctor.to_text();
+    let page = plain(&text);
     let json = || deliver::to_json(&doctor);
-    let written = deliver::write(&outputs, doctor.to_text(), json, String::new);
+    let page = || page::render_text("rmm doctor", doctor.verdict(), &page);
+    let written = deliver::write(&args.outputs, text, json, page);
     Ended { text: String::new(), messages, status: SUCCESS }.delivered(written)
 }

@@ -43,6 +43,16 @@ fn that_there_is_no_driver_is_said_in_json() {
 }
 
 #[test]
+fn the_report_is_a_page_too() {
+    let page = without_driver(&["doctor", "--html", "-", "--color", "always"]);
+    assert_eq!(page.status.code(), Some(0));
+    let page = text(&page.stdout);
+    assert!(page.contains("<h1>rmm doctor</h1>\n<p>no GPU can be used</p>"), "{page}");
+    assert!(page.contains("driver: none") && page.contains(NOWHERE), "{page}");
+    assert!(!page.contains('\x1b'), "{page}");
+}
+
+#[test]
 fn the_software_device_is_a_device() {
     let run = |args: &[&str]| {
         let output = program(args).env("RMM_DRIVER", "sim").output().expect("the program runs");
