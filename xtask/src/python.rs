@@ -79,7 +79,9 @@ pub(crate) fn missing() -> Option<String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = workspace_root()?;
     let folder = root.join("target/python");
-    command::run(cargo().args(["build", "-p", "rmm-sim-driver"]).current_dir(&root))?;
+    command::run(
+        cargo().args(["build", "-p", "rmm-sim-driver", "-p", "rmm-cli"]).current_dir(&root),
+    )?;
     let interpreters: Result<Vec<PathBuf>> =
         args.python.iter().map(|python| build_environment(&root, python)).collect();
     let interpreters = interpreters?;

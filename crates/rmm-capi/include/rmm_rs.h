@@ -132,6 +132,31 @@
 #define RMM_RS_FAILURE_NOT_READY 16
 
 /**
+ * No lock: the resource is detached.
+ */
+#define RMM_RS_LEASE_NONE 0
+
+/**
+ * To write: granted when no process writes or reads. It frees what was committed before.
+ */
+#define RMM_RS_LEASE_WRITE 1
+
+/**
+ * To read what is committed.
+ */
+#define RMM_RS_LEASE_READ 2
+
+/**
+ * To read what is committed, or to write if nothing is.
+ */
+#define RMM_RS_LEASE_WRITE_OR_READ 3
+
+/**
+ * Wait without end.
+ */
+#define RMM_RS_LEASE_FOREVER UINT64_MAX
+
+/**
  * A column of a log: the tag for which a block was allocated.
  */
 #define RMM_RS_LOG_TAG 1
@@ -517,6 +542,12 @@ typedef struct rmm_rs_elastic_figures {
  * leaves it ends the process.
  */
 typedef bool (*rmm_rs_failure_callback)(void *context, size_t bytes);
+
+/**
+ * What a walk of the names calls with each and its context. It may call this library. An exception
+ * of C++ that leaves it ends the process.
+ */
+typedef void (*rmm_rs_lease_visit_function)(const char *name, void *context);
 
 /**
  * What gets the lines of a log: called with its context and a line, which ends with a zero byte
@@ -1491,6 +1522,96 @@ rmm_rs_status rmm_rs_failure_callback_new_with_kinds(const struct rmm_rs_resourc
  * none of them is launched again.
  */
 rmm_rs_status rmm_rs_pool_release_graph_memory(const struct rmm_rs_resource *resource);
+
+/**
+ * Begins a session with the owner at a socket (`rmm serve`), and makes a resource of its memory,
+ * also as the upstream of a pool. `lock` is one of `RMM_RS_LEASE_*`. It waits `timeout`
+ * milliseconds for the owner and for others to let go; with `RMM_RS_LEASE_FOREVER` without end,
+ * but the owner has to be there. Later requests, such as allocations, wait at most
+ * `answer_timeout` milliseconds for the owner's answer, or ten seconds if it is 0; then the
+ * session is over. The lock is held until the resource and all that uses it are released.
+ *
+ * `RMM_RS_NOT_READY` if there is no owner, or the lock was not granted in time: the message names
+ * the processes that hold it; `RMM_RS_REFUSED` if the owner's device is none of this process.
+ */
+rmm_rs_status rmm_rs_lease_connect(const char *path,
+                                   uint32_t lock,
+                                   uint64_t timeout,
+                                   uint64_t answer_timeout,
+                                   const struct rmm_rs_resource **out);
+
+/**
+ * Stores what the session of a resource, or of the first one below it, may do:
+ * `RMM_RS_LEASE_WRITE`, `RMM_RS_LEASE_READ`, or `RMM_RS_LEASE_NONE` while it is detached.
+ */
+rmm_rs_status rmm_rs_lease_lock(const struct rmm_rs_resource *resource, uint32_t *lock);
+
+/**
+ * Publishes all that was allocated, once the work of this process is done: others can map it, also
+ * when this process has ended. The session then reads, and the memory is read-only here, too, at
+ * the same addresses: a kernel that writes to it faults. Nothing can be allocated any more.
+ *
+ * `RMM_RS_REFUSED` if the session only reads, or work may be under capture. If the owner does not
+ * answer, it is not known whether it has published the memory, which stays read-only.
+ */
+rmm_rs_status rmm_rs_lease_commit(const struct rmm_rs_resource *resource);
+
+/**
+ * Waits for the work of this process, unmaps all memory and ends the session, so that others can
+ * write. The addresses stay reserved: `rmm_rs_lease_attach` maps the memory there again. No work
+ * may use it before.
+ *
+ * `RMM_RS_NOT_READY` if the session writes, or is detached; `RMM_RS_REFUSED` if work may be under
+ * capture.
+ */
+rmm_rs_status rmm_rs_lease_detach(const struct rmm_rs_resource *resource);
+
+/**
+ * Reads again, and maps all memory at its addresses, without a copy. It waits `timeout`
+ * milliseconds for writers, as `rmm_rs_lease_connect` does.
+ *
+ * `RMM_RS_REFUSED` if it is another owner than before, unless `any_owner` is true, or has not all
+ * of the memory, with the same sizes; `RMM_RS_NOT_READY` if it is not detached, or one writes.
+ * Then it stays detached.
+ */
+rmm_rs_status rmm_rs_lease_attach(const struct rmm_rs_resource *resource,
+                                  uint64_t timeout,
+                                  bool any_owner);
+
+/**
+ * Gives a range of the memory, such as a block of a pool above, a name, or another range to a
+ * name. `about` are up to 4096 bytes for the reader; it may be null if there are none.
+ *
+ * `RMM_RS_INVALID_ARGUMENT` if the range is none of this resource's memory; `RMM_RS_REFUSED` if
+ * the session only reads, or these are too many names or bytes.
+ */
+rmm_rs_status rmm_rs_lease_put(const struct rmm_rs_resource *resource,
+                               const char *name,
+                               const void *pointer,
+                               uint64_t bytes,
+                               const void *about,
+                               size_t about_bytes);
+
+/**
+ * Maps the range of a name, and stores where it begins, its size, and how many bytes the writer
+ * has said of it, of which as many as fit are copied to `about`. Each place may be null.
+ *
+ * `RMM_RS_REFUSED` if there is no such name; `RMM_RS_NOT_READY` while it is detached.
+ */
+rmm_rs_status rmm_rs_lease_get(const struct rmm_rs_resource *resource,
+                               const char *name,
+                               void **pointer,
+                               uint64_t *bytes,
+                               void *about,
+                               size_t capacity,
+                               uint64_t *about_bytes);
+
+/**
+ * Calls `visit` with each name, in their order as text. One with a zero byte is left out.
+ */
+rmm_rs_status rmm_rs_lease_walk_names(const struct rmm_rs_resource *resource,
+                                      rmm_rs_lease_visit_function visit,
+                                      void *context);
 
 /**
  * Makes an adaptor that writes each call to a file, as RMM does. If `file` is null, the

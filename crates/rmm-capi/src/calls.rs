@@ -10,6 +10,7 @@ pub mod effort;
 pub mod elastic;
 pub mod failure_callback;
 pub mod graphs;
+pub mod lease;
 pub mod logging;
 pub mod pool;
 pub mod pool_walk;

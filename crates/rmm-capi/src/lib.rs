@@ -71,6 +71,8 @@
 //!   with this count, was not released before, and its descriptors are those of the export, open,
 //!   or -1. No work uses imported memory when its handle is released but such as this library's
 //!   driver can wait for.
+//! - **Leases.** Memory of an owner that is [detached](calls::lease::rmm_rs_lease_detach) is used
+//!   by no work, also of pools over it and of graphs, before it is attached.
 //! - **Sleep.** While a pool sleeps its memory is not used, as
 //!   [`rmm_rs_pool_sleep`](calls::sleep::rmm_rs_pool_sleep) says. The memory that
 //!   [`rmm_rs_pool_read_asleep`](calls::sleep::rmm_rs_pool_read_asleep) copies to is null, or has

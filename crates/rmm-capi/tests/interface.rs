@@ -21,6 +21,8 @@ mod elastic;
 mod failures;
 #[path = "interface/held.rs"]
 mod held;
+#[path = "interface/lease.rs"]
+mod lease;
 #[path = "interface/logs.rs"]
 mod logs;
 #[path = "interface/resources.rs"]

@@ -107,9 +107,9 @@ fn a_reader_finds_buffers_by_their_names() {
     }
     let outside = DeviceBuffer::from_slice(&[0; 10], &stream).expect("memory");
     let refused = pages.put("x", outside.as_ptr(), 10, b"");
-    assert!(matches!(refused, Err(LeaseError::Layout(_))), "{refused:?}");
+    assert!(matches!(refused, Err(LeaseError::Memory(_))), "{refused:?}");
     let beyond = pages.put("x", buffers[0].as_ptr(), u64::MAX, b"");
-    assert!(matches!(beyond, Err(LeaseError::Layout(_))), "{beyond:?}");
+    assert!(matches!(beyond, Err(LeaseError::Memory(_))), "{beyond:?}");
     let long = pages.put(&"x".repeat(2 << 20), buffers[0].as_ptr(), 1, b"");
     assert!(matches!(long, Err(LeaseError::Frame(_))), "{long:?}");
     pages.commit().expect("it writes");

@@ -166,7 +166,15 @@
     X(rmm_rs_elastic_release)                      \
     X(rmm_rs_watch)                                \
     X(rmm_rs_end_watching)                         \
-    X(rmm_rs_watch_resource)
+    X(rmm_rs_watch_resource)                       \
+    X(rmm_rs_lease_connect)                        \
+    X(rmm_rs_lease_lock)                           \
+    X(rmm_rs_lease_commit)                         \
+    X(rmm_rs_lease_detach)                         \
+    X(rmm_rs_lease_attach)                         \
+    X(rmm_rs_lease_put)                            \
+    X(rmm_rs_lease_get)                            \
+    X(rmm_rs_lease_walk_names)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -4,6 +4,8 @@ pub(crate) mod copies;
 pub(crate) mod dlpack;
 mod elastic;
 mod host;
+#[cfg(target_os = "linux")]
+pub(crate) mod lease;
 mod methods;
 pub(crate) mod sharing;
 

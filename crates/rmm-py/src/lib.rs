@@ -5,7 +5,7 @@
 //! ```text
 //! above   the package rmm_rs in python/rmm_rs
 //! here    rmm-py: its extension module
-//! below   rmm-capi, rmm-report, rmm-interop-dlpack > .. > rmm-core > rmm-sys
+//! below   rmm-capi, rmm-lease, rmm-report, rmm-interop-dlpack > .. > rmm-core > rmm-sys
 //! ```
 //!
 //! ```text
@@ -91,6 +91,8 @@ fn _rmm(module: &Bound<'_, PyModule>) -> PyResult<()> {
     buffer::add_to(module)?;
     buffer::copies::add_to(module)?;
     buffer::sharing::add_to(module)?;
+    #[cfg(target_os = "linux")]
+    buffer::lease::add_to(module)?;
     stream::device::add_to(module)?;
     module.add_function(wrap_pyfunction!(interpreter::sizes::parse_bytes, module)?)?;
     resource::report::add_to(module)?;

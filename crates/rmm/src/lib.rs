@@ -329,6 +329,7 @@
 //! - [`mr`]: all memory resources and adaptors, with their builders, policies and statistics.
 //! - [`containers`]: all containers.
 //! - [`sharing`]: memory that other processes map, and theirs.
+//! - `lease`, with the feature of this name: memory of an owner outside the process.
 //! - [`stream`]: stream flags and priorities, contexts, capture.
 //! - [`device`]: device capabilities, free memory, prefetching.
 //! - [`property`], [`introspect`]: what memory can be accessed from; the parts of a stack of
@@ -351,6 +352,7 @@
 //! |---|---|
 //! | `tracing` | `TracingResourceAdaptor`, and events and spans when pools grow and wait |
 //! | `metrics` | `rmm::metrics`: figures of pools and tags for the crate `metrics` |
+//! | `lease` | `rmm::lease`: memory of an owner outside the process, which outlives it, on Linux |
 //! | `allocator-api2` | `HostAllocator`: host collections in the memory of a resource (0.2) |
 //! | `allocator-api2-04` | the same by version 0.4 |
 //! | `half` | `f16` and `bf16` of that crate, re-exported as `rmm::half`, as element types |
@@ -371,6 +373,11 @@ mod containers_guide {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sharing-memory.md")]
 mod sharing_memory {}
+
+/// The guide to memory that outlives its program.
+#[cfg(all(doctest, feature = "lease", target_os = "linux"))]
+#[doc = include_str!("../../../docs/serving-memory.md")]
+mod serving_memory {}
 
 /// The guide to CUDA graphs.
 #[cfg(doctest)]
@@ -435,6 +442,8 @@ pub mod device;
 pub mod driver;
 pub mod error;
 pub mod introspect;
+#[cfg(all(feature = "lease", target_os = "linux"))]
+pub mod lease;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod monitor;

@@ -1,6 +1,6 @@
 """All tests run on the software driver, unless `RMM_CUDA_LIBRARY` or `RMM_DRIVER` says otherwise.
 
-Before: ``cargo build -p rmm-sim-driver``, and the package installed, or built in place by
+Before: ``cargo build -p rmm-sim-driver -p rmm-cli``, and the package installed, or built in place by
 ``maturin develop`` in ``python/rmm_rs``.
 """
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rmm_rs
-from rmm_rs import mr
+from rmm_rs import lease, mr
 from rmm_rs.pylibrmm.device_buffer import (
     copy_device_to_ptr,
     copy_host_to_ptr,
@@ -56,11 +56,13 @@ RESOURCES: dict[str, Callable[[], mr.DeviceMemoryResource]] = {
 }
 
 
-# The roots; a reservation is a pool's; the rest needs a pool of the program, or another device.
+# The roots; a reservation is a pool's; the rest needs an owner, a pool of the program, or another
+# device.
 NOT_HERE = {
     mr.DeviceMemoryResource,
     mr.UpstreamResourceAdaptor,
     mr.Reservation,
+    lease.LeasedMemoryResource,
     mr.CudaAsyncViewMemoryResource,
     mr.SystemMemoryResource,
     mr.SamHeadroomMemoryResource,

@@ -164,6 +164,14 @@ static int call(int wanted) {
   REFUSED(rmm_rs_import(pieces, piece_count, 0, false, &memory, &made_import));
   DONE(rmm_rs_pieces_release(pieces, piece_count));
   DONE(rmm_rs_import_release(imported));
+  REFUSED(rmm_rs_lease_connect("/nowhere.sock", RMM_RS_LEASE_READ, 0, 0, &made));
+  REFUSED(rmm_rs_lease_lock(cuda, &kinds));
+  REFUSED(rmm_rs_lease_commit(cuda));
+  REFUSED(rmm_rs_lease_detach(cuda));
+  REFUSED(rmm_rs_lease_attach(cuda, 0, false));
+  REFUSED(rmm_rs_lease_put(cuda, "name", block, 1000, NULL, 0));
+  REFUSED(rmm_rs_lease_get(cuda, "name", NULL, NULL, NULL, 0, NULL));
+  REFUSED(rmm_rs_lease_walk_names(cuda, NULL, NULL));
   REFUSED(rmm_rs_elastic_reserve(cuda, 1 << 21, NULL, &made_elastic));
   REFUSED(rmm_rs_elastic_commit(elastic, 1 << 21, 1 << 21));
   REFUSED(rmm_rs_elastic_decommit(elastic, 0, 1 << 21, false, &number));

@@ -1,8 +1,8 @@
 //! Names for contents, by which another process finds them.
 
-use rmm_core::{DevicePtr, fork};
+use rmm_core::{DevicePtr, Error, fork};
 
-use super::LeasedMemoryResource;
+use super::{LeasedMemoryResource, NAME};
 use crate::LeaseError;
 use crate::protocol::Content;
 
@@ -22,7 +22,7 @@ impl LeasedMemoryResource {
     /// of a block, such as a buffer of a pool above. `bytes` is for the reader, at most 4096.
     ///
     /// # Errors
-    /// [`LeaseError::Layout`] if the range is in no block of this resource;
+    /// [`LeaseError::Memory`] if the range is in no block of this resource;
     /// [`LeaseError::Refused`] if the session only reads, or there are too many names or bytes;
     /// [`LeaseError::State`] while detached.
     pub fn put(
@@ -36,7 +36,7 @@ impl LeasedMemoryResource {
         let mut state = self.shared.state();
         let (id, offset) = state.mappings.place_of(pointer, size).ok_or_else(|| {
             let text = format!("{size} bytes from {:#x} on are in none of its blocks", pointer.0);
-            LeaseError::Layout(text)
+            Error::invalid_argument(NAME, text)
         })?;
         let content = Content { allocation_id: id.to_owned(), offset, size, bytes: bytes.to_vec() };
         state.lease()?.put(name, content)

@@ -127,6 +127,8 @@ table! {
         rmm_rs_elastic_record_stream rmm_rs_elastic_end_graph_uses rmm_rs_elastic_figures_get
         rmm_rs_elastic_next_range rmm_rs_elastic_release;
     calls::watch: rmm_rs_watch rmm_rs_end_watching rmm_rs_watch_resource;
+    calls::lease: rmm_rs_lease_connect rmm_rs_lease_lock rmm_rs_lease_commit rmm_rs_lease_detach
+        rmm_rs_lease_attach rmm_rs_lease_put rmm_rs_lease_get rmm_rs_lease_walk_names;
 }
 
 /// The names of the table's functions, in their order.
