@@ -14,7 +14,7 @@ use rmm_core::{
 };
 use rmm_resources::{
     CudaMemoryResource, Export, ExportHandleTypes, ImportAccess, ImportedMemory, Piece,
-    VirtualMemoryResource, export_range,
+    ShareableHandle, VirtualMemoryResource, export_range,
 };
 use rmm_sim::{Fault, Kernel, Machine, Schedule};
 use rmm_sys::{CuCaptureMode, CuDeviceAttribute, CuDevicePtr, CuGraph, CuResult};
@@ -141,7 +141,10 @@ fn what_can_be_exported_is_known_through_any_stack() {
         LimitingResourceAdaptor::new(pool().0, 1 << 30),
     ));
     let found = stacked.try_property::<Export>().unwrap();
-    assert_eq!((found.handles, found.rdma), (FILE, false));
+    assert_eq!((found.handles, found.single_handle, found.rdma), (FILE, false, false));
+    let whole = PoolMemoryResource::builder(pages()).single_handle(true).build().unwrap();
+    assert!(whole.try_property::<Export>().unwrap().single_handle);
+    assert!(pages().try_property::<Export>().unwrap().single_handle);
     let plain: AnyResource = AnyResource::new(VirtualMemoryResource::new().unwrap());
     assert_eq!(plain.try_property::<Export>().unwrap().handles, ExportHandleTypes::empty());
     assert_eq!(CudaMemoryResource::new().try_property::<Export>(), None);
@@ -168,6 +171,62 @@ fn fabric_handles_are_made_or_replaced_as_a_page_shows() {
         let windows = VirtualMemoryResource::builder().export(ExportHandleTypes::WIN32);
         assert!(windows.build().unwrap_err().is_unsupported());
     }
+}
+
+#[test]
+fn fabric_handles_need_no_descriptor_in_one_domain() {
+    let machine = Machine::builder().schedule(Schedule::Eager).fabric(true).enter();
+    let fabric = ExportHandleTypes::FABRIC;
+    for builder in [
+        VirtualMemoryResource::builder().export(fabric),
+        VirtualMemoryResource::builder().export(fabric | FILE),
+        VirtualMemoryResource::builder().export_any_of(fabric | FILE),
+    ] {
+        let pool = PoolMemoryResource::builder(builder.build().unwrap()).build().unwrap();
+        assert!(pool.try_property::<Export>().unwrap().handles.contains(fabric));
+        let stream = stream();
+        let buffer = DeviceBuffer::from_slice_in(&vec![7_u8; 5 << 20], &stream, &pool).unwrap();
+        let sent = export(&buffer).unwrap().into_iter().map(|piece| {
+            assert!(piece.handle.descriptor().is_none());
+            (piece.handle.fabric_bytes().expect("64 bytes"), piece.range)
+        });
+        let received = sent.into_iter().map(|(bytes, range)| Piece {
+            handle: ShareableHandle::from_fabric_bytes(bytes),
+            range,
+        });
+        let memory = map(received.collect()).unwrap();
+        assert_eq!(seen(&machine, memory.as_ptr(), buffer.len()), vec![7; buffer.len()]);
+    }
+    let (_pool, _stream, buffers) = pool();
+    let mut pieces = export(&buffers[0]).unwrap();
+    pieces[0].handle = ShareableHandle::from_fabric_bytes([1; 64]);
+    let error = map(pieces).unwrap_err();
+    assert!(error.is_unsupported() && error.to_string().contains("piece 0"), "{error}");
+}
+
+#[test]
+fn another_device_is_granted_access_to_what_was_imported() {
+    let machine = Machine::builder().schedule(Schedule::Eager).devices(3).enter();
+    let (_pool, _stream, buffers) = pool();
+    let memory = map(export(&buffers[0]).unwrap()).unwrap();
+    let other = {
+        let _current = device(1).make_current().unwrap();
+        stream()
+    };
+    let start = CuDevicePtr(memory.as_ptr().0);
+    let reads = || machine.launch(other.as_raw(), Kernel::new("reads", |_| ()).reads(start, 1000));
+    let writes =
+        || machine.launch(other.as_raw(), Kernel::new("writes", |_| ()).writes(start, 1000));
+    memory.grant_access(device(1), ImportAccess::ReadOnly).unwrap();
+    reads().unwrap();
+    other.synchronize().unwrap();
+    machine.assert_no_violations();
+    memory.grant_access(device(1), ImportAccess::ReadWrite).unwrap();
+    // The exporter's own work came before, and is known to be complete.
+    writes().unwrap();
+    other.synchronize().unwrap();
+    machine.assert_no_violations();
+    memory.grant_access(device(0), ImportAccess::ReadWrite).unwrap();
 }
 
 #[test]

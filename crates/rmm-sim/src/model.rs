@@ -9,6 +9,7 @@ pub(crate) mod context;
 pub(crate) mod costs;
 pub(crate) mod device;
 pub(crate) mod event;
+pub(crate) mod fabric;
 pub(crate) mod fault;
 pub(crate) mod free_ranges;
 pub(crate) mod graph;

@@ -54,6 +54,18 @@ def test_a_buffer_is_exported_and_mapped_again() -> None:
         memory.close()
 
 
+def test_another_device_is_granted_access(two_devices: None) -> None:
+    mr.set_current_device_resource(pool())
+    pieces = rmm_rs.export(rmm_rs.DeviceBuffer.to_device(b"shared"))
+    with rmm_rs.import_memory(pieces) as memory:
+        memory.grant_access(1)
+        memory.grant_access(1, writable=True)
+        with pytest.raises((ValueError, RuntimeError)):
+            memory.grant_access(99)
+    with pytest.raises(ValueError, match="was closed"):
+        memory.grant_access(1)
+
+
 def test_what_is_no_export_is_refused() -> None:
     mr.set_current_device_resource(pool())
     with pytest.raises(ValueError, match="0 bytes"):

@@ -160,6 +160,20 @@ impl ImportedMemory {
         Ok(interface)
     }
 
+    /// Lets work of another device use the memory, too: a peer of the device whose memory it is.
+    #[pyo3(signature = (device, writable=false))]
+    fn grant_access(&self, py: Python<'_>, device: usize, writable: bool) -> PyResult<()> {
+        fork::check()?;
+        let access = if writable { ImportAccess::ReadWrite } else { ImportAccess::ReadOnly };
+        let granted = py.detach(|| {
+            let memory = self.memory();
+            let memory = memory.as_ref().map(DropDetached::peek);
+            memory.map(|memory| memory.grant_access(Device::new(device)?, access))
+        });
+        let closed = || PyValueError::new_err("the imported memory was closed");
+        granted.ok_or_else(closed)?.map_err(|error| of_call(py, &error))
+    }
+
     /// Waits for the work of this process, and unmaps the memory. Nothing may use it afterwards.
     fn close(&self) {
         // Dropped after the field is free again, since it waits.

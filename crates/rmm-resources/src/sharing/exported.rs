@@ -25,7 +25,7 @@ use crate::virtual_memory::Space;
 /// let pages = VirtualMemoryResource::builder().export(types).build()?;
 /// let erased: AnyResource = AnyResource::new(pages);
 /// let export = erased.try_property::<Export>().expect("it is virtual memory");
-/// assert_eq!(export.handles, types);
+/// assert_eq!((export.handles, export.single_handle), (types, true));
 /// # Ok(())
 /// # }
 /// ```
@@ -34,13 +34,23 @@ use crate::virtual_memory::Space;
 pub struct Export {
     /// The types of handles; none if the memory cannot be exported.
     pub handles: ExportHandleTypes,
+    /// Whether each block lies within the memory of one handle, so that its export has one piece.
+    /// That of a pool over virtual memory may span several, unless the pool is built otherwise.
+    pub single_handle: bool,
     /// Whether network cards may access the memory by `GPUDirect` RDMA.
     pub rdma: bool,
 }
 
 impl Export {
     pub(crate) fn new(handles: ExportHandleTypes, rdma: bool) -> Self {
-        Self { handles, rdma }
+        Self { handles, single_handle: true, rdma }
+    }
+
+    /// The same, for a resource whose blocks may span blocks of the one that this is of.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_several_handles(self) -> Self {
+        Self { single_handle: false, ..self }
     }
 }
 

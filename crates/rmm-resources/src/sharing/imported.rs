@@ -13,7 +13,7 @@ use rmm_sys::{
 
 use super::piece::{self, HandleKind};
 use super::{NAME, Piece, ShareableHandle};
-use crate::capability::{Calls, calls_for, calls_for_freeing, require};
+use crate::capability::{Calls, calls_for, calls_for_freeing, lacking, require};
 
 /// What work of this process may do to imported memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -135,11 +135,7 @@ impl ImportedMemory {
     }
 
     fn give_access(&self, calls: &Calls, access: ImportAccess) -> Result<(), Error> {
-        let flags = match access {
-            ImportAccess::ReadOnly => CuMemAccessFlags::READ,
-            ImportAccess::ReadWrite => CuMemAccessFlags::READ_WRITE,
-        };
-        let access = CuMemAccessDesc { location: location_of(self.device), flags };
+        let access = access_of(self.device, access);
         // SAFETY: all of the range is mapped; the description may be read.
         let code = unsafe { calls.cuMemSetAccess(self.start, self.mapped, &raw const access, 1) };
         check("cuMemSetAccess", code)
@@ -173,8 +169,8 @@ impl ImportedMemory {
         released
     }
 
-    /// Changes what work of this process may do to the memory, in place. Work that is enqueued and
-    /// writes to what has become read-only faults: wait for it before.
+    /// Changes what work of its own device may do to the memory, in place. Work that is enqueued
+    /// and writes to what has become read-only faults: wait for it before.
     ///
     /// # Errors
     /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) while it is
@@ -182,7 +178,7 @@ impl ImportedMemory {
     #[doc(alias = "cuMemSetAccess")]
     pub fn set_access(&mut self, access: ImportAccess) -> Result<(), Error> {
         fork::check()?;
-        if self.mapped < self.reserved {
+        if !self.is_mapped() {
             return Err(Error::not_ready(NAME, "the memory is unmapped"));
         }
         self.give_access(&calls_for(None)?, access)
@@ -210,7 +206,7 @@ impl ImportedMemory {
     }
 
     /// Maps the pieces of an export at the addresses that were [unmapped](Self::unmap): perhaps
-    /// other memory, with as many bytes.
+    /// other memory, with as many bytes. Its own device alone has access to it then.
     ///
     /// # Errors
     /// Those of [`map`](Self::map); [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) if it is
@@ -243,6 +239,50 @@ impl ImportedMemory {
     /// Whether the memory is mapped.
     pub fn is_mapped(&self) -> bool {
         self.mapped == self.reserved
+    }
+
+    /// Lets work of another device use the memory, too, which its own device is a peer of.
+    ///
+    /// ```
+    /// # use rmm_core::{Device, SynchronousResource};
+    /// # use rmm_resources::{
+    /// #     ExportHandleTypes, ImportAccess, ImportedMemory, VirtualMemoryResource, export_range,
+    /// # };
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let _machine = rmm_sim::Machine::builder().devices(2).enter();
+    /// # let types = ExportHandleTypes::POSIX_FILE_DESCRIPTOR;
+    /// # let pages = VirtualMemoryResource::builder().export(types).build()?;
+    /// # let layout = std::alloc::Layout::from_size_align(2 << 20, 256)?;
+    /// # let block = pages.allocate_sync(layout)?;
+    /// # let pieces = export_range(block, 2 << 20)?;
+    /// let (home, other) = (Device::new(0)?, Device::new(1)?);
+    /// let memory = ImportedMemory::map(pieces, home, ImportAccess::ReadWrite)?;
+    /// memory.grant_access(other, ImportAccess::ReadOnly)?;
+    /// # // SAFETY: allocated above with this layout.
+    /// # unsafe { pages.deallocate_sync(block, layout) };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if they are not peers;
+    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) while it is [unmapped](Self::unmap);
+    /// or if the driver refuses.
+    #[doc(alias = "cuMemSetAccess")]
+    pub fn grant_access(&self, device: Device, access: ImportAccess) -> Result<(), Error> {
+        fork::check()?;
+        if !self.is_mapped() {
+            return Err(Error::not_ready(NAME, "the memory is unmapped"));
+        }
+        if device != self.device && !device.can_access_peer(self.device)? {
+            let what = format!("cannot be reached from device {}", device.ordinal());
+            return Err(lacking(NAME, self.device, &what));
+        }
+        let access = access_of(device, access);
+        let calls = calls_for(None)?;
+        // SAFETY: all of the range is mapped; the description may be read.
+        let code = unsafe { calls.cuMemSetAccess(self.start, self.mapped, &raw const access, 1) };
+        check("cuMemSetAccess", code)
     }
 
     /// The address of the first byte that was exported.
@@ -378,6 +418,14 @@ fn check_home(
     };
     let message = format!("{what} is memory of {home}, not of device {}", device.ordinal());
     Err(Error::invalid_argument(NAME, message))
+}
+
+fn access_of(device: Device, access: ImportAccess) -> CuMemAccessDesc {
+    let flags = match access {
+        ImportAccess::ReadOnly => CuMemAccessFlags::READ,
+        ImportAccess::ReadWrite => CuMemAccessFlags::READ_WRITE,
+    };
+    CuMemAccessDesc { location: location_of(device), flags }
 }
 
 fn location_of(device: Device) -> CuMemLocation {

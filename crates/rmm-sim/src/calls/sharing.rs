@@ -11,6 +11,7 @@ use rmm_sys::{
 
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
+use crate::model::fabric;
 use crate::model::shared_bytes::Contents;
 use crate::model::trace::LeakKind;
 use crate::model::virtual_memory::Physical;
@@ -61,6 +62,7 @@ impl Session<'_> {
             handle_types: CuMemHandleType::NONE,
             has_rdma,
             shared: Some(shared),
+            fabric: None,
         }))
     }
 }
@@ -70,10 +72,18 @@ driver_calls! {
         result.required()?;
         let key = session.physical_of(handle)?;
         let types = session.virtual_memory.physical.get(&key).map_or(0, |physical| physical.handle_types.0);
-        if flags != 0 || kind != CuMemHandleType::POSIX_FILE_DESCRIPTOR || types & kind.0 == 0 {
+        let known = [CuMemHandleType::POSIX_FILE_DESCRIPTOR, CuMemHandleType::FABRIC];
+        if flags != 0 || !known.contains(&kind) || types & kind.0 == 0 {
             return Err(CuResult::INVALID_VALUE);
         }
         let file = session.export_physical(key)?;
+        if kind == CuMemHandleType::FABRIC {
+            let physical = session.virtual_memory.physical.get_mut(&key);
+            let physical = physical.ok_or(CuResult::INVALID_VALUE)?;
+            let name = fabric::name_of(physical.fabric.get_or_insert(file));
+            // SAFETY: for this kind of handle the place takes 64 bytes.
+            return unsafe { result.put_as(name) };
+        }
         // SAFETY: for this kind of handle the place takes a `c_int`.
         unsafe { result.put_as(file.into_raw_fd()) }
     }
@@ -82,8 +92,12 @@ driver_calls! {
         result.required()?;
         match kind {
             CuMemHandleType::POSIX_FILE_DESCRIPTOR => {}
-            // As where there is no fabric.
-            CuMemHandleType::FABRIC => return Err(CuResult::NOT_PERMITTED),
+            CuMemHandleType::FABRIC if !session.virtual_memory.has_fabric => return Err(CuResult::NOT_PERMITTED),
+            CuMemHandleType::FABRIC => {
+                // SAFETY: for this handle type it is the address of 64 bytes.
+                let name: [u8; 64] = unsafe { handle.get_as() }?;
+                return result.put(session.import_physical(&fabric::open(&name)?)?);
+            }
             _ => return Err(CuResult::INVALID_VALUE),
         }
         // For this handle type it is a file descriptor.

@@ -117,6 +117,7 @@ impl Session<'_> {
             handle_types: properties.requested_handle_types,
             has_rdma: properties.gpu_direct_rdma_capable != 0,
             shared: None,
+            fabric: None,
         }))
     }
 
@@ -191,7 +192,7 @@ driver_calls! {
         if flags != 0 || !is_granular(bytes) {
             return Err(CuResult::INVALID_VALUE);
         }
-        if properties.requested_handle_types.0 & CuMemHandleType::FABRIC.0 != 0 {
+        if properties.requested_handle_types.0 & CuMemHandleType::FABRIC.0 != 0 && !session.virtual_memory.has_fabric {
             // Seen on an H100 that is in no NVLink domain, although its attribute is 1.
             return Err(CuResult::NOT_PERMITTED);
         }

@@ -53,6 +53,7 @@ pub struct MachineBuilder {
     checks: Settings,
     costs: Costs,
     reset_ends_all: bool,
+    has_fabric: bool,
     ledger: Option<PathBuf>,
 }
 
@@ -74,6 +75,7 @@ impl MachineBuilder {
             },
             costs: Costs::default(),
             reset_ends_all: false,
+            has_fabric: false,
             ledger: None,
         }
     }
@@ -117,6 +119,14 @@ impl MachineBuilder {
     /// can be exported, and imported again in this process, on Linux.
     pub fn attribute(mut self, attribute: CuDeviceAttribute, value: i32) -> Self {
         self.attributes.push((attribute, value));
+        self
+    }
+
+    /// Puts the devices of all processes of this system into one `NVLink` domain, so that memory is
+    /// exported by fabric handles, too. Off by default: then the attribute says that there are
+    /// fabric handles, and the driver refuses to make the memory, as on an H100 in no domain.
+    pub fn fabric(mut self, on: bool) -> Self {
+        self.has_fabric = on;
         self
     }
 
@@ -255,6 +265,7 @@ impl MachineBuilder {
             self.costs,
         );
         state.reset_ends_all = self.reset_ends_all;
+        state.virtual_memory.has_fabric = self.has_fabric;
         Ok(Machine::from_state(state))
     }
 }

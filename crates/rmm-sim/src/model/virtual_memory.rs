@@ -47,6 +47,8 @@ pub(crate) struct VirtualMemory {
     pub(crate) slots: Slots,
     /// Whether memory was exported or imported.
     pub(crate) is_shared: bool,
+    /// Whether the devices are in an `NVLink` domain, with a channel to it.
+    pub(crate) has_fabric: bool,
 }
 
 impl VirtualMemory {

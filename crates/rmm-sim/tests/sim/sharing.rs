@@ -163,6 +163,31 @@ fn what_is_no_export_is_refused() {
 }
 
 #[test]
+fn a_fabric_handle_names_the_memory_in_one_domain() {
+    let builder = Machine::builder().memory(TOTAL).schedule(Schedule::Eager);
+    let (_machine, _here) = enter(builder.fabric(true).build());
+    let handle = create_as(CuMemHandleType::FABRIC, GRANULE).unwrap();
+    let mut name = [0_u8; 64];
+    let place: *mut c_void = (&raw mut name).cast();
+    ok!(cuMemExportToShareableHandle(place, handle, CuMemHandleType::FABRIC, 0));
+    let mut file: c_int = -1;
+    let file: *mut c_void = (&raw mut file).cast();
+    assert_eq!(cu!(cuMemExportToShareableHandle(file, handle, FILE, 0)), REFUSED);
+    let import = |place: *mut c_void| {
+        let mut imported = CuMemHandle(0);
+        let kind = CuMemHandleType::FABRIC;
+        let code = cu!(cuMemImportFromShareableHandle(&raw mut imported, place, kind));
+        code.result().map(|()| imported)
+    };
+    assert_eq!(import(place).unwrap(), handle);
+    let mut other = [7_u8; 64];
+    assert_eq!(import((&raw mut other).cast()), Err(REFUSED));
+    ok!(cuMemRelease(handle));
+    ok!(cuMemRelease(handle));
+    assert_eq!(import(place), Err(REFUSED), "the memory is released");
+}
+
+#[test]
 fn a_read_only_mapping_is_not_written() {
     let (machine, _here) = start();
     let handle = create(GRANULE);

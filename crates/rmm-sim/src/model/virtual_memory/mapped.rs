@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::Range;
 
 use rmm_sys::{CuMemAccessFlags, CuMemHandleType};
@@ -25,6 +26,8 @@ pub(crate) struct Physical {
     pub(crate) has_rdma: bool,
     /// Where its bytes are, once it was exported or if it was imported.
     pub(crate) shared: Option<SharedBytes>,
+    /// The file that its fabric handle names, once it has one.
+    pub(crate) fabric: Option<File>,
 }
 
 impl Physical {

@@ -7,6 +7,10 @@ use rmm_core::{
     AnyResource, AnySynchronousResource, Contains, DevicePtr, Effort, Error, HasProperty, Property,
     PropertySet, Query, Resource, StreamRef, Structure, SynchronousResource,
 };
+#[cfg(unix)]
+use rmm_core::{HasPropertyValue, Introspect as _};
+#[cfg(unix)]
+use rmm_resources::Export;
 
 use super::pool::PoolMemoryResource;
 use super::source::PoolSource;
@@ -86,6 +90,14 @@ impl<S: PropertySet> PoolMemoryResource<S> {
 impl<S: PropertySet> PoolMemoryResource<S> {
     /// What a suballocator that is built on the pool provides as its own.
     pub(crate) fn provide_state<'a>(&'a self, query: &mut Query<'a>) {
+        #[cfg(unix)]
+        if self.inner.core.growth.extends
+            && let Some(export) = self.inner.upstream.try_property::<Export>()
+        {
+            // The first answer counts.
+            let spanning = Spanning(export.of_several_handles());
+            query.properties(&spanning).has_value::<Export>();
+        }
         query.properties_from(self.upstream());
         query.describe(|description| {
             self.statistics().describe(self.maximum_size(), description);
@@ -137,4 +149,19 @@ unsafe impl<S: Contains<P>, P: Property> HasProperty<P> for PoolMemoryResource<S
 // of the set is of size zero. Only the invariant of `inner` depends on the set.
 unsafe impl<S: PropertySet> WithProperties for PoolMemoryResource<S> {
     type With<T: PropertySet> = PoolMemoryResource<T>;
+}
+
+/// How memory can be exported of which blocks span several handles.
+#[cfg(unix)]
+struct Spanning(Export);
+
+// SAFETY: it is said of the memory of a pool whose upstream has the property.
+#[cfg(unix)]
+unsafe impl HasProperty<Export> for Spanning {}
+
+#[cfg(unix)]
+impl HasPropertyValue<Export> for Spanning {
+    fn property_value(&self) -> Export {
+        self.0
+    }
 }
