@@ -72,6 +72,26 @@ fn a_large_block_evicted_after_its_thread_ended_is_free() {
     assert_eq!((statistics.live_bytes, statistics.cached_bytes), (0, 4 * LARGE as u64));
 }
 
+#[test]
+fn a_block_that_no_cache_may_hold_leaves_the_others_there() {
+    let _machine = machine().enter();
+    let (pool, user) = (pool(mib(8)), stream());
+    let kept = 192 << 10; // of 256 KiB that a block in a cache may have here
+    let blocks = allocate(&pool, &user, 5, kept);
+    free_all(&pool, &user, blocks, kept);
+    let before = pool.statistics();
+    assert_eq!(before.cached_bytes, 5 * kept as u64, "nearly all that it may hold");
+    for _ in 0..10 {
+        let block = pool.allocate(&user, layout(MIB)).expect("a block");
+        free(&pool, &user, block, MIB);
+    }
+    let after = pool.statistics();
+    assert_eq!(after.cached_bytes, before.cached_bytes);
+    let again = allocate(&pool, &user, 5, kept);
+    assert_eq!(pool.statistics().cached_allocations, before.cached_allocations + 5);
+    free_all(&pool, &user, again, kept);
+}
+
 /// Allocates and frees a large block, which is one of 1,000 sizes.
 fn large_pair(pool: &Pool, stream: &CudaStream, number: usize) {
     let bytes = LARGE + number % 1000 * 4096;

@@ -393,6 +393,11 @@ impl Caches {
         self.granted_to_blocks() + self.span_bytes()
     }
 
+    /// Whether a block of the class, which is not large, has a place in a cache by itself.
+    pub(crate) fn may_hold(&self, class: Class) -> bool {
+        class.block_size() <= self.budget.fraction()
+    }
+
     /// Bytes that caches may hold now in blocks.
     #[inline]
     pub(crate) fn granted_to_blocks(&self) -> u64 {

@@ -157,6 +157,8 @@ impl PoolCore {
             }
         }
         match refused {
+            // It has no place in any cache, whatever else leaves this one.
+            Refused::Full if !self.caches.may_hold(class) => return false,
             Refused::Full => self.flush(state, stream, list, class),
             Refused::Starved => self.caches.take_grant_back(|stream, flushed| {
                 state.take_back_flushed(stream, flushed);
