@@ -142,7 +142,8 @@ impl LeasedMemoryResource {
     }
 
     /// Maps the owner's allocation of this name: for reading, or for writing if the session writes.
-    /// It is mapped once, and unmapped with the last clone of this resource.
+    /// It is mapped once, and unmapped with the last clone of this resource; a block that was found
+    /// by its name stays until then, also if it is freed.
     ///
     /// What is written there by others is not ordered with this process's work: readers see what
     /// was committed.
@@ -171,7 +172,7 @@ impl Leased {
 
     fn map(&mut self, id: &str, device: Device) -> Result<LeasedRange, LeaseError> {
         let lease = self.lease.as_mut().ok_or(DETACHED)?;
-        if let Some(range) = self.mappings.range_of(id) {
+        if let Some(range) = self.mappings.keep(id) {
             return Ok(range);
         }
         let bytes = self.mappings.sizes(lease)?.get(id).copied().ok_or_else(|| {

@@ -129,6 +129,35 @@ fn a_reader_finds_buffers_by_their_names() {
 }
 
 #[test]
+fn what_was_found_by_a_name_outlives_its_block() {
+    let mut owner = Owner::start();
+    let machine = owner.machine.clone();
+    let here = machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let stream = CudaStream::new().expect("a device");
+    let weights = DeviceBuffer::from_slice_in(&[7; 1000], &stream, &pages).expect("memory");
+    pages.put("weights", weights.as_ptr(), 1000, b"").expect("a part of a block");
+    let found = pages.get("weights").expect("it was put").pointer;
+    assert_eq!(found, weights.as_ptr());
+    let other = DeviceBuffer::from_slice_in(&[8; 1000], &stream, &pages).expect("memory");
+    pages.put("other", other.as_ptr(), 1000, b"").expect("a part of a block");
+    drop(weights);
+    assert_eq!(byte_at(found), 7, "it stays");
+    pages.commit().expect("it writes");
+    drop(other);
+    let again = pages.get("other").expect("it is the owner's").pointer;
+    assert_eq!((byte_at(found), byte_at(again)), (7, 8));
+    // SAFETY: nothing uses the memory before it is attached.
+    unsafe { pages.detach() }.expect("it reads");
+    pages.attach(None).expect("no one writes");
+    assert_eq!((byte_at(found), byte_at(again)), (7, 8));
+    drop((pages, stream, here));
+    owner.end();
+    assert_eq!(owner.machine.leaks(), []);
+    owner.machine.assert_no_violations();
+}
+
+#[test]
 fn blocks_of_a_writer_are_freed_at_the_owner() {
     let owner = Owner::start();
     let here = owner.machine.enter();

@@ -23,6 +23,8 @@ pub(super) struct Mapping {
     pub(super) memory: ImportedMemory,
     /// Whether it is a block: it was allocated by this resource, and is not freed.
     is_block: bool,
+    /// Whether it was found by a name: then it stays mapped to the end, also if it is freed.
+    is_kept: bool,
 }
 
 /// The owner's allocations that are mapped here.
@@ -40,19 +42,26 @@ impl Mappings {
     pub(super) fn add(&mut self, id: String, memory: ImportedMemory, is_block: bool) -> DevicePtr {
         let pointer = memory.as_ptr();
         self.addresses.insert(id.clone(), pointer.0);
-        self.by_address.insert(pointer.0, Mapping { id, memory, is_block });
+        self.by_address.insert(pointer.0, Mapping { id, memory, is_block, is_kept: !is_block });
         pointer
     }
 
-    /// Takes a block out that is freed.
+    /// Takes a block out that is freed, unless it is kept.
     pub(super) fn remove(&mut self, pointer: DevicePtr) -> Option<Mapping> {
+        let mapping = self.by_address.get_mut(&pointer.0)?;
+        mapping.is_block = false;
+        if mapping.is_kept {
+            return None;
+        }
         let mapping = self.by_address.remove(&pointer.0)?;
         self.addresses.remove(&mapping.id);
         Some(mapping)
     }
 
-    pub(super) fn range_of(&self, id: &str) -> Option<LeasedRange> {
-        let mapping = self.by_address.get(self.addresses.get(id)?)?;
+    /// Where an allocation is mapped, which stays so from now on.
+    pub(super) fn keep(&mut self, id: &str) -> Option<LeasedRange> {
+        let mapping = self.by_address.get_mut(self.addresses.get(id)?)?;
+        mapping.is_kept = true;
         let (pointer, bytes) = (mapping.memory.as_ptr(), mapping.memory.bytes());
         Some(LeasedRange { pointer, bytes })
     }

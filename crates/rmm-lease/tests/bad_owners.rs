@@ -1,0 +1,97 @@
+//! Owners that answer wrongly, or go while someone waits.
+#![cfg(target_os = "linux")]
+
+use std::io::{IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread;
+
+use rmm_lease::protocol::{FrameError, Granted, Lock, Message, encode};
+use rmm_lease::{Lease, LeaseError};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+/// What an owner sends after the handshake and a request: bytes, and files beside them.
+type Answer = (Vec<u8>, usize);
+
+fn frame(message: &Message) -> Vec<u8> {
+    encode(message).expect("it is small")
+}
+
+fn read_frame(stream: &mut UnixStream) {
+    let mut header = [0; 4];
+    stream.read_exact(&mut header).expect("a request");
+    let length = usize::try_from(u32::from_be_bytes(header)).expect("it is small");
+    stream.read_exact(&mut vec![0; length]).expect("a request");
+}
+
+fn send(stream: &UnixStream, (bytes, count): &Answer) {
+    let file = std::fs::File::open("/dev/null").map(OwnedFd::from).expect("it exists");
+    let files = vec![file.as_fd(); *count];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(20))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if *count > 0 {
+        assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    }
+    sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).expect("a client");
+}
+
+/// The outcome of an export at an owner that gives this answer, and of the request after it.
+fn outcomes(answer: Answer) -> [Result<(), LeaseError>; 2] {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("owner.sock");
+    let listener = UnixListener::bind(&socket).expect("a new socket");
+    let owner = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        read_frame(&mut stream);
+        let (server_nonce, gpu_uuid) = (String::new(), String::new());
+        let granted =
+            Message::HandshakeResponse { lock_type: Granted::Write, server_nonce, gpu_uuid };
+        stream.write_all(&frame(&granted)).expect("a client");
+        read_frame(&mut stream);
+        send(&stream, &answer);
+    });
+    let mut lease = Lease::connect(&socket, Lock::Write, None).expect("it is granted");
+    let first = lease.export("weights").map(drop);
+    owner.join().expect("it does not panic");
+    [first, lease.list().map(drop)]
+}
+
+#[test]
+fn a_wrong_answer_is_an_error_and_ends_the_session() {
+    let export = frame(&Message::ExportResponse {});
+    let half = export[..export.len() - 1].to_vec();
+    let [first, second] = outcomes((half, 0));
+    assert!(matches!(first, Err(LeaseError::Frame(FrameError::Truncated(_)))), "{first:?}");
+    assert!(matches!(second, Err(LeaseError::Ended)), "{second:?}");
+    for count in [0, 2, 20] {
+        let [first, second] = outcomes((export.clone(), count));
+        let is_named = matches!(&first, Err(LeaseError::Frame(FrameError::Descriptors { .. })));
+        assert!(is_named, "{count} descriptors: {first:?}");
+        assert!(matches!(second, Err(LeaseError::Ended)), "{second:?}");
+    }
+    let [first, _] = outcomes((vec![0x80, 0, 0, 0], 0));
+    let is_named =
+        matches!(&first, Err(LeaseError::Frame(FrameError::TooLarge(it))) if *it == 2 << 30);
+    assert!(is_named, "2 GiB: {first:?}");
+    let [first, _] = outcomes((frame(&Message::SuccessResponse {}), 1));
+    assert!(matches!(&first, Err(LeaseError::Frame(FrameError::Descriptors { .. }))), "{first:?}");
+    let [first, _] = outcomes((frame(&Message::SuccessResponse {}), 0));
+    assert!(matches!(first, Err(LeaseError::OtherAnswer)), "{first:?}");
+    let [first, _] = outcomes((b"\0\0\0\x01\xc0".to_vec(), 0));
+    assert!(matches!(&first, Err(LeaseError::Frame(FrameError::NoMessage(_)))), "{first:?}");
+}
+
+#[test]
+fn an_owner_that_goes_ends_the_wait_for_its_lock() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("owner.sock");
+    let listener = UnixListener::bind(&socket).expect("a new socket");
+    let owner = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        read_frame(&mut stream);
+    });
+    let ended = Lease::connect(&socket, Lock::Read, None);
+    assert!(matches!(ended, Err(LeaseError::Ended)), "{ended:?}");
+    owner.join().expect("it does not panic");
+}
