@@ -3,11 +3,10 @@
 //! checked by maturin, which names the platform by it.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{empty, pip};
+use super::pip;
 use crate::command;
 use crate::error::{Context as _, Result};
 
@@ -50,42 +49,18 @@ pub(super) fn flags(root: &Path) -> OsString {
     flags.join("\x1f".as_ref())
 }
 
-/// Checks that the extension module names no folder of this machine.
+/// Has the wheel name no folder of this machine.
 ///
 /// # Errors
 ///
-/// If it does.
+/// If another file than its bill of materials does.
 pub(super) fn check_places(interpreter: &Path, wheel: &Path, root: &Path) -> Result<()> {
-    let unpacked = root.join("target/python/unpacked");
-    empty(&unpacked)?;
-    let mut unpack = Command::new(interpreter);
-    command::run(unpack.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked))?;
-    let package = unpacked.join("rmm_rs");
-    let files = fs::read_dir(&package).context(package.display())?;
-    let files = files.flatten().map(|file| file.path());
-    let modules: Vec<PathBuf> =
-        files.filter(|path| path.extension().is_some_and(|extension| extension == "so")).collect();
-    if modules.is_empty() {
-        return Err("the wheel has no extension module".into());
+    let mut check = Command::new(interpreter);
+    check.args(["-c", include_str!("places.py")]).arg(wheel);
+    for (folder, name) in folders(root) {
+        check.arg(folder).arg(name);
     }
-    for module in modules {
-        let bytes = fs::read(&module).context(module.display())?;
-        for (folder, _) in folders(root) {
-            if let Some(place) = place_in(&bytes, &folder) {
-                return Err(format!("the wheel names a folder of this machine: {place}").into());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The first path below a folder that a binary file names.
-fn place_in(bytes: &[u8], folder: &Path) -> Option<String> {
-    let start = format!("{}/", folder.display());
-    let found = bytes.windows(start.len()).position(|part| part == start.as_bytes())?;
-    let rest = &bytes[found..];
-    let end = rest.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(rest.len());
-    Some(String::from_utf8_lossy(&rest[..end.min(200)]).into_owned())
+    command::run(&mut check)
 }
 
 /// Checks the platform and the ABI. Where pip cannot fetch the tool for the ABI, it says so.
@@ -114,15 +89,6 @@ pub(super) fn check(interpreter: &Path, wheel: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_place_on_this_machine_is_found() {
-        let folder = Path::new("/home/me/.cargo");
-        let place = place_in(b"\0a panic at /home/me/.cargo/registry/a.rs\0more", folder);
-        assert_eq!(place.as_deref(), Some("/home/me/.cargo/registry/a.rs"));
-        assert_eq!(place_in(b"/home/me/.cargo2/a.rs cargo/registry/a.rs", folder), None);
-        assert_eq!(place_in(b"/home", folder), None);
-    }
 
     #[test]
     fn flags_name_the_folders_of_this_machine() {
