@@ -199,7 +199,12 @@ fn requests_with_a_deadline_are_refused_in_time() -> Outcome {
     let names = names(&rows, "pool");
     let figures = ["within the deadline %", "p50 ms", "p99.9 ms", "longest ms"];
     let rows_of = |what: &str| figures.map(|name| format!("refusals {what}{name}"));
-    assert_eq!(names, [rows_of(""), rows_of("sleep of 1.5 ms: ")].concat());
+    for expected in [rows_of(""), rows_of("sleep of 1.5 ms: ")].concat() {
+        assert!(names.contains(&expected), "{expected}: {names:?}");
+    }
+    let missed = rows.iter().filter(|row| row.params.starts_with("missed, "));
+    let missed: f64 = missed.map(|row| row.value).sum();
+    assert!((missed + rows[0].value - 100.0).abs() < 0.01, "each late request has one cause");
     Ok(())
 }
 

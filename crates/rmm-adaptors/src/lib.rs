@@ -64,3 +64,5 @@ pub use suballocators::{
     PressureCallback, ReleasePolicy, Reservation, Restored, Segment, SegmentEvent, SegmentGuard,
     SleepOptions, SpanPolicy, default_pool,
 };
+#[doc(hidden)]
+pub use suballocators::{DeadlineWake, last_deadline_wake};

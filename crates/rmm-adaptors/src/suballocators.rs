@@ -17,3 +17,5 @@ pub use pool::{
     PressureCallback, ReleasePolicy, Reservation, Restored, Segment, SegmentEvent, SegmentGuard,
     SleepOptions, SpanPolicy,
 };
+#[doc(hidden)]
+pub use pool::{DeadlineWake, last_deadline_wake};

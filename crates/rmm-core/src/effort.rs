@@ -32,9 +32,10 @@ pub enum Effort {
     /// host waits for the device and for other threads' requests.
     NoGrowth,
     /// All steps that begin before this instant. A wait for the device ends some tenths of a
-    /// millisecond before it, one for other threads' requests with it, and other suballocators are
-    /// asked only if no other thread asks them. A step that has begun is not interrupted: a call of
-    /// the driver that makes memory takes from 0.05 to some milliseconds.
+    /// millisecond before it, but not in the first half of the time, one for other threads'
+    /// requests with it, and other suballocators are asked only if no other thread asks them. A
+    /// step that has begun is not interrupted: a call of the driver that makes memory takes from
+    /// 0.05 to some milliseconds.
     Until(Instant),
 }
 

@@ -30,6 +30,8 @@ pub(crate) use caches::CachePolicy;
 pub(crate) use state::core::padded_size;
 pub use state::pressure_callbacks::{Pressure, PressureCallback};
 pub use state::segments::{Segment, SegmentEvent, SegmentGuard};
+#[doc(hidden)]
+pub use steps::ladder::deadline::{DeadlineWake, last_deadline_wake};
 pub use values::checkpoint::{PoolCheckpoint, Restored};
 pub use values::idle_time::ManualClock;
 pub use values::policy::{GrowthPolicy, PoolPreset, ReleasePolicy, SpanPolicy};

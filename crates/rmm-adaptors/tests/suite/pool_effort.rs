@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rmm_adaptors::Contents;
 use rmm_core::{Effort, OomReason, RemedyAction, Resource, SynchronousResource, effort};
 use rmm_sim::{Kernel, Machine, Schedule};
 
@@ -108,6 +109,34 @@ fn a_wait_for_the_device_ends_with_the_deadline() {
     drop(scope);
     // SAFETY: allocated above with this layout, and not used.
     unsafe { pool.deallocate_sync(block, layout(4 * MIB)) };
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_pool_falls_asleep_while_a_request_waits_for_its_deadline() {
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Timed).build();
+    let _entered = machine.enter();
+    let builder = Pool::builder(rmm_resources::VirtualMemoryResource::new().expect("pages"));
+    let pool = builder.maximum_size(mib(4)).build().expect("a pool");
+    let stream = crate::support::stream();
+    free_in_use(&machine, &pool, &stream, 4 * MIB);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let _entered = machine.enter();
+            let _scope = effort(Effort::Until(Instant::now() + Duration::from_secs(600)));
+            pool.allocate_sync(layout(4 * MIB))
+        });
+        while pool.statistics().host_waits == 0 {
+            std::thread::yield_now();
+        }
+        crate::pool_sleep::sleep(&pool, Contents::Discard).expect("no work uses the pool");
+        let error = waiting.join().expect("no panic").expect_err("it sleeps");
+        assert!(error.is_not_ready() && error.to_string().contains("asleep"), "{error}");
+    });
+    assert_eq!(pool.statistics().failed_allocations, 1);
+    pool.wake().expect("it wakes up");
+    let block = pool.allocate(&stream, layout(4 * MIB)).expect("its memory is back");
+    free(&pool, &stream, block, 4 * MIB);
     machine.assert_no_violations();
 }
 

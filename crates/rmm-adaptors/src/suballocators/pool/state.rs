@@ -6,6 +6,7 @@ pub(super) mod checks;
 pub(super) mod core;
 pub(super) mod host_copy;
 pub(super) mod live;
+pub(super) mod locking;
 pub(super) mod pool_state;
 pub(super) mod pressure_callbacks;
 pub(super) mod probe;

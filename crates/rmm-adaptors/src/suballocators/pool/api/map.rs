@@ -35,9 +35,9 @@ impl PoolCore {
                 if blocks.len() < before + PART {
                     return blocks;
                 }
-                if attempt < ATTEMPTS && self.is_waited_for() {
+                if attempt < ATTEMPTS && self.state.is_waited_for() {
                     drop(state);
-                    self.let_others_in();
+                    self.state.let_others_in();
                     paused();
                     state = self.lock();
                     if state.heap.changes() != changes {

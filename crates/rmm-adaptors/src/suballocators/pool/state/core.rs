@@ -6,17 +6,17 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::Layout;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
-use std::{hint, thread};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, MutexGuard, Weak};
 
 use rmm_core::siblings::{Awaited, LimitId, Siblings, may_be_waited_for};
 use rmm_core::{
     Annotator, AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Error, ExtendableResource,
-    Introspect, StreamId, StreamRef, fork,
+    Introspect, StreamId, StreamRef,
 };
 use rmm_sys::epoch::{self, AtomicEpoch, Epoch};
 
+use super::locking::PoolLock;
 use super::pool_state::PoolState;
 use super::pressure_callbacks::PressureCallbacks;
 use super::segments::Segments;
@@ -26,7 +26,6 @@ use crate::suballocators::pool::caches::{CachePolicy, Caches, Class};
 use crate::suballocators::pool::values::growth::{Growth, Pace};
 use crate::suballocators::pool::values::statistics::PoolStatistics;
 use crate::suballocators::pool::values::units::GRANULE;
-use crate::sync::cache_padded::CachePadded;
 use crate::sync::fence::Fences;
 
 /// Whose code a call to upstream runs.
@@ -44,35 +43,11 @@ impl UpstreamCode {
     }
 }
 
-/// How often a thread tries to take a lock that it found taken before it sleeps until it is free.
-const ATTEMPTS: u32 = 24;
-
-/// Upper bound on the turns of a loop between two attempts, some 20 us. Short pauses take the cache
-/// line of the lock from its holder, and sleeping costs it a system call: with sixteen threads that
-/// extend a pool 1.2 million calls a second became 2.0 (H100).
-const LONGEST_SPIN: u32 = 512;
-
-/// How often a thread yields to others that wait for the lock: longer than one takes to wake up.
-const PATIENCE: usize = 256;
-
-/// Threads that find the lock taken.
-#[derive(Debug, Default)]
-struct Waiters {
-    /// How many have, so far.
-    waits: AtomicU64,
-    /// How many wait now.
-    waiting: AtomicU32,
-}
-
 #[derive(Debug)]
 pub(crate) struct PoolCore {
     /// Lock order: a cache is a leaf. Take no other lock while inside one.
     pub(crate) caches: Caches,
-    /// On its own cache line: the lock word changes on every call that misses the caches, and the
-    /// fields beside it are read on every call.
-    state: CachePadded<Mutex<PoolState>>,
-    /// On its own cache line, too: hits read the fields beside it.
-    waiters: CachePadded<Waiters>,
+    pub(crate) state: PoolLock,
     /// Signalled when a call to upstream has ended, or runs code of the program.
     pub(crate) settled: Condvar,
     pub(crate) growth: Growth,
@@ -166,9 +141,8 @@ impl PoolCore {
         state.timeline.isolates = for_graphs;
         Self {
             caches: Caches::new(cached, fences),
-            state: CachePadded(Mutex::new(state)),
+            state: PoolLock::new(state),
             for_graphs: AtomicBool::new(for_graphs),
-            waiters: CachePadded::default(),
             settled: Condvar::new(),
             growth,
             hard_limit: AtomicU64::new(hard_limit),
@@ -192,53 +166,9 @@ impl PoolCore {
         }
     }
 
-    /// Takes the lock. A poisoned lock is used all the same: the state is whole between its steps,
-    /// and an allocator has to go on in `Drop`.
+    /// Takes the [lock](PoolLock::lock).
     pub(crate) fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.try_lock().unwrap_or_else(|| self.wait_for_lock())
-    }
-
-    fn try_lock(&self) -> Option<MutexGuard<'_, PoolState>> {
-        match self.state.0.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    #[cold]
-    fn wait_for_lock(&self) -> MutexGuard<'_, PoolState> {
-        let Waiters { waits, waiting } = &self.waiters.0;
-        waits.fetch_add(1, Ordering::Relaxed);
-        waiting.fetch_add(1, Ordering::Relaxed);
-        let state = (0..ATTEMPTS).find_map(|attempt| {
-            (0..LONGEST_SPIN.min(4_u32 << attempt)).for_each(|_| hint::spin_loop());
-            self.try_lock()
-        });
-        let state = state.unwrap_or_else(|| fork::lock(&self.state.0));
-        waiting.fetch_sub(1, Ordering::Relaxed);
-        state
-    }
-
-    /// How often a thread has found the lock taken so far.
-    pub(crate) fn waits(&self) -> u64 {
-        self.waiters.0.waits.load(Ordering::Relaxed)
-    }
-
-    /// Whether another thread waits for the lock.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.waiters.0.waiting.load(Ordering::Relaxed) > 0
-    }
-
-    /// Gives threads that wait for the lock the time to take it, in the middle of long work. The
-    /// caller has released it: a mutex alone would mostly go to the caller again.
-    pub(crate) fn let_others_in(&self) {
-        for _ in 0..PATIENCE {
-            if !self.is_waited_for() {
-                break;
-            }
-            thread::yield_now();
-        }
+        self.state.lock()
     }
 
     /// The pool grows up to here.
@@ -438,11 +368,12 @@ impl PoolCore {
         let checked = |count: fn(&Tracking) -> u64| self.checks.as_deref().map_or(0, count);
         PoolStatistics {
             allocations: counted.allocations + cached.taken,
+            failed_allocations: self.state.failed(),
             cached_allocations: cached.taken,
             frees: counted.frees + cached.put,
             unknown_frees: counted.unknown_frees + checked(Tracking::unknown_frees),
             wrong_frees: checked(Tracking::wrong_frees),
-            lock_waits: self.waits(),
+            lock_waits: self.state.waits(),
             flushes: self.caches.flushes(),
             spans: self.caches.span_count(),
             // Threads may have changed their caches since the heap was last updated.
@@ -483,6 +414,7 @@ pub(crate) fn padded_size(layout: Layout) -> Option<u64> {
 mod tests {
     use std::cell::Cell;
     use std::sync::mpsc::{Sender, channel};
+    use std::thread;
     use std::time::Duration;
 
     use rmm_core::{CudaStream, Resource as _, wait};
@@ -574,7 +506,7 @@ mod tests {
         let taken = core.lock();
         thread::scope(|scope| {
             scope.spawn(|| drop(core.lock()));
-            while !core.is_waited_for() {
+            while !core.state.is_waited_for() {
                 thread::yield_now();
             }
             drop(taken);

@@ -53,6 +53,13 @@ pub(crate) struct Session<'p> {
     state: Option<MutexGuard<'p, PoolState>>,
     /// Calls to upstream that this session has made and that have ended.
     calls: u64,
+    /// The list that is kept for its stream.
+    pinned: Option<ListId>,
+    /// Whether the request has too little time to let others have the lock: it may not get the
+    /// processor back for milliseconds.
+    pub(crate) is_hurried: bool,
+    /// Whether it has no time left.
+    pub(crate) is_out_of_time: bool,
 }
 
 impl<'p> Session<'p> {
@@ -62,7 +69,34 @@ impl<'p> Session<'p> {
 
     /// A session of a pool whose lock is held already.
     pub(crate) fn resume(core: &'p PoolCore, state: MutexGuard<'p, PoolState>) -> Self {
-        Self { core, state: Some(state), calls: 0 }
+        Self {
+            core,
+            state: Some(state),
+            calls: 0,
+            pinned: None,
+            is_hurried: false,
+            is_out_of_time: false,
+        }
+    }
+
+    /// Keeps the list for its stream, also while the lock is released, until it is
+    /// [unpinned](Self::unpin).
+    pub(crate) fn pin(&mut self, list: ListId) {
+        self.timeline.pin(list);
+        self.pinned = Some(list);
+    }
+
+    /// Undoes [`pin`](Self::pin).
+    pub(crate) fn unpin(&mut self) {
+        if let Some(list) = self.pinned.take() {
+            self.timeline.unpin(list);
+        }
+    }
+
+    /// Whether the lock is held. It is between the calls of a session, but after a request has
+    /// [stepped out](Self::step_out) and was refused meanwhile.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.state.is_some()
     }
 
     /// Ends the session with the lock held.
@@ -99,9 +133,9 @@ impl<'p> Session<'p> {
     /// Lets threads have the lock that wait for it, in the middle of long work. What was found out
     /// about the state may be out of date then.
     pub(crate) fn pause(&mut self) {
-        if self.core.is_waited_for() {
+        if !self.is_hurried && self.core.state.is_waited_for() {
             let core = self.core;
-            let paused = self.unlocked(|| core.let_others_in());
+            let paused = self.unlocked(|| core.state.let_others_in());
             paused.unwrap_or_else(|panic| resume_unwind(panic));
         }
     }
@@ -242,12 +276,18 @@ impl<'p> Session<'p> {
         has_waited
     }
 
-    /// Waits for `time` with the lock released, or until a call of another thread to upstream has
-    /// ended.
-    pub(crate) fn wait_shortly(&mut self, time: Duration) {
-        self.away += 1;
-        self.wait_at_most(time);
-        self.come_back();
+    /// Lets go of the lock and of the list. Nothing of the request is under way then: the pool may
+    /// fall asleep.
+    pub(crate) fn step_out(&mut self) {
+        fork::check_wait();
+        self.unpin();
+        self.state = None;
+    }
+
+    /// Takes the lock again, if that needs no wait. Returns whether it is held.
+    pub(crate) fn step_in(&mut self) -> bool {
+        self.state = self.core.state.lock_soon();
+        self.is_locked()
     }
 
     /// Waits on this thread until the device has completed all work. Then everything freed before

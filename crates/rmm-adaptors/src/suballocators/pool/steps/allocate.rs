@@ -108,10 +108,10 @@ impl PoolCore {
         trace::tell_waits(self.name);
         match allocated {
             Ok(pointer) => Ok(pointer),
-            Err(_) if size > needed => {
+            Err(refused) if size > needed && !refused.is_final => {
                 self.noted(self.allocate_undersized(upstream, stream, layout, needed))
             }
-            Err(error) => self.noted(Err(error)),
+            Err(refused) => self.noted(Err(refused.error)),
         }
     }
 
@@ -119,7 +119,7 @@ impl PoolCore {
     #[cold]
     fn noted(&self, outcome: Result<DevicePtr, Error>) -> Result<DevicePtr, Error> {
         if outcome.is_err() {
-            self.lock().statistics.failed_allocations += 1;
+            self.state.note_failed();
         }
         outcome
     }
@@ -133,7 +133,8 @@ impl PoolCore {
         layout: Layout,
         needed: u64,
     ) -> Result<DevicePtr, Error> {
-        let pointer = self.allocate_block(upstream, stream, layout, needed, None)?;
+        let allocated = self.allocate_block(upstream, stream, layout, needed, None);
+        let pointer = allocated.map_err(|refused| refused.error)?;
         self.caches.note_undersized();
         Ok(pointer)
     }
@@ -203,7 +204,7 @@ impl PoolCore {
         layout: Layout,
         size: u64,
         missed: Option<(Class, Take)>,
-    ) -> Result<DevicePtr, Error> {
+    ) -> Result<DevicePtr, Refused> {
         let mut state = self.lock();
         state.phase.check_awake(self.name)?;
         self.note_contention(&mut state);
@@ -233,7 +234,11 @@ impl PoolCore {
             }
             Found::Nothing => {
                 let mut session = Session::resume(self, state);
-                let node = allocate_slow(&mut session, request)?;
+                let served = allocate_slow(&mut session, request);
+                let node = served.map_err(|error| {
+                    // A smaller block would have to be waited for, too.
+                    Refused { error, is_final: session.is_out_of_time }
+                })?;
                 state = session.into_guard();
                 node
             }
@@ -305,6 +310,19 @@ impl PoolCore {
             return Ok(Found::Free(node));
         }
         Ok(Found::Nothing)
+    }
+}
+
+/// Why a block was not allocated.
+struct Refused {
+    error: Error,
+    /// Whether there is no time left to ask for a smaller one.
+    is_final: bool,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { error, is_final: false }
     }
 }
 

@@ -14,7 +14,7 @@
 //! 9. [`wait_on_host`](Ladder::wait_on_host): wait for the device
 //! 10. [`release_idle_and_grow`](Ladder::release_idle_and_grow)
 //! 11. [`ask_to_wait`](Ladder::ask_to_wait): siblings wait for the device, and release memory
-//! 12. [`refuse`]: an error that says what ran short
+//! 12. an error that says [what ran short](Shortage)
 //!
 //! A request of limited [effort](rmm_core::Effort) leaves some of them out: without growth 0, 4,
 //! 6 to 8, 10 and 11; without a wait of the host 7 to 11. With a deadline none begins after it, and
@@ -26,37 +26,25 @@
 
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
 
 use rmm_core::siblings::{AskedFor, Asking, Unasked};
 use rmm_core::{CudaStream, Effort, Error, RelaxedCapture, StreamRef};
 
 use super::outlook;
 use super::pressure::{self, Pressure};
-use super::refusal::refuse;
+use super::refusal::{Refusal, Shortage};
 use super::relief::Scarce;
-use super::remedies::remedies;
 use crate::suballocators::pool::heap::NodeId;
-use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::state::probe::Polling;
 use crate::suballocators::pool::state::session::{MAX_RETRIES, Request, Session};
 use crate::suballocators::pool::values::units::ListId;
 
+pub(crate) mod deadline;
 #[cfg(all(test, not(rmm_loom)))]
 mod tests;
 
 /// Of how many streams a request compares the free memory before it makes its stream wait for one.
 const LOOKED_AT: usize = 32;
-
-/// How long a request with a deadline waits between two questions about events.
-const POLL_EVERY: Duration = Duration::from_micros(50);
-
-/// How long before its deadline such a request stops waiting, so that it returns in time.
-const TIME_TO_REFUSE: Duration = Duration::from_micros(200);
-
-/// How much longer for each other request that waits: all may be refused at once, and the pool's
-/// lock is held for each refusal.
-const TIME_FOR_EACH: Duration = Duration::from_micros(20);
 
 /// Serves a request that no free block serves.
 ///
@@ -70,18 +58,23 @@ pub(crate) fn allocate_slow(
     let core = session.core;
     // More may be held than the limit, if that was lowered.
     if request.size > core.hard_limit().max(session.heap.reserved()) {
-        let remedies = remedies(session, request, None, false);
-        return Err(refuse(core, session, request, None).with_remedies(remedies));
+        let shortage = Shortage::of(session, request, None, false);
+        return Err(shortage.into_error(core, request, None));
     }
     let _context = core.context.enter()?;
     let _relaxed = RelaxedCapture::enter();
     session.statistics.slow_allocations += 1;
+    session.is_hurried = Effort::current().deadline().is_some_and(deadline::is_near);
     session.pause_spans();
     // The lock is released now and then: the list must stay the stream's until the last call to
     // upstream has returned or panicked.
-    session.timeline.pin(request.list);
+    session.pin(request.list);
     let outcome = catch_unwind(AssertUnwindSafe(|| climb_under_pressure(session, request)));
-    session.timeline.unpin(request.list);
+    if !session.is_locked() {
+        // Refused at its deadline.
+        return outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    }
+    session.unpin();
     if session.has_called() {
         core.caches.note_shortage(session.operations());
     }
@@ -118,6 +111,9 @@ fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Resu
     let mut outcome = climb_until_settled(session, request, may_ask);
     // What a callback allocates itself may ask siblings, too.
     drop(asking);
+    if !session.is_locked() {
+        return outcome;
+    }
     if !may_ask {
         if let Err(error) = &outcome
             && error.is_out_of_memory()
@@ -140,6 +136,9 @@ fn climb_under_pressure(session: &mut Session<'_>, request: Request<'_>) -> Resu
             session.phase.check_awake(session.core.name)?;
             let _asking = Asking::begin();
             outcome = climb_until_settled(session, request, may_ask);
+            if !session.is_locked() {
+                break;
+            }
         }
     }
     outcome
@@ -161,6 +160,12 @@ fn climb_until_settled(
             return Ok(node);
         }
         let error = ladder.upstream_error.take();
+        if let Some(refusal) = ladder.refusal.take() {
+            return Err(match refusal {
+                Refusal::OutOfTime(shortage) => shortage.into_error(core, request, error),
+                Refusal::Error(error) => error,
+            });
+        }
         let limit = core.hard_limit();
         let needed = outlook::least_needed(core, session, request);
         let reserved = session.heap.reserved();
@@ -182,8 +187,8 @@ fn climb_until_settled(
         if !may_succeed || !session.wait_for_others(settled) {
             let is_full = effort == Effort::Full;
             let names_siblings = is_full && (may_ask || Unasked::is_wanted());
-            let remedies = remedies(session, request, error.as_ref(), names_siblings);
-            return Err(refuse(core, session, request, error).with_remedies(remedies));
+            let shortage = Shortage::of(session, request, error.as_ref(), names_siblings);
+            return Err(shortage.into_error(core, request, error));
         }
     }
 }
@@ -203,6 +208,8 @@ struct Ladder<'l, 'p> {
     may_ask: bool,
     /// How far the request may go.
     effort: Effort,
+    /// Why no further step is taken, once that is so. The lock may not be held then.
+    refusal: Option<Refusal>,
 }
 
 impl<'l, 'p> Ladder<'l, 'p> {
@@ -215,6 +222,7 @@ impl<'l, 'p> Ladder<'l, 'p> {
             has_polled_all: false,
             may_ask,
             effort: Effort::current(),
+            refusal: None,
         }
     }
 
@@ -280,6 +288,9 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Takes a step, before which threads that wait for the lock have it: with many blocks each
     /// takes long.
     fn after_pause(&mut self, step: impl FnOnce(&mut Self) -> Option<NodeId>) -> Option<NodeId> {
+        if self.refusal.is_some() {
+            return None;
+        }
         self.session.pause();
         step(self)
     }
@@ -531,33 +542,6 @@ impl<'l, 'p> Ladder<'l, 'p> {
             return self.session.take_free_or_coalesced(list, size);
         };
         self.poll_until(deadline)
-    }
-
-    /// Asks about all streams again and again, with the lock released between.
-    fn poll_until(&mut self, deadline: Instant) -> Option<NodeId> {
-        let Request { list, size, .. } = self.request;
-        self.session.statistics.host_waits += 1;
-        loop {
-            let (node, _) = self.session.poll_for(list, size, Polling::Full);
-            if let Some(node) = node.or_else(|| self.session.take_coalesced(list, size)) {
-                return Some(node);
-            }
-            let PoolState { heap, timeline, .. } = &**self.session;
-            let is_over = |list: ListId| timeline.newest(list) <= timeline.done(list);
-            // Those that wait share one rate of questions, and are refused one after another.
-            let waiting = self.session.away;
-            let end = TIME_TO_REFUSE + TIME_FOR_EACH * waiting;
-            let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(end);
-            if left.is_zero() {
-                // What is left is for the refusal, not for further steps.
-                self.effort = Effort::Until(Instant::now());
-                return None;
-            }
-            if heap.occupied().all(is_over) {
-                return None;
-            }
-            self.session.wait_shortly((POLL_EVERY * (waiting + 1)).min(left));
-        }
     }
 
     /// Releases every idle upstream block and asks for one that is large enough.

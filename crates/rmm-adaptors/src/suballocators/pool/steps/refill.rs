@@ -21,7 +21,7 @@ impl PoolCore {
     #[inline]
     pub(crate) fn note_contention(&self, state: &mut PoolState) {
         let operations = state.operations();
-        self.caches.set_contended(state.contention.note(operations, || self.waits()));
+        self.caches.set_contended(state.contention.note(operations, || self.state.waits()));
     }
 
     /// Bounds what the caches hold. Returns whether they may hold more now.

@@ -2,12 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use rmm_core::{Effort, Error, OomReason, PendingBytes};
+use rmm_core::{Effort, Error, OomReason, PendingBytes, PoolUsage, Remedy};
 
 use super::outlook::could_grow_without_idle;
+use super::remedies::remedies;
 use crate::suballocators::pool::state::core::PoolCore;
 use crate::suballocators::pool::state::pool_state::PoolState;
-use crate::suballocators::pool::state::session::Request;
+use crate::suballocators::pool::state::session::{Request, Session};
 
 impl PoolState {
     /// What was freed on streams and may still be in use, the most first.
@@ -29,34 +30,66 @@ impl PoolState {
     }
 }
 
-/// The error of a request that no step has served. `upstream` is upstream's, if it
-/// refused.
-#[cold]
-pub(crate) fn refuse(
-    core: &PoolCore,
-    state: &PoolState,
-    request: Request<'_>,
-    upstream: Option<Error>,
-) -> Error {
-    let limit = Some(core.hard_limit()).filter(|&limit| limit != u64::MAX);
-    let refused_upstream = upstream.is_some();
-    let limited_by = match &upstream {
-        Some(error) => error.limit_id(),
-        None => Some(core.siblings.id()),
-    };
-    let error = match upstream {
-        Some(error) if !error.is_out_of_memory() => return error,
-        Some(error) => Error::out_of_memory(core.name).with_source(error),
-        None => Error::out_of_memory(core.name),
-    };
-    let mut exhaustion = state.usage(limit);
-    exhaustion.reason = Some(shortage(core, state, request, refused_upstream));
-    let error = error.with_layout(request.layout).with_usage(exhaustion);
-    let error = error.with_pending_bytes(state.pending_bytes()).with_limit_id(limited_by);
-    match request.stream {
-        Some(stream) => error.with_stream(stream.id()),
-        None => error,
+/// What the pool held, and what would help, when it could not serve a request.
+#[derive(Debug)]
+pub(crate) struct Shortage {
+    usage: PoolUsage,
+    pending: Vec<PendingBytes>,
+    remedies: Vec<Remedy>,
+}
+
+impl Shortage {
+    /// That of now. `refused` is upstream's error, if it refused. Siblings are asked what they hold
+    /// if `may_ask`, without the pool's lock.
+    #[cold]
+    pub(crate) fn of(
+        session: &mut Session<'_>,
+        request: Request<'_>,
+        refused: Option<&Error>,
+        may_ask: bool,
+    ) -> Self {
+        let remedies = remedies(session, request, refused, may_ask);
+        let (core, state) = (session.core, &**session);
+        let limit = Some(core.hard_limit()).filter(|&limit| limit != u64::MAX);
+        let mut usage = state.usage(limit);
+        usage.reason = Some(shortage(core, state, request, refused.is_some()));
+        Self { usage, pending: state.pending_bytes(), remedies }
     }
+
+    /// The error of the request. `upstream` is upstream's, if it refused. Needs no lock.
+    #[cold]
+    pub(crate) fn into_error(
+        self,
+        core: &PoolCore,
+        request: Request<'_>,
+        upstream: Option<Error>,
+    ) -> Error {
+        let limited_by = match &upstream {
+            Some(error) => error.limit_id(),
+            None => Some(core.siblings.id()),
+        };
+        let error = match upstream {
+            Some(error) if !error.is_out_of_memory() => return error.with_remedies(self.remedies),
+            Some(error) => Error::out_of_memory(core.name).with_source(error),
+            None => Error::out_of_memory(core.name),
+        };
+        let error = error.with_layout(request.layout).with_usage(self.usage);
+        let error = error.with_pending_bytes(self.pending).with_limit_id(limited_by);
+        let error = error.with_remedies(self.remedies);
+        match request.stream {
+            Some(stream) => error.with_stream(stream.id()),
+            None => error,
+        }
+    }
+}
+
+/// Why a request takes no further step.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Its deadline has come. It lacked this when it looked last.
+    OutOfTime(Shortage),
+    /// The pool cannot serve it any more.
+    Error(Error),
 }
 
 /// What ran short.

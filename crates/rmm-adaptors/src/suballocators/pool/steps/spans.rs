@@ -115,7 +115,7 @@ impl PoolCore {
         size: u64,
     ) -> Option<DevicePtr> {
         // A request on its way through the ladder may need what is free.
-        let is_needed = state.away > 0 || CaptureScope::is_announced();
+        let is_needed = state.away > 0 || self.state.patient() > 0 || CaptureScope::is_announced();
         if is_needed || size > MOST_BYTES / FEWEST_BLOCKS || self.caches.are_passed_by() {
             return None;
         }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::sys::{CuCaptureMode, CuResult};
 use rmm_core::{
-    CudaStream, DeviceAccessible, DevicePtr, Effort, Error, HasProperty, OomReason, Query,
-    Resource, StreamRef, SynchronousResource, current_driver, effort,
+    CudaStream, DeviceAccessible, DevicePtr, Effort, Error, HasProperty, OomReason, Query, Remedy,
+    RemedyAction, Resource, StreamRef, SynchronousResource, current_driver, effort,
 };
 use rmm_resources::CudaMemoryResource;
-use rmm_sim::Machine;
+use rmm_sim::{Kernel, Machine, Schedule};
 
 use crate::suballocators::pool::api::pool::PoolMemoryResource;
 use crate::suballocators::pool::state::core::PoolCore;
@@ -281,6 +281,51 @@ fn a_request_waits_for_the_growth_of_another_until_its_deadline() {
         let reason = error.usage().and_then(|usage| usage.reason);
         assert_eq!(reason, Some(OomReason::LimitedEffort), "{error}");
     }
+}
+
+/// A pool of one block that a stream has freed behind work which takes longer than any test.
+fn pending(machine: &Machine) -> (PoolMemoryResource, CudaStream) {
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let pool = builder.maximum_size(LARGE as u64).build().expect("a pool");
+    let stream = CudaStream::non_blocking().expect("a stream");
+    let block = pool.allocate(&stream, layout(LARGE)).expect("there is memory");
+    let work = Kernel::new("write", |_| {}).writes(block, 8).lasts(Duration::from_secs(10_000));
+    machine.launch(stream.as_raw(), work).expect("a launch");
+    // SAFETY: allocated just now on this stream with this layout.
+    unsafe { pool.deallocate(&stream, block, layout(LARGE)) };
+    (pool, stream)
+}
+
+#[test]
+fn a_request_is_refused_at_its_deadline_while_another_thread_has_the_lock() {
+    let machine = Machine::builder().memory(64 << 20).schedule(Schedule::Timed).build();
+    let _entered = machine.enter();
+    let (pool, _stream) = pending(&machine);
+    let core = &pool.inner.core;
+    let error = thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let _entered = machine.enter();
+            let _scope = effort(Effort::Until(Instant::now() + Duration::from_millis(300)));
+            pool.allocate_sync(layout(LARGE))
+        });
+        while core.state.patient() == 0 {
+            thread::yield_now();
+        }
+        // It naps, and will never have the lock again.
+        let taken = core.lock();
+        let outcome = waiting.join().expect("no panic");
+        drop(taken);
+        outcome.expect_err("the memory is in use")
+    });
+    assert!(error.is_out_of_memory(), "{error}");
+    assert_eq!(error.usage().map(|usage| usage.reserved), Some(LARGE as u64), "{error}");
+    let more = |remedy: &Remedy| matches!(remedy.action, RemedyAction::SpendMoreEffort { .. });
+    assert!(error.remedies().iter().any(more), "{error}");
+    assert_eq!((pool.statistics().failed_allocations, core.state.patient()), (1, 0));
+    let block = pool.allocate_sync(layout(LARGE)).expect("after a wait");
+    // SAFETY: allocated just now with this layout, and not used.
+    unsafe { pool.deallocate_sync(block, layout(LARGE)) };
+    machine.assert_no_violations();
 }
 
 #[test]
