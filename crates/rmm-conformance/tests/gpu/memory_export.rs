@@ -2,6 +2,9 @@
 //! a process that it had started. Prints what each step took.
 #![expect(clippy::print_stdout, reason = "the times are the result, and the processes talk by it")]
 
+#[path = "memory_export/lease.rs"]
+mod lease;
+
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
