@@ -25,7 +25,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, sendmsg,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tempfile::TempDir;
 
 const BYTES: u64 = 4 << 20;
@@ -375,6 +375,8 @@ fn a_stopped_owner_holds_no_allocation_up() {
     let (owner, _) = site.start("owner");
     let (mut writer, _) = site.start("writer with blocks");
     owner.signal(Signal::STOP);
+    let stopped = waitpid(Some(Pid::from_child(&owner.child)), WaitOptions::UNTRACED);
+    assert!(stopped.is_ok_and(|status| status.is_some_and(|(_, status)| status.stopped())));
     writer.go_on();
     assert_eq!(writer.hear(), "has waited");
     // Nor those who connect, also when its queue is full.

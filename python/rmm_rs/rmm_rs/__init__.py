@@ -6,6 +6,7 @@
 `rmm_rs.mr`               memory resources, and the current one of each device
 `rmm_rs.DeviceBuffer`     memory of the device
 `rmm_rs.ElasticBuffer`    memory that grows and shrinks in place
+`rmm_rs.lease`            memory of an owner outside the process, which outlives it
 `rmm_rs.statistics`       counters and a profiler
 `rmm_rs.allocators`       for CuPy, Numba and PyTorch
 `rmm_rs.as_rmm`           importing it makes `import rmm` mean this package

@@ -260,6 +260,8 @@ import rmm_rs
 from rmm_rs import lease
 memory = lease.connect(sys.argv[1], "rw", timeout=60, answer_timeout=0.1)
 os.kill(int(sys.argv[2]), signal.SIGSTOP)
+while ") T " not in open(f"/proc/{sys.argv[2]}/stat").read():
+    pass
 try:
     rmm_rs.DeviceBuffer(size=100, mr=memory)
 except MemoryError as error:
@@ -272,6 +274,21 @@ except ConnectionError:
     arguments = ("-c", code, owner.socket, str(owner.process.pid))
     result = run("", arguments=arguments, env=owner.environment)
     owner.process.send_signal(signal.SIGCONT)
+    assert (result.returncode, result.stdout) == (0, "done\n"), result.stderr
+
+
+def test_a_wait_without_end_can_be_interrupted(owner: Owner, run: Run) -> None:
+    code = """
+import signal, sys, threading
+from rmm_rs import lease
+writer = lease.connect(sys.argv[1], "rw", timeout=60)
+threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()
+try:
+    lease.connect(sys.argv[1], "ro")
+except KeyboardInterrupt:
+    print("done")
+"""
+    result = run("", arguments=("-c", code, owner.socket), env=owner.environment)
     assert (result.returncode, result.stdout) == (0, "done\n"), result.stderr
 
 

@@ -53,8 +53,9 @@ impl LeasedMemoryResource {
     /// next `attach`, after another call of this one.
     ///
     /// # Safety
-    /// No work uses the memory until it is attached, also none that is launched by others: buffers
-    /// and pools over this resource, graphs, and addresses that were returned.
+    /// No work uses the memory until it is attached: of buffers and pools over this resource, of
+    /// graphs, and of addresses that were returned. Nor is it registered with another library, such
+    /// as by the segments of a pool.
     pub unsafe fn detach(&self) -> Result<(), LeaseError> {
         wait_for_work()?;
         let mut state = self.shared.state();

@@ -1,5 +1,7 @@
 //! Memory of an owner outside the process, and arrays that are found there by name.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{
@@ -7,12 +9,13 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use rmm_core::{AnyResource, DevicePtr, fork as engine_fork};
+use rmm_core::{AnyResource, DevicePtr};
 use rmm_lease::protocol::{Granted, Lock};
 use rmm_lease::{Lease, LeaseError, LeasedMemoryResource as Leased};
 
 use crate::interpreter::drop_detached::DropDetached;
 use crate::interpreter::errors::{of_call, wrong_type};
+use crate::interpreter::fork;
 use crate::resource::DeviceMemoryResource;
 
 /// Memory of an owner outside this process (`rmm serve`), mapped here; `rmm_rs.lease.connect` makes
@@ -22,6 +25,9 @@ use crate::resource::DeviceMemoryResource;
 pub(crate) struct LeasedMemoryResource {
     engine: DropDetached<Leased>,
 }
+
+/// How often a wait looks for signals.
+const SIGNALS: Duration = Duration::from_millis(50);
 
 /// The end of a wait; none for one without end.
 fn deadline_of(timeout: Option<f64>) -> PyResult<Option<Instant>> {
@@ -37,6 +43,33 @@ fn call<T: Send>(
     call: impl FnOnce() -> Result<T, LeaseError> + Send,
 ) -> PyResult<T> {
     py.detach(call).map_err(|error| raised(py, error))
+}
+
+/// Makes a call that may wait without end on a thread of its own, so that Ctrl-C ends the wait.
+/// What it returns later is dropped there.
+fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    call: impl FnOnce() -> Result<T, LeaseError> + Send + 'static,
+) -> PyResult<T> {
+    let (sender, mut receiver) = mpsc::sync_channel(1);
+    thread::Builder::new().name("rmm-lease".to_owned()).spawn(move || {
+        // The other side may have been interrupted.
+        let _ignored = sender.send(call());
+    })?;
+    loop {
+        let next;
+        (receiver, next) = py.detach(|| {
+            let next = receiver.recv_timeout(SIGNALS);
+            (receiver, next)
+        });
+        match next {
+            Ok(outcome) => return outcome.map_err(|error| raised(py, error)),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("the thread that waited has ended"));
+            }
+        }
+    }
 }
 
 #[cold]
@@ -75,12 +108,10 @@ impl LeasedMemoryResource {
         let deadline = deadline_of(timeout)?;
         let answer_time = Duration::try_from_secs_f64(answer_timeout)
             .map_err(|_| PyValueError::new_err(format!("a timeout of {answer_timeout} seconds")))?;
-        let engine = call(py, || {
-            engine_fork::check()?;
-            let mut lease = Lease::connect(path, lock, deadline)?;
-            lease.set_answer_time(answer_time);
-            Leased::new(lease)
-        })?;
+        fork::check()?;
+        let mut lease = interruptible(py, move || Lease::connect(path, lock, deadline))?;
+        lease.set_answer_time(answer_time);
+        let engine = call(py, || Leased::new(lease))?;
         let base = DeviceMemoryResource::over_engine(AnyResource::new(engine.clone()));
         Ok(base.add_subclass(Self { engine: DropDetached::new(engine) }))
     }
