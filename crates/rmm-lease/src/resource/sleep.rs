@@ -55,7 +55,8 @@ impl LeasedMemoryResource {
     /// # Safety
     /// No work uses the memory until it is attached: of buffers and pools over this resource, of
     /// graphs, and of addresses that were returned. Nor is it registered with another library, such
-    /// as by the segments of a pool.
+    /// as by the segments of a pool. No process makes memory under the names of this resource's
+    /// blocks, which it would get as theirs: they are drawn, so only one that copies them could.
     pub unsafe fn detach(&self) -> Result<(), LeaseError> {
         wait_for_work()?;
         let mut state = self.shared.state();
