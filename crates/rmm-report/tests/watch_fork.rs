@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fs, thread};
 
+use rmm_adaptors::monitor;
 use rmm_report::watch;
 
 /// Runs `act` in a child of `fork`, which ends after it; returns its number, and whether it was
@@ -126,6 +127,29 @@ fn a_child_serves_even_if_its_parent_was_about_to() {
             assert!(is_well(child));
         }
         stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_child_reads_even_if_its_parent_was_about_to() {
+    let _alone = alone();
+    // Forks are noticed from the first call on.
+    drop(monitor::read());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                monitor::unregister("none");
+            }
+        });
+        let reads = || {
+            // SAFETY: it ends the child where it waits for ever.
+            unsafe { libc::alarm(20) };
+            monitor::read().pools.is_empty()
+        };
+        let are_well = (0..200).all(|_| is_well(in_child(reads)));
+        stop.store(true, Ordering::Relaxed);
+        assert!(are_well);
     });
 }
 

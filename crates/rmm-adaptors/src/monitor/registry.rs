@@ -15,13 +15,20 @@ struct Registry {
 
 /// Taken with no lock of a resource held. The driver may be called in it, and resources are asked
 /// for their structure; figures are read after it is released.
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    registered: Found { pools: Vec::new(), tags: Vec::new() },
-    current: Found { pools: Vec::new(), tags: Vec::new() },
-});
+///
+/// By the generation of the process: the child of a `fork` begins with none, whose lock no thread
+/// of the parent can have held.
+static REGISTRIES: [Mutex<Registry>; 16] = [const {
+    Mutex::new(Registry {
+        registered: Found { pools: Vec::new(), tags: Vec::new() },
+        current: Found { pools: Vec::new(), tags: Vec::new() },
+    })
+}; 16];
 
 fn lock() -> MutexGuard<'static, Registry> {
-    fork::lock(&REGISTRY)
+    fork::watch_forks();
+    let generation = fork::generation() % REGISTRIES.len() as u64;
+    fork::lock(&REGISTRIES[usize::try_from(generation).unwrap_or_default()])
 }
 
 /// Has the pools and tags of a stack read under this name, as long as they exist. A name that is
