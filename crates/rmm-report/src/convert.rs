@@ -3,6 +3,7 @@
 //! | function | format | opened by |
 //! |---|---|---|
 //! | [`perfetto`] | Perfetto's protobuf trace | <https://ui.perfetto.dev>, beside traces of kernels |
+//! | [`perfetto_of_replay`] | the same, with resources that it was replayed against | |
 //! | [`pprof`] | pprof's profile, gzip | `go tool pprof`, speedscope, Perfetto, Pyroscope |
 //! | [`csv`] | RMM's log, with all columns | RMM's tools, `rmm replay` |
 //!
@@ -17,5 +18,5 @@ mod pprof;
 
 pub use csv::csv;
 pub use heap::{Moment, Usage, usage};
-pub use perfetto::perfetto;
+pub use perfetto::{perfetto, perfetto_of_replay};
 pub use pprof::pprof;

@@ -18,8 +18,8 @@ Examples:
   rmm convert snapshot.pickle -o end.pb.gz --at end
   rmm convert snapshot.pickle -o snapshot.csv      rmm replay snapshot.csv
 
-Bytes are those that were asked for. A log does not say when a pool grew or waited; of a snapshot the growth of \
-PyTorch's allocator is shown.
+Bytes are those that were asked for. A log does not say when a pool grew or waited (rmm replay --perfetto \
+shows it for resources of ours); of a snapshot the growth of PyTorch's allocator is shown.
 
 Exit statuses:
   0  written

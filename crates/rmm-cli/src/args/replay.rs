@@ -23,6 +23,7 @@ Examples:
   rmm replay train.csv --device sim --repeat 1 --json=result.json
   rmm replay train.csv --resource pool,cuda-async --check
   rmm replay train.csv --check --memory 24GiB
+  rmm replay train.csv --resource pool --perfetto train.pftrace
   rmm replay train.csv --resource 'limiting(pool(cuda), limit=8GiB),arena(cuda)'
 
 Exit statuses:
@@ -78,6 +79,11 @@ pub struct ReplayArgs {
     /// across streams, and wait
     #[arg(long, value_name = "SIZE", requires = "check")]
     pub memory: Option<MemorySize>,
+
+    /// Also write the log for Perfetto, with what each resource held, and its growth, waits and
+    /// failures, to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    pub perfetto: Option<PathBuf>,
 
     /// Where the results go.
     #[command(flatten)]

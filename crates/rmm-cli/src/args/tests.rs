@@ -40,6 +40,7 @@ fn defaults() {
             repeat: 5,
             check: false,
             memory: None,
+            perfetto: None,
             outputs: OutputArgs::default(),
         }
     );

@@ -2,23 +2,25 @@
 
 mod checked;
 
+use rmm_report::page::View;
 use rmm_report::results::Report;
 use rmm_report::trace::Trace;
-use rmm_report::{columns, page};
+use rmm_report::{columns, convert, page};
 
 use super::{BAD_INPUT, Ended, FAILURE, SUCCESS};
-use crate::args::ReplayArgs;
+use crate::args::{ReplayArgs, is_standard};
 use crate::device::OpenDevice;
 use crate::progress::bar_of_events;
 use crate::replay::{self, ReplayOptions};
 use crate::style::{NOTICE, paint};
-use crate::{deliver, input, table, text};
+use crate::{deliver, input, output, table, text};
 
 /// `rmm replay`. All logs are read first, so that a bad one is known before anything is replayed or
 /// written.
 pub fn replay(args: &ReplayArgs) -> Ended {
     let prepared = input::read_all(&args.files, &args.outputs)
-        .and_then(|traces| deliver::check(&args.outputs).map(|()| traces));
+        .and_then(|traces| deliver::check(&args.outputs).map(|()| traces))
+        .and_then(|traces| check_perfetto(args).map(|()| traces));
     let traces = match prepared {
         Ok(traces) => traces,
         Err(error) => return Ended::failed(BAD_INPUT, error),
@@ -53,7 +55,30 @@ pub fn replay(args: &ReplayArgs) -> Ended {
         || page::render(&report),
     );
     let status = if failed { FAILURE } else { SUCCESS };
+    let written = written.and_then(|text| match write_perfetto(args, &traces, &report) {
+        Ok(()) => Ok(text),
+        Err(error) => Err((text, error)),
+    });
     Ended { text: String::new(), messages, status }.delivered(written)
+}
+
+/// Whether the file for Perfetto can be written.
+fn check_perfetto(args: &ReplayArgs) -> Result<(), String> {
+    match &args.perfetto {
+        Some(_) if args.files.len() > 1 => Err("--perfetto takes one log".to_owned()),
+        Some(path) if is_standard(path) => Err("--perfetto takes a file".to_owned()),
+        Some(path) => output::check(path).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
+}
+
+fn write_perfetto(args: &ReplayArgs, traces: &[Trace], report: &Report) -> Result<(), String> {
+    let (Some(path), Some(trace)) = (&args.perfetto, traces.first()) else { return Ok(()) };
+    let resources = report.traces.iter().flat_map(|trace| &trace.resources);
+    let views: Vec<View> = resources.filter_map(|resource| resource.view.clone()).collect();
+    let mut bytes = Vec::new();
+    convert::perfetto_of_replay(trace, &views, &mut bytes).map_err(|error| error.to_string())?;
+    output::write_atomically(path, &bytes).map_err(|error| error.to_string())
 }
 
 fn options(args: &ReplayArgs) -> ReplayOptions {

@@ -233,6 +233,24 @@ fn a_checked_replay_writes_json_and_a_page_too() {
 }
 
 #[test]
+fn a_replay_is_written_for_perfetto() {
+    let folder = Folder::new();
+    let (log, trace) = (folder.log("tiny.csv", TINY), folder.path("tiny.pftrace"));
+    succeeds(&[&log, "--resource", "pool,cuda", "--perfetto", &trace]);
+    let written = fs::read(&trace).expect("written");
+    let has = |text: &str| written.windows(text.len()).any(|part| part == text.as_bytes());
+    for name in ["memory: tiny.csv", "memory: replayed on pool", "memory: replayed on cuda", "held"]
+    {
+        assert!(has(name), "{name}");
+    }
+    assert!(has("grows by "));
+    for args in [[&log, &log, "--perfetto", &trace], [&log, "--repeat=1", "--perfetto", "-"]] {
+        let output = replay(&args);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");
+    }
+}
+
+#[test]
 fn colours_are_printed_if_they_are_wanted() {
     let folder = Folder::new();
     let log = folder.log("tiny.csv", TINY);

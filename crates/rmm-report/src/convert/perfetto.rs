@@ -1,6 +1,7 @@
 //! A trace as one of Perfetto.
 
 mod messages;
+mod replayed;
 
 use std::io::{self, Write};
 
@@ -12,6 +13,8 @@ use messages::{
     CounterDescriptor, DebugAnnotation, TYPE_COUNTER, TYPE_INSTANT, TracePacket, TrackDescriptor,
     TrackEvent, UNIT_SIZE_BYTES,
 };
+
+pub use replayed::perfetto_of_replay;
 
 /// The tracks; those of tags follow.
 const ROOT: u64 = 0x726d_6d00_0000_0001;

@@ -62,6 +62,10 @@ pub(super) struct DebugAnnotation {
 
 /// `CounterDescriptor.Unit.UNIT_SIZE_BYTES`.
 pub(super) const UNIT_SIZE_BYTES: i32 = 3;
+/// `TrackEvent.Type.TYPE_SLICE_BEGIN`.
+pub(super) const TYPE_SLICE_BEGIN: i32 = 1;
+/// `TrackEvent.Type.TYPE_SLICE_END`.
+pub(super) const TYPE_SLICE_END: i32 = 2;
 /// `TrackEvent.Type.TYPE_INSTANT`.
 pub(super) const TYPE_INSTANT: i32 = 3;
 /// `TrackEvent.Type.TYPE_COUNTER`.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::page::{View, ViewFailure};
 use crate::trace::read_from;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -73,6 +74,43 @@ fn without_times_an_event_is_a_nanosecond() {
     assert_eq!(times, [0, 0, 1, 3, 4]);
     let names = names(&packets);
     assert_eq!(names[&ROOT], "memory: log.csv (times unknown: 1 ns is one event)");
+}
+
+#[test]
+fn a_replay_has_growth_and_waits_as_slices() {
+    let trace = read_from("log.csv", LOG.as_bytes()).expect("a log");
+    let view = View {
+        resource: Some("pool".to_owned()),
+        reserved: Some(vec![(0, 100), (2, 900), (3, 900), (5, 400)]),
+        waits: vec![(4, 2)],
+        failures: vec![ViewFailure { position: 3, size: 9000, ..ViewFailure::default() }],
+        ..View::default()
+    };
+    let mut bytes = Vec::new();
+    perfetto_of_replay(&trace, &[view], &mut bytes).expect("written");
+    let packets = Whole::decode(&*bytes).expect("packets").packet;
+    // The trace is there as it is without.
+    assert_eq!(counter(&packets, "live"), counter(&decoded(&trace), "live"));
+    assert_eq!(counter(&packets, "held"), [(0, 100), (10_000, 900), (20_000, 900), (40_000, 400)]);
+    let slices: Vec<_> = packets
+        .iter()
+        .filter_map(|packet| {
+            let event = packet.track_event.as_ref()?;
+            matches!(event.r#type, Some(1 | 2)).then_some(())?;
+            Some((packet.timestamp?, event.name.clone().unwrap_or_default()))
+        })
+        .collect();
+    let expected = [
+        (0, "grows by 800 bytes"),
+        (10_000, ""),
+        (30_000, "shrinks by 500 bytes"),
+        (40_000, ""),
+        (20_000, "2 waits"),
+        (30_000, ""),
+    ];
+    assert_eq!(slices, expected.map(|(time, name)| (time, name.to_owned())));
+    assert_eq!(instants(&packets).last(), Some(&(20_000, "failed: 9000 bytes".to_owned())));
+    assert!(names(&packets).values().any(|name| name == "memory: replayed on pool"));
 }
 
 #[test]
