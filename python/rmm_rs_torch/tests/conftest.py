@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,6 +79,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pytorch")
     package = folder / "site" / "rmm_rs_torch"
     package.mkdir(parents=True)
+    # `import torch` finds what is called then by the metadata of packages.
+    metadata = folder / "site" / "rmm_rs_torch-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: rmm-rs-torch\nVersion: 0\n")
+    project = tomllib.loads((programs.HERE.parent / "pyproject.toml").read_text())["project"]
+    for name, value in project["entry-points"]["torch.backends"].items():
+        (metadata / "entry_points.txt").write_text(f"[torch.backends]\n{name} = {value}\n")
     sources = programs.HERE.parent / "rmm_rs_torch"
     for path in [*sources.glob("*.py"), built / "_built_for.py", *built.glob("_torch_2_*.so")]:
         (package / path.name).symlink_to(path)

@@ -42,6 +42,10 @@ EXPORTED void stand_in_init()
   c10::cuda::CUDACachingAllocator::get()->init(2);
 }
 
+EXPORTED bool stand_in_set_device(int device) { return cudaSetDevice(device) == cudaSuccess; }
+
+EXPORTED int stand_in_current_device() { return c10::cuda::current_device(); }
+
 /// Null if it throws.
 EXPORTED void* stand_in_allocate(std::size_t bytes)
 {

@@ -48,7 +48,12 @@ def graph_pool_handle() -> tuple[int, int]:
 
 def current_device() -> int:
     """The device."""
-    return 0
+    return int(library.stand_in_current_device())
+
+
+def set_device(device: int) -> None:
+    """The device of what follows."""
+    assert library.stand_in_set_device(device)
 
 
 def empty_cache() -> None:
