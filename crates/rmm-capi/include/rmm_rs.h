@@ -1369,6 +1369,16 @@ rmm_rs_status rmm_rs_host_resource_new(const struct rmm_rs_resource **out);
 rmm_rs_status rmm_rs_virtual_resource_new(const struct rmm_rs_resource **out);
 
 /**
+ * Makes a resource as `rmm_rs_virtual_resource_new` does, whose memory is the host's, on the NUMA
+ * node of this number or `RMM_RS_NUMA_NODE_OF_DEVICE`: devices and the host use it by the same
+ * addresses. It can be exported as handles of these types (bits of `RMM_RS_EXPORT_*`), or not if
+ * that is 0. `RMM_RS_REFUSED` if the device cannot.
+ */
+rmm_rs_status rmm_rs_host_virtual_resource_new(int32_t numa_node,
+                                               uint32_t export_kinds,
+                                               const struct rmm_rs_resource **out);
+
+/**
  * Makes a resource of functions. It copies the table and retains the context. The table of a
  * resource of this library (`rmm_rs_resource_callbacks`) makes that resource again.
  *

@@ -41,6 +41,10 @@ pub fn is_supported(stack: &NamedStack) -> Result<bool, Error> {
         StackBase::Cuda => true,
         StackBase::CudaAsync => has(Attribute::MEMORY_POOLS_SUPPORTED)?,
         StackBase::Virtual => has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?,
+        StackBase::HostVirtual => {
+            has(Attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?
+                && has(Attribute::HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)?
+        }
         StackBase::CudaAsyncManaged => {
             has(Attribute::CONCURRENT_MANAGED_ACCESS)? && driver_version()? >= 13000
         }
@@ -250,6 +254,7 @@ mod tests {
             "cuda-async",
             "cuda",
             "virtual",
+            "host-virtual",
             "backing",
             "pool-virtual",
             "cuda-async-view",

@@ -10,6 +10,7 @@
 //! | [`CudaAsyncManagedMemoryResource`] | managed | both | the driver's pool, or its own |
 //! | [`PinnedHostMemoryResource`] | pinned host | both | no: `cudaHostAlloc` |
 //! | [`RegisteredHostMemoryResource`] | pinned host | both | no: `cudaHostRegister` of touched pages |
+//! | [`HostVirtualMemoryResource`] | pinned host | both | no: `cuMemMap`, adjacent blocks |
 //! | [`CudaAsyncPinnedMemoryResource`] | pinned host | both | its own driver pool, or the default |
 //! | [`SystemMemoryResource`] | host | some devices, host | no: the global allocator |
 //! | [`SamHeadroomMemoryResource`] | host, prefers the device | some devices, host | no: global allocator |
@@ -77,5 +78,6 @@ pub use sharing::{
 };
 pub use system::SystemMemoryResource;
 pub use virtual_memory::{
-    ReservedAddresses, VirtualMemoryResource, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
+    HostVirtualMemoryResource, Location, ReservedAddresses, VirtualMemoryResource,
+    VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
 };

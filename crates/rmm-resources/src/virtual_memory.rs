@@ -2,6 +2,7 @@
 
 mod addresses;
 mod builder;
+mod host;
 mod page_set;
 mod reserved;
 mod space;
@@ -20,6 +21,7 @@ use rmm_core::{
 use rmm_sys::CuResult;
 
 pub use builder::VirtualMemoryResourceBuilder;
+pub use host::{HostVirtualMemoryResource, Location};
 pub use reserved::ReservedAddresses;
 pub(crate) use space::Space;
 pub use space::VirtualMemoryStatistics;
@@ -130,14 +132,20 @@ impl VirtualMemoryResource {
         if self.space.access.includes(device) {
             return Ok(());
         }
-        self.space.access.grant(builder::access_of(device, self.space.device())?)
+        let access = if self.space.is_on_host() {
+            builder::own_access_of(device)?
+        } else {
+            builder::access_of(device, self.space.device())?
+        };
+        self.space.access.grant(access)
     }
 
     fn allocate_in(&self, placement: Placement, layout: Layout) -> Result<DevicePtr, Error> {
         check_alignment(NAME, layout)?;
         let allocate =
             || self.space.allocate(placement, layout).map_err(|error| error.with_layout(layout));
-        let others = || of_device(self.space.device(), MemoryKind::Device);
+        let kind = if self.space.is_on_host() { MemoryKind::Pinned } else { MemoryKind::Device };
+        let others = || of_device(self.space.device(), kind);
         allocate_with(None, layout.size() as u64, allocate, others)
     }
 }

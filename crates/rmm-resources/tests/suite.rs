@@ -19,6 +19,8 @@ mod faults;
 mod foreign_pools;
 #[path = "suite/host.rs"]
 mod host;
+#[path = "suite/host_virtual.rs"]
+mod host_virtual;
 #[path = "suite/pinned.rs"]
 mod pinned;
 #[path = "suite/registered.rs"]

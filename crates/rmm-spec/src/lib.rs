@@ -42,7 +42,7 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | without upstream | options |
 /// |---|---|
-/// | `backing`, `cuda`, `managed`, `pinned`, `registered`, `system` | |
+/// | `backing`, `cuda`, `host-virtual`, `managed`, `pinned`, `registered`, `system` | |
 /// | `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view` | |
 /// | `cuda-async` | `initial` |
 /// | `sam-headroom` | `headroom` |

@@ -31,6 +31,8 @@ pub enum StackBase {
     CudaAsyncPinned,
     /// Virtual memory.
     Virtual,
+    /// Virtual memory of the host.
+    HostVirtual,
     /// Managed memory.
     Managed,
     /// Pinned memory.
@@ -110,6 +112,7 @@ pub const STACKS: &[NamedStack] = &[
     resource("cuda-async", StackBase::CudaAsync, "cuda-async(initial={initial})"),
     resource("cuda", StackBase::Cuda, "cuda"),
     resource("virtual", StackBase::Virtual, "virtual"),
+    resource("host-virtual", StackBase::HostVirtual, "host-virtual"),
     resource("backing", StackBase::Cuda, "backing"),
     resource("pool-virtual", StackBase::Virtual, "pool(virtual, initial={initial})"),
     resource("cuda-async-view", StackBase::CudaAsync, "cuda-async-view"),

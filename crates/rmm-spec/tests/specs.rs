@@ -34,6 +34,7 @@ fn every_name_makes_its_resource() {
         "pinned",
         "system",
         "virtual",
+        "host-virtual",
     ];
     for base in bases {
         let spec: ResourceSpec = base.parse().unwrap();

@@ -91,6 +91,8 @@ macro_rules! integer_kinds {
                 HOST_NUMA_ID = 134 CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID "CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID";
                 /// Bit mask of the formats of the decompression engine; 0 if there is none.
                 MEM_DECOMPRESS_ALGORITHM_MASK = 136 CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK "CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK";
+                /// 1 if there is virtual memory of the host on a NUMA node.
+                HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141 CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED "CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED";
                 /// 1 if there are pools of host memory on a NUMA node.
                 HOST_NUMA_MEMORY_POOLS_SUPPORTED = 142 CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED "CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED";
                 /// 1 if there are pools of host memory.

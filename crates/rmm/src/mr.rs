@@ -28,7 +28,7 @@ pub use rmm_adaptors::{
 };
 pub use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, HostVirtualMemoryResource,
+    ManagedMemoryResource, PinnedHostMemoryResource, RegisteredHostMemoryResource,
+    SamHeadroomMemoryResource, SystemMemoryResource, VirtualMemoryResource,
 };

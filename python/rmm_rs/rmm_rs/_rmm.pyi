@@ -106,6 +106,9 @@ class VirtualMemoryResource(DeviceMemoryResource):
 class BackingMemoryResource(DeviceMemoryResource):
     def __init__(self) -> None: ...
 
+class HostVirtualMemoryResource(DeviceMemoryResource):
+    def __new__(cls, numa_node: int | str = "device", export: str | None = None) -> Self: ...
+
 class RegisteredHostMemoryResource(DeviceMemoryResource):
     def __new__(
         cls, threads: int | None = None, numa_node: int | str = "device"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,25 @@ from rmm_rs import DeviceBuffer, mr
 from rmm_rs.pylibrmm.memory_resource._memory_resource import _append_id
 
 Trim = Callable[[Callable[[], int]], int]
+
+
+def test_virtual_memory_of_the_host_is_for_both() -> None:
+    try:
+        pool = mr.PoolMemoryResource(mr.HostVirtualMemoryResource(), 0)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    assert pool.is_host_accessible and pool.is_device_accessible
+    contents = bytes(range(256)) * 20000
+    mr.set_current_device_resource(pool)
+    buffer = rmm_rs.DeviceBuffer.to_device(contents)
+    rmm_rs.pylibrmm.stream.DEFAULT_STREAM.synchronize()
+    assert ctypes.string_at(buffer.ptr, buffer.size) == contents
+    mr.set_current_device_resource(mr.HostVirtualMemoryResource(0, export="posix_fd"))
+    with rmm_rs.import_memory(rmm_rs.export(DeviceBuffer.to_device(contents))) as memory:
+        assert ctypes.string_at(memory.ptr, memory.size) == contents
+    for wrong in ({"numa_node": "any"}, {"numa_node": -1}, {"export": "fabric"}):
+        with pytest.raises(ValueError, match="NUMA node|export"):
+            mr.HostVirtualMemoryResource(**wrong)  # type: ignore[arg-type]
 
 
 def test_the_current_resource_is_the_object_that_was_set() -> None:

@@ -206,6 +206,14 @@ class RMM_RS_TYPE basic_resource {
     return made(&rmm_rs_virtual_resource_new);
   }
 
+  /// The same with memory of the host on a NUMA node, a number or RMM_RS_NUMA_NODE_OF_DEVICE, which
+  /// devices and the host use by the same addresses; `export_kinds` are bits of RMM_RS_EXPORT_*.
+  [[nodiscard]] static basic_resource host_virtual_resource(
+    std::int32_t numa_node = RMM_RS_NUMA_NODE_OF_DEVICE, std::uint32_t export_kinds = 0)
+  {
+    return made(&rmm_rs_host_virtual_resource_new, numa_node, export_kinds);
+  }
+
   /// A stack as text, such as "statistics(pool(cuda, max=8GiB))".
   [[nodiscard]] static basic_resource from_spec(std::string const& spec)
   {

@@ -7,9 +7,10 @@ use rmm_core::sys::CuMemPool;
 use rmm_core::{AnyResource, Error, Resource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, ExportHandleTypes, HostMemoryResource,
+    HostVirtualMemoryResource, Location, ManagedMemoryResource, PinnedHostMemoryResource,
+    RegisteredHostMemoryResource, SamHeadroomMemoryResource, SystemMemoryResource,
+    VirtualMemoryResource,
 };
 
 use crate::handle::failure::Failure;
@@ -186,4 +187,35 @@ pub unsafe extern "C" fn rmm_rs_host_resource_new(out: *mut *const ResourceHandl
 pub unsafe extern "C" fn rmm_rs_virtual_resource_new(out: *mut *const ResourceHandle) -> Status {
     // SAFETY: by the clause on pointers, `out` is null or valid for a write.
     unsafe { make(out, VirtualMemoryResource::new) }
+}
+
+/// Makes a resource as `rmm_rs_virtual_resource_new` does, whose memory is the host's, on the NUMA
+/// node of this number or `RMM_RS_NUMA_NODE_OF_DEVICE`: devices and the host use it by the same
+/// addresses. It can be exported as handles of these types (bits of `RMM_RS_EXPORT_*`), or not if
+/// that is 0. `RMM_RS_REFUSED` if the device cannot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_host_virtual_resource_new(
+    numa_node: i32,
+    export_kinds: u32,
+    out: *mut *const ResourceHandle,
+) -> Status {
+    let build = || {
+        let location = match (numa_node, u32::try_from(numa_node)) {
+            (_, Ok(node)) => Location::HostNuma(node),
+            (RMM_RS_NUMA_NODE_OF_DEVICE, _) => Location::HostNumaOfDevice,
+            _ => {
+                let text = format!("{numa_node} is no NUMA node");
+                return Err(Error::invalid_argument("host-virtual", text));
+            }
+        };
+        let types = ExportHandleTypes::from_bits(export_kinds).ok_or_else(|| {
+            let text = format!("{export_kinds} has unknown types of handles");
+            Error::invalid_argument("host-virtual", text)
+        })?;
+        let built: Result<HostVirtualMemoryResource, Error> =
+            VirtualMemoryResource::builder().export(types).build_at(location);
+        built
+    };
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { make(out, build) }
 }

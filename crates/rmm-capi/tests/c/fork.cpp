@@ -158,6 +158,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_sam_headroom_resource_new(0, &made));
   REFUSED(rmm_rs_host_resource_new(&made));
   REFUSED(rmm_rs_virtual_resource_new(&made));
+  REFUSED(rmm_rs_host_virtual_resource_new(RMM_RS_NUMA_NODE_OF_DEVICE, 0, &made));
   REFUSED(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false, &made));
   DONE(rmm_rs_export_kinds(pool, &kinds, NULL));
   REFUSED(rmm_rs_export(block, 1000, &exported, &count));

@@ -94,6 +94,11 @@ fn every_base_resource_allocates_and_frees() {
             1,
             made(|out| c!(rmm_rs_async_view_resource_new(ptr::null_mut(), out))),
         ),
+        (
+            "host-virtual",
+            3,
+            made(|out| c!(rmm_rs_host_virtual_resource_new(RMM_RS_NUMA_NODE_OF_DEVICE, 0, out))),
+        ),
         ("sam-headroom", 3, made(|out| c!(rmm_rs_sam_headroom_resource_new(1 << 20, out)))),
         (
             "registered",

@@ -16,8 +16,8 @@ use rmm_core::{
     SynchronousResource as _,
 };
 use rmm_resources::{
-    CudaAsyncMemoryResource, CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
-    VirtualMemoryResource,
+    CudaAsyncMemoryResource, CudaMemoryResource, HostVirtualMemoryResource, ManagedMemoryResource,
+    PinnedHostMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::Machine;
 
@@ -43,6 +43,7 @@ fn all() -> Result<Vec<(&'static str, AnyResource<()>)>, Error> {
         ("managed", AnyResource::new(ManagedMemoryResource::new())),
         ("pinned", AnyResource::new(PinnedHostMemoryResource::new())),
         ("virtual", AnyResource::new(VirtualMemoryResource::new()?)),
+        ("host-virtual", AnyResource::new(HostVirtualMemoryResource::new()?)),
         ("pool", AnyResource::new(pool()?)),
         ("default pool", AnyResource::new(default_pool()?)),
         (

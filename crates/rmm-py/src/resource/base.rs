@@ -10,7 +10,7 @@ use rmm_core::sys::CuMemPool;
 use rmm_resources::{
     CudaAsyncManagedMemoryResource as AsyncManaged, CudaAsyncMemoryResource as Async,
     CudaAsyncPinnedMemoryResource as AsyncPinned, CudaAsyncViewMemoryResource as AsyncView,
-    CudaMemoryResource as Cuda, DefaultDeviceMemory, ExportHandleTypes,
+    CudaMemoryResource as Cuda, DefaultDeviceMemory, ExportHandleTypes, Location,
     ManagedMemoryResource as Managed, PinnedHostMemoryResource as Pinned,
     RegisteredHostMemoryResource as Registered, SamHeadroomMemoryResource as SamHeadroom,
     SystemMemoryResource as System, VirtualMemoryResource as Virtual,
@@ -105,6 +105,59 @@ impl VirtualMemoryResource {
             }
         };
         let engine = make(py, || builder.build())?;
+        Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
+    }
+}
+
+/// Virtual memory of the host, for a pool to stand on: devices and the host use it by the same
+/// addresses. Not in RMM.
+///
+/// Parameters
+/// ----------
+/// numa_node : int or str
+///     The node's number, or "device" for that of the current device.
+/// export : str, optional
+///     "posix_fd" if its memory is to be exported to other processes.
+#[derive(Debug)]
+#[pyclass(
+    subclass,
+    frozen,
+    extends = DeviceMemoryResource,
+    module = "rmm_rs.pylibrmm.memory_resource._memory_resource"
+)]
+pub(crate) struct HostVirtualMemoryResource;
+
+#[pymethods]
+impl HostVirtualMemoryResource {
+    #[new]
+    #[pyo3(
+        signature = (numa_node=None, export=None),
+        text_signature = "(numa_node='device', export=None)"
+    )]
+    fn py_new(
+        py: Python<'_>,
+        numa_node: Option<&Bound<'_, PyAny>>,
+        export: Option<&str>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let location = match numa_node {
+            None => Location::HostNumaOfDevice,
+            Some(node) => match node.extract::<u32>() {
+                Ok(node) => Location::HostNuma(node),
+                Err(_) if node.extract::<&str>().is_ok_and(|text| text == "device") => {
+                    Location::HostNumaOfDevice
+                }
+                Err(_) => {
+                    let text = "a NUMA node is a number or \"device\"";
+                    return Err(PyValueError::new_err(text));
+                }
+            },
+        };
+        let builder = match export {
+            None => Virtual::builder(),
+            Some("posix_fd") => Virtual::builder().export(ExportHandleTypes::POSIX_FILE_DESCRIPTOR),
+            Some(_) => return Err(PyValueError::new_err("export is \"posix_fd\"")),
+        };
+        let engine = make(py, || builder.build_at(location))?;
         Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
     }
 }
@@ -346,6 +399,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SystemMemoryResource>()?;
     module.add_class::<PinnedHostMemoryResource>()?;
     module.add_class::<VirtualMemoryResource>()?;
+    module.add_class::<HostVirtualMemoryResource>()?;
     module.add_class::<BackingMemoryResource>()?;
     module.add_class::<RegisteredHostMemoryResource>()?;
     module.add_class::<CudaAsyncPinnedMemoryResource>()?;

@@ -66,7 +66,8 @@ pub struct ImportedMemory {
 }
 
 impl ImportedMemory {
-    /// Maps the pieces of one export, in its order, for work of a device.
+    /// Maps the pieces of one export, in its order, for work of a device; those of virtual memory
+    /// of the host also for the host.
     ///
     /// What the peer says of its pieces is not believed: the driver maps a handle only as a whole,
     /// and its answer decides. The handles are closed in any case.
@@ -127,34 +128,44 @@ impl ImportedMemory {
         // So that the end of the mapping waits for its work.
         let _noted = Context::current()?;
         let count = pieces.len();
+        let mut of_host = None;
         for (index, (piece, size)) in pieces.into_iter().zip(sizes).enumerate() {
             let what = format!("piece {index} of {count}");
-            self.add(calls, &piece.handle, size, &what)?;
+            of_host = self.add(calls, &piece.handle, size, &what)?;
         }
-        self.give_access(calls, access)
+        self.give_access(calls, access, of_host)
     }
 
-    fn give_access(&self, calls: &Calls, access: ImportAccess) -> Result<(), Error> {
-        let access = access_of(self.device, access);
-        // SAFETY: all of the range is mapped; the description may be read.
-        let code = unsafe { calls.cuMemSetAccess(self.start, self.mapped, &raw const access, 1) };
+    /// Lets the memory's device use it, and the host its own memory at the same addresses.
+    fn give_access(
+        &self,
+        calls: &Calls,
+        access: ImportAccess,
+        of_host: Option<CuMemLocation>,
+    ) -> Result<(), Error> {
+        let mut access = vec![access_of(self.device, access)];
+        access.extend(of_host.map(|location| CuMemAccessDesc { location, ..access[0] }));
+        let (first, count) = (access.as_ptr(), access.len());
+        // SAFETY: all of the range is mapped; the descriptions may be read.
+        let code = unsafe { calls.cuMemSetAccess(self.start, self.mapped, first, count) };
         check("cuMemSetAccess", code)
     }
 
-    /// Imports a handle and maps it behind those before.
+    /// Imports a handle and maps it behind those before. Returns where its memory is, if that is
+    /// not a device.
     fn add(
         &mut self,
         calls: &Calls,
         handle: &ShareableHandle,
         size: usize,
         what: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<CuMemLocation>, Error> {
         let memory = import(calls, handle, what)?;
-        let mapped = check_home(calls, memory, self.device, what).and_then(|()| {
+        let mapped = check_home(calls, memory, self.device, what).and_then(|of_host| {
             let at = DevicePtr(self.start.0 + self.mapped as u64);
             // SAFETY: reserved addresses at which nothing is mapped.
             let code = unsafe { calls.cuMemMap(at, size, 0, memory, 0) };
-            check("cuMemMap", code).map_err(|error| {
+            check("cuMemMap", code).map(|()| of_host).map_err(|error| {
                 let message = format!(
                     "{what}: the driver does not map {size} bytes of it: is that its size?"
                 );
@@ -164,9 +175,9 @@ impl ImportedMemory {
         // The mapping keeps the memory alive.
         // SAFETY: the reference that was imported above, used nowhere else.
         let released = check("cuMemRelease", unsafe { calls.cuMemRelease(memory) });
-        mapped?;
+        let of_host = mapped?;
         self.mapped += size;
-        released
+        released.map(|()| of_host)
     }
 
     /// Changes what work of its own device may do to the memory, in place. Work that is enqueued
@@ -181,7 +192,7 @@ impl ImportedMemory {
         if !self.is_mapped() {
             return Err(Error::not_ready(NAME, "the memory is unmapped"));
         }
-        self.give_access(&calls_for(None)?, access)
+        self.give_access(&calls_for(None)?, access, None)
     }
 
     /// Unmaps the memory and keeps its addresses, for [`remap`](Self::remap). What is unmapped
@@ -395,13 +406,13 @@ fn import(driver: &Driver, handle: &ShareableHandle, what: &str) -> Result<CuMem
     })
 }
 
-/// Fails unless the memory is of the device.
+/// Where the memory is, if that is the host. Fails if it is of another device.
 fn check_home(
     driver: &Driver,
     memory: CuMemHandle,
     device: Device,
     what: &str,
-) -> Result<(), Error> {
+) -> Result<Option<CuMemLocation>, Error> {
     let mut found = CuMemAllocationProp::pinned(location_of(device));
     // SAFETY: `found` may be written to; the reference is the caller's.
     let code = unsafe { driver.cuMemGetAllocationPropertiesFromHandle(&raw mut found, memory) };
@@ -409,7 +420,10 @@ fn check_home(
         .map_err(|error| error.with_message(what))?;
     let CuMemLocation { kind, id } = found.location;
     if kind == CuMemLocationType::DEVICE && id == device.as_raw().0 {
-        return Ok(());
+        return Ok(None);
+    }
+    if kind == CuMemLocationType::HOST_NUMA {
+        return Ok(Some(found.location));
     }
     let home = if kind == CuMemLocationType::DEVICE {
         format!("device {id}")

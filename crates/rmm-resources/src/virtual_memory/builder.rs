@@ -9,10 +9,10 @@ use rmm_sys::{
     CuMemLocation, CuMemLocationType, CuResult,
 };
 
-use super::VirtualMemoryResource;
 use super::space::{NAME, PhysicalKind, Space};
-use crate::ExportHandleTypes;
+use super::{HostVirtualMemoryResource, Location, VirtualMemoryResource};
 use crate::capability::{self, addressable, lacking, require};
+use crate::{Budget, ExportHandleTypes};
 
 /// A builder of [`VirtualMemoryResource`]. Sizes are in bytes.
 ///
@@ -241,16 +241,78 @@ impl VirtualMemoryResourceBuilder {
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if the page size is not
     /// a power of two or not a multiple of the device's granularity.
     pub fn build(self) -> Result<VirtualMemoryResource, Error> {
-        let name = NAME;
-        let device = Device::current()?;
-        let needed = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
-        require(name, device, needed, "has no virtual memory management")?;
+        let device = device_with_virtual_memory()?;
         let location = location_of(device)?;
-        let mut access = vec![CuMemAccessDesc { location, flags: CuMemAccessFlags::READ_WRITE }];
-        for other in self.accessors.into_iter().filter(|&other| other != device) {
+        let mut access = vec![own_access_of(device)?];
+        for &other in self.accessors.iter().filter(|&&other| other != device) {
             access.push(access_of(other, device)?);
         }
         let rdma = self.rdma.resolve(device)?;
+        let memory = device.total_memory()?;
+        self.build_of(device, location, access, rdma, memory)
+    }
+
+    /// Makes a resource whose memory is the host's, for the current device and the host.
+    ///
+    /// ```
+    /// use rmm_resources::{Location, VirtualMemoryResource};
+    ///
+    /// # fn main() -> Result<(), rmm_core::Error> {
+    /// # let _machine = rmm_sim::enter();
+    /// let builder = VirtualMemoryResource::builder().page_size(32 << 20);
+    /// let resource = builder.build_at(Location::HostNumaOfDevice)?;
+    /// # drop(resource);
+    /// let elsewhere = VirtualMemoryResource::builder().build_at(Location::HostNuma(7));
+    /// assert!(elsewhere.is_err()); // there is no such node
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build);
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
+    /// memory management for memory of the host, or if RDMA has to access it; or if the driver
+    /// refuses the node.
+    #[doc(alias = "CU_MEM_LOCATION_TYPE_HOST_NUMA")]
+    pub fn build_at(self, location: Location) -> Result<HostVirtualMemoryResource, Error> {
+        let device = device_with_virtual_memory()?;
+        let needed = CuDeviceAttribute::HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+        let what = "has no virtual memory management for memory of the host";
+        require(NAME, device, needed, what)?;
+        let id = match location {
+            Location::HostNuma(node) => c_int::try_from(node)
+                .map_err(|_| Error::invalid_argument(NAME, "the node's number is too large"))?,
+            Location::HostNumaOfDevice => {
+                capability::attribute(device, CuDeviceAttribute::HOST_NUMA_ID)?.max(0)
+            }
+        };
+        let node = CuMemLocation { kind: CuMemLocationType::HOST_NUMA, id };
+        let flags = CuMemAccessFlags::READ_WRITE;
+        let mut access = vec![own_access_of(device)?, CuMemAccessDesc { location: node, flags }];
+        for &other in self.accessors.iter().filter(|&&other| other != device) {
+            access.push(own_access_of(other)?);
+        }
+        if self.rdma == Rdma::Required {
+            return Err(lacking(NAME, device, "has no virtual memory of the host for RDMA"));
+        }
+        let left = Budget::host_fraction(1.0).resolve();
+        let memory = left.or_else(|_| device.total_memory())?;
+        let pages = self.build_of(device, node, access, false, memory)?;
+        // The driver says whether there is such a node when it makes memory.
+        pages.space.check_kind()?;
+        Ok(HostVirtualMemoryResource::over(pages))
+    }
+
+    /// Makes a resource of at most `memory` bytes.
+    fn build_of(
+        self,
+        device: Device,
+        location: CuMemLocation,
+        access: Vec<CuMemAccessDesc>,
+        rdma: bool,
+        memory: u64,
+    ) -> Result<VirtualMemoryResource, Error> {
+        let name = NAME;
         let handles = ExportHandleTypes::empty();
         let kind = self.handles.resolve(PhysicalKind { device, location, rdma, handles })?;
         let granularity = granularity_of(kind)?;
@@ -264,7 +326,6 @@ impl VirtualMemoryResourceBuilder {
             );
             return Err(Error::invalid_argument(name, message));
         }
-        let memory = device.total_memory()?;
         let address_space = self.address_space.unwrap_or(memory.saturating_mul(2));
         let address_space = addressable(name, "address space", address_space)?;
         let space = Space::new(kind, access, page, address_space, memory);
@@ -343,7 +404,7 @@ impl PhysicalKind {
     }
 
     /// Makes a page of the memory, and releases it.
-    fn probe(self, page: usize) -> Result<(), Error> {
+    pub(super) fn probe(self, page: usize) -> Result<(), Error> {
         let calls = capability::calls_for(None)?;
         let properties = self.properties();
         let mut memory = CuMemHandle(0);
@@ -375,6 +436,19 @@ impl Rdma {
     }
 }
 
+/// The current device, which has virtual memory.
+fn device_with_virtual_memory() -> Result<Device, Error> {
+    let device = Device::current()?;
+    let needed = CuDeviceAttribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+    require(NAME, device, needed, "has no virtual memory management")?;
+    Ok(device)
+}
+
+/// Access of a device to its own memory, or to that of the host.
+pub(super) fn own_access_of(device: Device) -> Result<CuMemAccessDesc, Error> {
+    Ok(CuMemAccessDesc { location: location_of(device)?, flags: CuMemAccessFlags::READ_WRITE })
+}
+
 /// Access of another device to the memory of `owner`.
 ///
 /// # Errors
@@ -384,7 +458,7 @@ pub(super) fn access_of(other: Device, owner: Device) -> Result<CuMemAccessDesc,
         let what = format!("cannot be reached from device {}", other.ordinal());
         return Err(lacking(NAME, owner, &what));
     }
-    Ok(CuMemAccessDesc { location: location_of(other)?, flags: CuMemAccessFlags::READ_WRITE })
+    own_access_of(other)
 }
 
 fn location_of(device: Device) -> Result<CuMemLocation, Error> {

@@ -12,7 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmm_core::{Device, DevicePtr, Error, RelaxedCapture, StreamRef, check, driver_for_drop, fork};
 use rmm_sys::{
-    CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuMemLocation, Driver,
+    CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemHandleType, CuMemLocation,
+    CuMemLocationType, Driver,
 };
 
 use self::access::Access;
@@ -41,6 +42,7 @@ pub struct VirtualMemoryStatistics {
 /// The physical memory that a resource makes.
 #[derive(Clone, Copy)]
 pub(super) struct PhysicalKind {
+    /// The device whose memory it is, or that was current when the resource was made.
     pub(super) device: Device,
     pub(super) location: CuMemLocation,
     /// Whether RDMA can access it.
@@ -122,6 +124,11 @@ impl Space {
         Self { kind, access: Access::new(access), page, step, memory, state: Mutex::default() }
     }
 
+    /// Fails if the driver makes no memory of this kind.
+    pub(super) fn check_kind(&self) -> Result<(), Error> {
+        self.kind.probe(self.page)
+    }
+
     /// Locks the state. It is consistent between two calls, so the poison of a thread that panicked
     /// with the lock held is ignored.
     fn state(&self) -> MutexGuard<'_, SpaceState> {
@@ -138,7 +145,12 @@ impl Space {
         }
     }
 
-    /// The device whose memory it is.
+    /// Whether it is memory of the host.
+    pub(super) fn is_on_host(&self) -> bool {
+        self.kind.location.kind != CuMemLocationType::DEVICE
+    }
+
+    /// The device whose memory it is, or that was current when the resource was made.
     pub(super) fn device(&self) -> Device {
         self.kind.device
     }

@@ -9,9 +9,9 @@ use rmm_core::{
 };
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, HostVirtualMemoryResource,
+    ManagedMemoryResource, PinnedHostMemoryResource, RegisteredHostMemoryResource,
+    SamHeadroomMemoryResource, SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::{Fault, Leak, LeakKind, Machine};
 use rmm_sys::CuResult;
@@ -22,9 +22,10 @@ use crate::short::{layout, mib, peek, poke, stream, unified, write_later};
 type Make = fn() -> Result<Box<dyn Resource>, Error>;
 
 /// Every resource, by its name.
-const EVERY: [(&str, Make); 12] = [
+const EVERY: [(&str, Make); 13] = [
     ("cuda", || Ok(Box::new(CudaMemoryResource::new()))),
     ("virtual", || Ok(Box::new(VirtualMemoryResource::new()?))),
+    ("host-virtual", || Ok(Box::new(HostVirtualMemoryResource::new()?))),
     ("cuda-async", || Ok(Box::new(CudaAsyncMemoryResource::new()?))),
     ("cuda-async-view", || {
         let device = rmm_core::Device::current()?;

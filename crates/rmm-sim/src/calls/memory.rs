@@ -160,7 +160,7 @@ driver_calls! {
                 unsafe { data.put_as(context) }
             }
             CuPointerAttribute::MEMORY_TYPE => {
-                let kind = if allocation.is_pinned() { CuMemoryType::HOST } else { CuMemoryType::DEVICE };
+                let kind = if allocation.is_pinned() || session.virtual_memory.is_on_host(at) { CuMemoryType::HOST } else { CuMemoryType::DEVICE };
                 // SAFETY: this attribute is a `c_uint`.
                 unsafe { data.put_as(kind) }
             }
@@ -168,7 +168,7 @@ driver_calls! {
                 // SAFETY: this attribute is a `CuDevicePtr`.
                 unsafe { data.put_as(pointer(at)) }
             }
-            CuPointerAttribute::HOST_POINTER if !allocation.on_device_only() => {
+            CuPointerAttribute::HOST_POINTER if !allocation.on_device_only() || session.virtual_memory.is_on_host(at) => {
                 // SAFETY: this attribute is a pointer.
                 unsafe { data.put_as(std::ptr::with_exposed_provenance_mut::<c_void>(at)) }
             }

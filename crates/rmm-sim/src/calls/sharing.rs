@@ -12,9 +12,9 @@ use rmm_sys::{
 use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::model::fabric;
-use crate::model::shared_bytes::Contents;
+use crate::model::shared_bytes::{Contents, SharedBytes};
 use crate::model::trace::LeakKind;
-use crate::model::virtual_memory::Physical;
+use crate::model::virtual_memory::{HOST, Physical};
 
 impl Session<'_> {
     /// A descriptor of physical memory.
@@ -22,16 +22,21 @@ impl Session<'_> {
         let state = &mut **self;
         let physical = state.virtual_memory.physical.get_mut(&key);
         let physical = physical.ok_or(CuResult::INVALID_VALUE)?;
-        let device = &mut state.devices[physical.device];
+        state.virtual_memory.is_shared = true;
+        if physical.home == HOST {
+            let file = physical.shared.as_ref().and_then(SharedBytes::file);
+            let copy = file.ok_or(CuResult::INVALID_VALUE)?.try_clone();
+            return copy.map_err(|_| CuResult::OPERATING_SYSTEM);
+        }
+        let device = &mut state.devices[physical.home];
         if physical.shared.is_none() {
             let contents = Contents {
-                device: physical.device,
+                home: physical.home,
                 bytes: physical.bytes,
                 has_rdma: physical.has_rdma,
             };
             physical.shared = Some(device.share(physical.start, contents)?);
         }
-        state.virtual_memory.is_shared = true;
         let shared = physical.shared.as_ref().ok_or(CuResult::INVALID_VALUE)?;
         device.reopen(shared)
     }
@@ -48,12 +53,18 @@ impl Session<'_> {
             let slot = self.virtual_memory.slots.slot_of(key).ok_or(CuResult::INVALID_VALUE)?;
             return Ok(self.physical_handle(slot));
         }
-        let Contents { device, bytes, has_rdma } = contents;
-        let home = self.devices.get_mut(device).ok_or(CuResult::INVALID_DEVICE)?;
-        let (start, shared) = home.import(file, bytes)?;
+        let Contents { home, bytes, has_rdma } = contents;
+        let (start, shared) = if home == HOST {
+            let file = file.try_clone().map_err(|_| CuResult::OPERATING_SYSTEM)?;
+            let start = self.host.allocate_shared(&file, bytes)?;
+            (start, SharedBytes::new((file, None))?)
+        } else {
+            let device = self.devices.get_mut(home).ok_or(CuResult::INVALID_DEVICE)?;
+            device.import(file, bytes)?
+        };
         self.virtual_memory.is_shared = true;
         Ok(self.insert_physical(Physical {
-            device,
+            home,
             start,
             bytes,
             references: 1,
@@ -118,11 +129,16 @@ driver_calls! {
         properties.required()?;
         let key = session.physical_of(handle)?;
         let physical = session.virtual_memory.physical.get(&key).ok_or(CuResult::INVALID_VALUE)?;
-        let id = c_int::try_from(physical.device).map_err(|_| CuResult::INVALID_VALUE)?;
+        let location = if physical.home == HOST {
+            CuMemLocation { kind: CuMemLocationType::HOST_NUMA, id: 0 }
+        } else {
+            let id = c_int::try_from(physical.home).map_err(|_| CuResult::INVALID_VALUE)?;
+            CuMemLocation { kind: CuMemLocationType::DEVICE, id }
+        };
         properties.put(CuMemAllocationProp {
             requested_handle_types: physical.handle_types,
             gpu_direct_rdma_capable: physical.has_rdma.into(),
-            ..CuMemAllocationProp::pinned(CuMemLocation { kind: CuMemLocationType::DEVICE, id })
+            ..CuMemAllocationProp::pinned(location)
         })
     }
 }

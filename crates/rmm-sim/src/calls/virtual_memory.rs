@@ -14,8 +14,9 @@ use crate::calls::call::driver_calls;
 use crate::engine::session::Session;
 use crate::engine::state::State;
 use crate::model::handle::{self, HandleKind};
+use crate::model::shared_bytes::{self, Contents, SharedBytes};
 use crate::model::trace::LeakKind;
-use crate::model::virtual_memory::{GRANULARITY, Physical};
+use crate::model::virtual_memory::{GRANULARITY, HOST, Physical};
 
 fn is_granular(bytes: usize) -> bool {
     bytes > 0 && bytes.is_multiple_of(GRANULARITY)
@@ -41,13 +42,30 @@ impl State {
         self.devices[device].attribute(attribute) == Some(1)
     }
 
-    /// The device of physical memory with these properties.
+    /// Whether there is virtual memory of the host on its only node, number 0.
+    fn has_host_virtual_memory(&self) -> bool {
+        let attribute = CuDeviceAttribute::HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+        self.devices.first().is_some_and(|device| device.attribute(attribute) == Some(1))
+    }
+
+    /// The device of physical memory with these properties, or [`HOST`].
     fn physical_home(&self, properties: &CuMemAllocationProp) -> Result<usize, CuResult> {
         match (properties.location.kind, properties.kind) {
             (CuMemLocationType::INVALID, _) | (_, CuMemAllocationType::INVALID) => {
                 return Err(CuResult::INVALID_VALUE);
             }
             (CuMemLocationType::DEVICE, CuMemAllocationType::PINNED) => {}
+            (CuMemLocationType::HOST_NUMA, CuMemAllocationType::PINNED) => {
+                let file = CuMemHandleType::POSIX_FILE_DESCRIPTOR.0;
+                let is_plain = properties.usage == 0
+                    && properties.gpu_direct_rdma_capable == 0
+                    && properties.requested_handle_types.0 & !file == 0;
+                return match (properties.location.id, self.has_host_virtual_memory() && is_plain) {
+                    (0, true) => Ok(HOST),
+                    (_, true) => Err(CuResult::INVALID_VALUE),
+                    (_, false) => Err(CuResult::NOT_SUPPORTED),
+                };
+            }
             _ => return Err(CuResult::NOT_SUPPORTED),
         }
         let device = self.device(properties.location.id)?;
@@ -72,9 +90,10 @@ impl State {
         }
     }
 
-    /// The device that an access right is for.
+    /// The device that an access right is for, or [`HOST`].
     fn accessor(&self, location: CuMemLocation) -> Result<usize, CuResult> {
         match location.kind {
+            CuMemLocationType::HOST_NUMA if location.id == 0 => Ok(HOST),
             CuMemLocationType::DEVICE => self.device(location.id),
             _ => Err(CuResult::INVALID_VALUE),
         }
@@ -102,21 +121,28 @@ impl State {
 impl Session<'_> {
     fn create_physical(
         &mut self,
-        device: usize,
+        home: usize,
         bytes: usize,
         properties: &CuMemAllocationProp,
     ) -> Result<CuMemHandle, CuResult> {
-        let start = self.take_from_device(device, bytes)?;
+        let (start, shared) = if home == HOST {
+            let file = shared_bytes::anonymous()?;
+            Contents { home, bytes, has_rdma: false }.write(&file)?;
+            let start = self.host.allocate_shared(&file, bytes)?;
+            (start, Some(SharedBytes::new((file, None))?))
+        } else {
+            (self.take_from_device(home, bytes)?, None)
+        };
         self.check_allocated(start, bytes, None);
         Ok(self.insert_physical(Physical {
-            device,
+            home,
             start,
             bytes,
             references: 1,
             mappings: 0,
             handle_types: properties.requested_handle_types,
             has_rdma: properties.gpu_direct_rdma_capable != 0,
-            shared: None,
+            shared,
             fabric: None,
         }))
     }
@@ -274,11 +300,20 @@ driver_calls! {
             if !known.contains(&flags) {
                 return Err(CuResult::INVALID_VALUE);
             }
-            changes.push((state.accessor(location)?, flags));
+            let accessor = state.accessor(location)?;
+            // The host accesses only its own memory by addresses of the device.
+            if accessor == HOST && mapped.iter().any(|it| !state.virtual_memory.is_on_host(it.start)) {
+                return Err(CuResult::INVALID_VALUE);
+            }
+            changes.push((accessor, flags));
         }
         for (device, flags) in changes {
             for range in &mapped {
                 let before = state.virtual_memory.set_access(range.start, device, flags);
+                let is_shown = |flags| flags != CuMemAccessFlags::NONE;
+                if device == HOST && is_shown(before) != is_shown(flags) {
+                    state.virtual_memory.show(range.start, is_shown(flags))?;
+                }
                 if before != flags {
                     state.check_access_change(range, device, flags);
                 }

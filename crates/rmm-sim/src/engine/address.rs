@@ -6,6 +6,7 @@ use rmm_sys::{CuDeviceAttribute, CuResult};
 use crate::engine::machine;
 use crate::engine::state::State;
 use crate::model::memory::{Allocation, AllocationKind, Place, Side};
+use crate::model::virtual_memory::HOST;
 
 impl State {
     /// The allocation or mapping that contains an address.
@@ -26,8 +27,8 @@ impl State {
             start,
             bytes,
             kind: AllocationKind::Mapped,
-            device: mapped.device,
-            context: mapped.device,
+            device: if mapped.home == HOST { 0 } else { mapped.home },
+            context: if mapped.home == HOST { 0 } else { mapped.home },
         })
     }
 
@@ -54,7 +55,11 @@ impl State {
             {
                 return Err(CuResult::INVALID_VALUE);
             }
-            Some(found) if side == Side::Host && found.on_device_only() => {
+            Some(found)
+                if side == Side::Host
+                    && found.on_device_only()
+                    && !self.virtual_memory.is_on_host(address) =>
+            {
                 return Err(CuResult::INVALID_VALUE);
             }
             Some(found) if side == Side::DeviceByName && found.is_of_host_pool() => {

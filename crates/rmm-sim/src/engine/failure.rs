@@ -8,6 +8,7 @@ use crate::engine::session::Session;
 use crate::engine::state::State;
 use crate::model::context::Scope;
 use crate::model::handle::{self, HandleKind, Hint};
+use crate::model::virtual_memory::HOST;
 use crate::model::work::Work;
 
 /// Whether a call works although the current context is lost.
@@ -70,7 +71,8 @@ impl State {
             return self.pools.get(&pool).map(|pool| pool.device);
         }
         let physical = key(HandleKind::Physical, &self.virtual_memory.slots)?;
-        self.virtual_memory.physical.get(&physical).map(|physical| physical.device)
+        let home = self.virtual_memory.physical.get(&physical).map(|physical| physical.home);
+        home.filter(|&home| home != HOST)
     }
 
     /// Discards the queued work of streams. Memory that it was to release is released.

@@ -13,7 +13,7 @@ impl State {
     pub(crate) fn end_virtual_memory(&mut self, device: usize, by: &'static str) {
         let physical = &self.virtual_memory.physical;
         let is_of_device =
-            |key: u64| physical.get(&key).is_some_and(|physical| physical.device == device);
+            |key: u64| physical.get(&key).is_some_and(|physical| physical.home == device);
         let mappings = self.virtual_memory.mappings();
         let mapped: Vec<Range<usize>> = mappings
             .filter(|(_, mapped)| is_of_device(mapped.physical))
@@ -37,10 +37,13 @@ impl State {
             self.virtual_memory.slots.remove(slot);
         }
         self.forget_uses(&physical.backing());
-        let device = &mut self.devices[physical.device];
+        let (start, bytes) = (physical.start, physical.bytes);
+        let Some(device) = self.devices.get_mut(physical.home) else {
+            return self.host.deallocate_shared(start, bytes);
+        };
         match physical.shared {
-            Some(shared) => device.end_shared(physical.start, physical.bytes, shared),
-            None => device.deallocate(physical.start, physical.bytes),
+            Some(shared) => device.end_shared(start, bytes, shared),
+            None => device.deallocate(start, bytes),
         }
     }
 

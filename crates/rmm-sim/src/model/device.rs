@@ -297,6 +297,7 @@ pub(crate) fn default_attributes() -> BTreeMap<CuDeviceAttribute, i32> {
         (A::HANDLE_TYPE_FABRIC_SUPPORTED, i32::from(exports)),
         (A::HOST_NUMA_ID, -1),
         (A::MEM_DECOMPRESS_ALGORITHM_MASK, 0),
+        (A::HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, i32::from(exports)),
         (A::HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0),
         (A::HOST_MEMORY_POOLS_SUPPORTED, 1),
     ])

@@ -4,6 +4,8 @@
 //! becomes inaccessible, so that a use after free faults. Neither counts against a device's memory.
 #![forbid(unsafe_code)]
 
+use std::fs::File;
+
 use rmm_sys::CuResult;
 
 use crate::model::free_ranges::FreeRanges;
@@ -60,6 +62,29 @@ impl HostMemory {
         let _ = self.mapping.protect(offset, len, false);
         self.ranges.insert(offset, len);
         self.used -= len;
+    }
+}
+
+impl HostMemory {
+    /// Allocates memory whose bytes are the first of a file.
+    pub(crate) fn allocate_shared(&mut self, file: &File, bytes: usize) -> Result<usize, CuResult> {
+        let address = self.allocate(bytes)?;
+        let offset = self.mapping.offset_of(address).ok_or(CuResult::INVALID_VALUE)?;
+        if let Err(code) = self.mapping.share(offset, bytes, file) {
+            self.deallocate(address, bytes);
+            return Err(code);
+        }
+        Ok(address)
+    }
+
+    /// Frees what [`allocate_shared`](Self::allocate_shared) with the same `bytes` returned.
+    pub(crate) fn deallocate_shared(&mut self, address: usize, bytes: usize) {
+        let offset = self.mapping.offset_of(address);
+        let offset = offset.expect("memory is freed where it was allocated");
+        // If the system refuses, the addresses are not used again.
+        if self.mapping.unshare(offset, bytes).is_ok() {
+            self.deallocate(address, bytes);
+        }
     }
 }
 

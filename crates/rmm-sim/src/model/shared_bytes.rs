@@ -40,6 +40,16 @@ impl SharedBytes {
     }
 }
 
+impl SharedBytes {
+    /// The file, if this process keeps it open.
+    pub(crate) fn file(&self) -> Option<&File> {
+        match &self.place {
+            Place::Open(file) => Some(file),
+            Place::Named(_) => None,
+        }
+    }
+}
+
 /// What identifies a file among all of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity(u64, u64);
@@ -47,7 +57,8 @@ pub(crate) struct Identity(u64, u64);
 /// What a file's last page says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Contents {
-    pub(crate) device: usize,
+    /// Its device, or [`HOST`](crate::model::virtual_memory::HOST).
+    pub(crate) home: usize,
     pub(crate) bytes: usize,
     pub(crate) has_rdma: bool,
 }
@@ -55,7 +66,7 @@ pub(crate) struct Contents {
 impl Contents {
     /// Makes a file one of these contents, all of them zero.
     pub(crate) fn write(self, file: &File) -> Result<(), CuResult> {
-        let words = [MAGIC, self.device as u64, self.bytes as u64, u64::from(self.has_rdma)];
+        let words = [MAGIC, self.home as u64, self.bytes as u64, u64::from(self.has_rdma)];
         let mut page = Vec::new();
         for word in words {
             page.extend(word.to_ne_bytes());
@@ -82,7 +93,7 @@ impl Contents {
         }
         let number = |word| usize::try_from(u64::from_ne_bytes(word));
         let contents = Self {
-            device: number(device).map_err(|_| CuResult::INVALID_VALUE)?,
+            home: number(device).map_err(|_| CuResult::INVALID_VALUE)?,
             bytes: number(len).map_err(|_| CuResult::INVALID_VALUE)?,
             has_rdma: u64::from_ne_bytes(rdma) != 0,
         };

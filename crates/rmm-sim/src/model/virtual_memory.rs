@@ -22,8 +22,9 @@ use crate::model::free_ranges::FreeRanges;
 use crate::model::handle::Slots;
 use crate::model::mapping::Mapping;
 use crate::model::piece::Piece;
+use crate::model::shared_bytes::SharedBytes;
 
-pub(crate) use mapped::{Mapped, Physical, permits};
+pub(crate) use mapped::{HOST, Mapped, Physical, permits};
 
 /// The granularity of sizes and addresses.
 pub(crate) const GRANULARITY: usize = UNIT;
@@ -129,16 +130,40 @@ impl VirtualMemory {
             id: self.last_mapping,
             bytes: physical.bytes,
             physical: key,
-            device: physical.device,
+            home: physical.home,
             backing: physical.start,
             access: BTreeMap::new(),
         };
         self.mappings.insert(start, mapped);
     }
 
+    /// Whether memory of the host is mapped at an address.
+    pub(crate) fn is_on_host(&self, address: usize) -> bool {
+        self.mapping_at(address).is_some_and(|(_, mapped)| mapped.home == HOST)
+    }
+
+    /// Lets the host access a mapping of its own memory by its addresses, or ends that.
+    pub(crate) fn show(&mut self, start: usize, is_shown: bool) -> Result<(), CuResult> {
+        let mapped = self.mappings.get(&start).ok_or(CuResult::INVALID_VALUE)?;
+        let shared = self.physical.get(&mapped.physical).and_then(|it| it.shared.as_ref());
+        let file = shared.and_then(SharedBytes::file).ok_or(CuResult::INVALID_VALUE)?;
+        let addresses = self.addresses.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        let offset = addresses.offset_of(start).ok_or(CuResult::INVALID_VALUE)?;
+        if is_shown {
+            return addresses.share(offset, mapped.bytes, file);
+        }
+        addresses.unshare(offset, mapped.bytes)?;
+        addresses.protect(offset, mapped.bytes, false)
+    }
+
     /// Ends a mapping; returns the key of its physical memory if that has no references and
     /// mappings left.
     pub(crate) fn unmap(&mut self, start: usize) -> Option<u64> {
+        let mapped = self.mappings.get(&start)?;
+        if mapped.access_of(HOST) != CuMemAccessFlags::NONE {
+            // If the system refuses, a use after it does not fault.
+            let _ignored = self.show(start, false);
+        }
         let key = self.mappings.remove(&start)?.physical;
         let physical = self.physical.get_mut(&key)?;
         physical.mappings -= 1;

@@ -15,6 +15,7 @@ mod created_contexts;
 mod events;
 mod faults;
 mod host_pools;
+mod host_virtual_memory;
 mod implicit_order;
 mod kernels;
 mod mapped;

@@ -1,4 +1,7 @@
-//! Options, statistics and reserved addresses of
-//! [`VirtualMemoryResource`](super::VirtualMemoryResource).
+//! Options, statistics, locations and reserved addresses of
+//! [`VirtualMemoryResource`](super::VirtualMemoryResource) and
+//! [`HostVirtualMemoryResource`](super::HostVirtualMemoryResource).
 
-pub use rmm_resources::{ReservedAddresses, VirtualMemoryResourceBuilder, VirtualMemoryStatistics};
+pub use rmm_resources::{
+    Location, ReservedAddresses, VirtualMemoryResourceBuilder, VirtualMemoryStatistics,
+};

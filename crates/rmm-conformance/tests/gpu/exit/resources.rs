@@ -7,9 +7,9 @@ use rmm_conformance::Failure;
 use rmm_core::{CudaStream, Device, DevicePtr, Error, Resource, Synchronized};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, ManagedMemoryResource,
-    PinnedHostMemoryResource, RegisteredHostMemoryResource, SamHeadroomMemoryResource,
-    SystemMemoryResource, VirtualMemoryResource,
+    CudaAsyncViewMemoryResource, CudaMemoryResource, HostMemoryResource, HostVirtualMemoryResource,
+    ManagedMemoryResource, PinnedHostMemoryResource, RegisteredHostMemoryResource,
+    SamHeadroomMemoryResource, SystemMemoryResource, VirtualMemoryResource,
 };
 use rmm_sim::Machine;
 
@@ -31,6 +31,7 @@ pub(super) fn fill() -> Result<Held, Failure> {
     let resources = [
         made(Ok(CudaMemoryResource::new())),
         made(VirtualMemoryResource::new()),
+        made(HostVirtualMemoryResource::new()),
         made(CudaAsyncMemoryResource::new()),
         made(CudaAsyncViewMemoryResource::of_default_pool(Device::current()?)),
         made(CudaAsyncManagedMemoryResource::new()),

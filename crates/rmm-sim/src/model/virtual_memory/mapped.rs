@@ -10,11 +10,15 @@ use rmm_sys::{CuMemAccessFlags, CuMemHandleType};
 use crate::model::operation::Operation;
 use crate::model::shared_bytes::SharedBytes;
 
+/// The number of the host, where memory and rights have that of a device.
+pub(crate) const HOST: usize = usize::MAX;
+
 /// Physical memory.
 #[derive(Debug)]
 pub(crate) struct Physical {
-    pub(crate) device: usize,
-    /// Its address in its device's range.
+    /// Its device, or [`HOST`].
+    pub(crate) home: usize,
+    /// Its address in the range of its device or of the host.
     pub(crate) start: usize,
     pub(crate) bytes: usize,
     /// The program's references: one from its creation, and one from each
@@ -44,10 +48,11 @@ pub(crate) struct Mapped {
     pub(crate) bytes: usize,
     /// The key of the physical memory.
     pub(crate) physical: u64,
-    pub(crate) device: usize,
+    /// Its device, or [`HOST`].
+    pub(crate) home: usize,
     /// The address of the physical memory.
     pub(crate) backing: usize,
-    /// The access right of each device; none if it is missing.
+    /// The access right of each device and of the host; none if it is missing.
     pub(crate) access: BTreeMap<usize, CuMemAccessFlags>,
 }
 

@@ -6,6 +6,7 @@ from rmm_rs._rmm import (
     Budget as Budget,
     CudaAsyncPinnedMemoryResource as CudaAsyncPinnedMemoryResource,
     FallbackMemoryResource as FallbackMemoryResource,
+    HostVirtualMemoryResource as HostVirtualMemoryResource,
     RegisteredHostMemoryResource as RegisteredHostMemoryResource,
     Reservation as Reservation,
     SpecMemoryResource as SpecMemoryResource,
