@@ -21,6 +21,8 @@ mod foreign_pools;
 mod host;
 #[path = "suite/host_virtual.rs"]
 mod host_virtual;
+#[path = "suite/imported.rs"]
+mod imported;
 #[path = "suite/pinned.rs"]
 mod pinned;
 #[path = "suite/registered.rs"]
