@@ -124,7 +124,7 @@ pub(crate) fn view(view: &View, columns: &mut Columns) -> Value {
         "tags": view.names.tags,
         "sites": view.names.sites,
         "reserved": view.reserved.as_ref().map(|changes| columns.numbers(positions(changes))),
-        "waits": columns.numbers(positions(&view.waits)),
+        "waits": columns.numbers(positions(&all_waits(view))),
         "segments": (!view.segments.is_empty()).then(|| columns.numbers(segments)),
         "times": times(view, columns),
         "counted": view.counted.iter().map(|counted| json!({
@@ -184,6 +184,13 @@ fn sizes(blocks: &[&ViewBlock], columns: &mut Columns) -> Value {
         "table": columns.numbers(table.iter().map(|&(size, _)| size)),
         "index": columns.numbers(blocks.iter().map(|block| place.get(&block.size).copied().unwrap_or(0))),
     })
+}
+
+/// Waits of streams and of the program, by position.
+fn all_waits(view: &View) -> Vec<(u32, u64)> {
+    let mut waits = [view.waits.as_slice(), &view.host_waits].concat();
+    waits.sort_unstable();
+    waits
 }
 
 /// The times in microseconds, of every `step`th event.

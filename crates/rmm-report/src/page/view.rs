@@ -27,6 +27,8 @@ pub struct View {
     pub reserved: Option<Vec<(u32, u64)>>,
     /// Where streams were made to wait for others, and how often.
     pub waits: Vec<(u32, u64)>,
+    /// Where the calling thread waited for the device, and how often.
+    pub host_waits: Vec<(u32, u64)>,
     /// The failures, in order; at most [`MAX_FAILURES`](Self::MAX_FAILURES) of them.
     pub failures: Vec<ViewFailure>,
     /// How many failures there are.

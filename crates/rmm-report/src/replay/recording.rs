@@ -26,6 +26,7 @@ pub(super) struct Recording<'a> {
     memory: BTreeMap<(u64, u64), usize>,
     reserved: Vec<(u32, u64)>,
     waits: u64,
+    host_waits: u64,
     looked_at: usize,
     noted: usize,
     /// The names of the replay's streams.
@@ -47,6 +48,7 @@ impl<'a> Recording<'a> {
             memory: BTreeMap::new(),
             reserved: Vec::new(),
             waits: 0,
+            host_waits: 0,
             looked_at: 0,
             noted: 0,
         }
@@ -85,11 +87,8 @@ impl<'a> Recording<'a> {
     /// Notes the memory after this number of events.
     pub(super) fn note(&mut self, events: usize, reserved: u64, meter: &Meter<'_>) {
         let at = position(events);
-        let waits = meter.waits();
-        if waits > self.waits {
-            self.view.waits.push((at, waits - self.waits));
-            self.waits = waits;
-        }
+        note_waits(meter.waits(), &mut self.waits, at, &mut self.view.waits);
+        note_waits(meter.host_waits(), &mut self.host_waits, at, &mut self.view.host_waits);
         if self.reserved.last().is_some_and(|&(_, known)| known == reserved) {
             return;
         }
@@ -149,6 +148,14 @@ impl<'a> Recording<'a> {
             self.add(counted);
         }
         View { reserved: Some(self.reserved), ..self.view }
+    }
+}
+
+/// Notes waits that are more than those before.
+fn note_waits(now: u64, before: &mut u64, at: u32, noted: &mut Vec<(u32, u64)>) {
+    if now > *before {
+        noted.push((at, now - *before));
+        *before = now;
     }
 }
 

@@ -130,6 +130,11 @@ impl<'a> Meter<'a> {
         if self.counts_waits { self.found.stream_waits() } else { 0 }
     }
 
+    /// How often the calling thread waited for the device so far, in pools of ours.
+    pub(super) fn host_waits(&self) -> u64 {
+        self.found.host_waits()
+    }
+
     /// The counters of the pools that [`blocks`](Self::blocks) maps; to be read before it, which
     /// empties the caches of threads.
     pub(super) fn counters(&self) -> Vec<PoolStatistics> {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::messages::{TYPE_SLICE_BEGIN, TYPE_SLICE_END, TrackEvent};
 use super::{Packets, ROOT, number, perfetto, signed, text};
+use crate::format;
 use crate::page::View;
 use crate::trace::Trace;
 
@@ -12,8 +13,8 @@ const RESOURCES: u64 = ROOT + (1 << 40);
 const TRACKS: u64 = 8;
 
 /// Writes a trace as [`perfetto`] does, and beside it each resource that it was replayed against:
-/// the counter `held`, what it took from the driver and returned (`growth`) and where it made
-/// streams wait (`waits`) as slices, and the requests that failed.
+/// the counter `held`, what it took from the driver and returned (`growth`), where it made streams
+/// wait for others and the calling thread for the device as slices, and the requests that failed.
 ///
 /// A slice lasts from the event before to the one in which the replay did it: the program's own
 /// times are those of the log, and in one of its calls this has happened. On the software device no
@@ -32,11 +33,17 @@ pub fn perfetto_of_replay(trace: &Trace, views: &[View], to: &mut dyn Write) -> 
 
 impl Packets<'_> {
     fn replayed(&mut self, trace: &Trace, view: &View, group: u64) -> io::Result<()> {
-        let (held, growth, waits, failures) = (group + 1, group + 2, group + 3, group + 4);
+        let [held, growth, waits, host_waits, failures] =
+            [1, 2, 3, 4, 5].map(|track| group + track);
         let name = view.resource.as_deref().unwrap_or("recorded");
         self.descriptor(group, None, format!("memory: replayed on {name}"), false)?;
         self.descriptor(held, Some(group), "held".to_owned(), true)?;
-        let slices = [(growth, "growth"), (waits, "waits"), (failures, "failures")];
+        let slices = [
+            (growth, "growth"),
+            (waits, "waits of streams"),
+            (host_waits, "waits of the program"),
+            (failures, "failures"),
+        ];
         for (track, name) in slices {
             self.descriptor(track, Some(group), name.to_owned(), false)?;
         }
@@ -55,8 +62,12 @@ impl Packets<'_> {
             before = bytes;
         }
         for &(position, count) in &view.waits {
-            let name = crate::format::count(count, "wait");
+            let name = format!("{} of streams", format::count(count, "wait"));
             self.slice(call(trace, position), waits, name, position)?;
+        }
+        for &(position, count) in &view.host_waits {
+            let name = format!("{} for the device", format::count(count, "wait"));
+            self.slice(call(trace, position), host_waits, name, position)?;
         }
         for failure in &view.failures {
             let (_, at) = call(trace, failure.position);

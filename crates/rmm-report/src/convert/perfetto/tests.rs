@@ -83,6 +83,7 @@ fn a_replay_has_growth_and_waits_as_slices() {
         resource: Some("pool".to_owned()),
         reserved: Some(vec![(0, 100), (2, 900), (3, 900), (5, 400)]),
         waits: vec![(4, 2)],
+        host_waits: vec![(5, 1)],
         failures: vec![ViewFailure { position: 3, size: 9000, ..ViewFailure::default() }],
         ..View::default()
     };
@@ -105,8 +106,10 @@ fn a_replay_has_growth_and_waits_as_slices() {
         (10_000, ""),
         (30_000, "shrinks by 500 bytes"),
         (40_000, ""),
-        (20_000, "2 waits"),
+        (20_000, "2 waits of streams"),
         (30_000, ""),
+        (30_000, "1 wait for the device"),
+        (40_000, ""),
     ];
     assert_eq!(slices, expected.map(|(time, name)| (time, name.to_owned())));
     assert_eq!(instants(&packets).last(), Some(&(20_000, "failed: 9000 bytes".to_owned())));
