@@ -5,6 +5,7 @@ Their calls are made by themselves, and where they are installed, by them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,27 @@ def test_a_cluster_of_dask_cuda_works(run: Run, driver: Env, needs: Needs, proto
     result = run("", arguments=arguments, env=driver, timeout=180)
     succeeds(result)
     assert result.stdout.splitlines()[-1] == "done", result.stdout
+
+
+def test_the_guides_cluster_has_a_pool(run: Run, driver: Env, needs: Needs, tmp_path: Path) -> None:
+    needs("dask_cuda", "numba_cuda", "cuda.core", "distributed_ucxx", "libucx")
+    text = (HERE.parents[2] / "docs" / "engines.md").read_text()
+    section = text.partition("\n## Dask\n")[2].partition("\n## ")[0]
+    (printed,) = re.findall(r"```py\n(.*?)```", section, re.S)
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"""{printed.rstrip()}
+    from distributed import Client
+
+    def found():
+        import rmm
+
+        return rmm.__name__, rmm.mr.get_current_device_resource().pool_size()
+
+    with cluster, Client(cluster) as client:
+        print(*client.run(found).values())
+"""
+    )
+    result = run("", arguments=(str(program),), env={**driver, "RMM_SIM_DEVICES": "1"}, timeout=180)
+    succeeds(result)
+    assert result.stdout.splitlines()[-1] == str(("rmm_rs", 8 << 30)), result.stdout

@@ -48,8 +48,9 @@ def by_name(qualname: str, options: dict[str, Any] | None) -> Any:
     return getattr(importlib.import_module(module), name)(**values)
 
 
-def by_cudf_polars(qualname: str, options: dict[str, Any] | None) -> Any:
-    """The same by its own class, whose module imports libraries that the class does not use."""
+def by_cudf_polars(*given: Any, **named: Any) -> Any:
+    """The same by its own class, whose module imports libraries that the class does not use.
+    Without arguments its variables count."""
     package = importlib.util.find_spec("cudf_polars")
     if package is None or not package.submodule_search_locations:
         pytest.skip("needs cudf_polars")
@@ -66,7 +67,7 @@ def by_cudf_polars(qualname: str, options: dict[str, Any] | None) -> Any:
         module: Any = importlib.util.module_from_spec(spec)
         sys.modules["cudf_polars_config"] = module
         spec.loader.exec_module(module)
-        config = module.MemoryResourceConfig(qualname, options)
+        config = module.MemoryResourceConfig(*given, **named)
         return pickle.loads(pickle.dumps(config)).create_memory_resource()
     finally:
         for name in [*names, "cudf_polars_config"]:
