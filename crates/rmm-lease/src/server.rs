@@ -135,12 +135,26 @@ impl Server {
             files.push(PollFd::new(&session.connection, flags));
             ids.push(id);
         }
+        let mut watched = Vec::with_capacity(ids.len());
+        for (position, session) in self.sessions.values().enumerate() {
+            if let Some(end) = &session.end {
+                files.push(PollFd::new(end, PollFlags::IN));
+                watched.push(position);
+            }
+        }
         let deadlines = self.sessions.values().filter_map(Session::deadline).chain(self.pause);
         wait_for(&mut files, deadlines.min())?;
         let is_ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
         drop(files);
-        for (id, _) in ids.into_iter().zip(&is_ready[2..]).filter(|(_, ready)| **ready) {
+        let (ready, ended) = is_ready[2..].split_at(ids.len());
+        for (&id, _) in ids.iter().zip(ready).filter(|(_, ready)| **ready) {
             self.serve(id);
+        }
+        // What a process has sent before its end is done first.
+        for (position, _) in watched.into_iter().zip(ended).filter(|(_, ended)| **ended) {
+            if !ready[position] {
+                self.end(ids[position]);
+            }
         }
         self.pause = self.pause.filter(|&end| end > Instant::now());
         if is_ready[1] {

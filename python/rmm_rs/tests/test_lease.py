@@ -224,6 +224,8 @@ def test_a_reader_sleeps_while_others_write(owner: Owner, run: Run) -> None:
     assert reader.returncode == 0
 
 
+IMPORT = "from rmm_rs import lease; "
+
 FORK = """
 import os, sys
 import rmm_rs
@@ -251,6 +253,37 @@ print("done")
 def test_a_forked_child_is_refused_and_the_session_goes_on(owner: Owner, run: Run) -> None:
     result = run("", arguments=("-c", FORK, owner.socket), env=owner.environment)
     assert (result.returncode, result.stdout) == (0, "done\n"), result.stderr
+
+
+def test_a_killed_writer_whose_child_lives_on_holds_no_one_up(owner: Owner) -> None:
+    code = """
+import os, sys
+from rmm_rs import lease
+memory = lease.connect(sys.argv[1], "rw", timeout=60)
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+sys.stdin.read()
+"""
+    package = str(Path(rmm_rs.__file__).resolve().parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", code, owner.socket],
+        env={**os.environ, **owner.environment, "PYTHONPATH": package},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "forked\n"
+        writer.kill()
+        writer.wait()
+        memory = subprocess.run(
+            [sys.executable, "-c", f"{IMPORT}lease.connect({owner.socket!r}, 'rw', timeout=10)"],
+            env={**os.environ, **owner.environment, "PYTHONPATH": package},
+            check=False,
+        )
+    assert memory.returncode == 0
 
 
 def test_a_stopped_owner_holds_no_allocation_up(owner: Owner, run: Run) -> None:

@@ -1,7 +1,10 @@
 //! A connection to an owner.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Refusal;
 use crate::connection::{Connection, ConnectionError};
@@ -20,12 +23,17 @@ pub(super) enum Phase {
 pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) process: u32,
+    /// Can be read once the process has ended, also if one that it forked has the connection. None
+    /// where the system does not know the process, such as one of another namespace.
+    pub(super) end: Option<OwnedFd>,
     pub(super) phase: Phase,
 }
 
 impl Session {
     pub(super) fn new(stream: UnixStream, process: u32) -> Self {
-        Self { connection: Connection::new(stream), process, phase: Phase::New }
+        let id = i32::try_from(process).ok().and_then(Pid::from_raw);
+        let end = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        Self { connection: Connection::new(stream), process, end, phase: Phase::New }
     }
 
     /// When it has waited too long.
