@@ -16,18 +16,23 @@ use crate::test::Extent;
 use crate::{browser, deny, python, readme, rmm_tests, test, tidy};
 
 /// Packages outside the default members, and the command that is enough for each: the first
-/// consists of assertions that the compiler checks, the second needs a C++ compiler, and the others
-/// need cudarc, whose build the first has paid for: tests with the newest one, and a program of
-/// cudarc's on a library that is loaded in the driver's place.
+/// consists of assertions that the compiler checks, the second needs a C++ compiler, and two need
+/// cudarc, whose build the first has paid for: tests with the newest one, and a program of cudarc's
+/// on a library that is loaded in the driver's place. The last has the types that gdb prints: one
+/// package with them takes seconds.
 ///
 /// The C interface keeps its tables for the process: a reset that one test asks for reaches the
 /// streams of all, so its tests run one at a time.
-const APART: [(&str, &[&str]); 4] = [
+const APART: [(&str, &[&str]); 5] = [
     ("rmm-sys-oracle", &["test", "-p", "rmm-sys-oracle"]),
     ("rmm-capi", &["test", "-p", "rmm-capi", "--", "--test-threads=1"]),
     ("rmm-interop-cudarc", &["test", "-p", "rmm-interop-cudarc", "--features", "checked-alone"]),
     ("rmm-preload", &["test", "-p", "rmm-preload"]),
+    ("rmm-containers", &["test", "-p", "rmm-containers", "--test", "debugger", "--config", TYPES]),
 ];
+
+/// Full debug information of the package that gdb's printers are tested with.
+const TYPES: &str = "profile.dev.package.rmm-containers.debug='full'";
 
 /// Packages that clippy cannot check with the others: the first cannot be linked where there is no
 /// CUDA, and the second needs its headers.

@@ -1,13 +1,13 @@
 //! What gdb shows of resources and containers, by the printers that the crates carry. Without gdb,
-//! where it may not trace a process, or without types in the program, which
-//! `CARGO_PROFILE_DEV_DEBUG=full` brings, the test prints what it skips.
+//! where it may not trace a process, or without types in the program, which `cargo xtask ci` builds
+//! this test with, it prints what it skips.
 #![cfg(target_os = "linux")]
 
 use std::env;
 use std::hint::black_box;
 use std::process::Command;
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{PoolMemoryResource, StatisticsResourceAdaptor};
 use rmm_containers::{DeviceBuffer, DeviceUVector};
 use rmm_core::{AnyResource, CudaStream};
 use rmm_resources::CudaMemoryResource;
@@ -27,7 +27,9 @@ fn program() {
     let pool = AnyResource::new(pool);
     let mut buffer = DeviceBuffer::uninit_in(1000, &stream, &pool).expect("a buffer");
     buffer.resize(900).expect("it shrinks");
-    let vector = DeviceUVector::<f32>::zeroed(100, &stream).expect("a vector");
+    // Of a type whose table of methods is made in this program.
+    let memory = StatisticsResourceAdaptor::new(CudaMemoryResource::new());
+    let vector = DeviceUVector::<f32>::zeroed_in(100, &stream, &memory).expect("a vector");
     stops_here(&buffer, &vector, &pool);
 }
 
@@ -65,7 +67,9 @@ fn gdb_shows_what_is_known_of_them() {
         return skipped("gdb may not trace a process here");
     }
     if errors.contains("No symbol \"vector\"") {
-        return skipped("the program has no types: build with CARGO_PROFILE_DEV_DEBUG=full");
+        return skipped(
+            "the program has no types: --config \"profile.dev.package.rmm-containers.debug='full'\"",
+        );
     }
     let shown: Vec<&str> = text.lines().filter(|line| line.starts_with('$')).collect();
     let [buffer, vector, resource] = &shown[..] else { panic!("{text}\n{errors}") };
@@ -73,6 +77,7 @@ fn gdb_shows_what_is_known_of_them() {
     assert!(buffer.contains("DeviceBuffer: 900 of 1000 bytes at 0x"), "{buffer}");
     assert!(buffer.contains(pool), "{buffer}");
     assert!(vector.contains("DeviceUVector<f32>: 100 elements, 400 bytes at 0x"), "{vector}");
-    assert!(vector.contains("AnyResource(rmm_resources::cuda::CudaMemoryResource"), "{vector}");
+    let adaptor = "AnyResource(rmm_adaptors::adaptors::statistics::StatisticsResourceAdaptor<";
+    assert!(vector.contains(adaptor), "{vector}");
     assert!(resource.contains(pool), "{resource}");
 }
