@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 const MOST_IN_ROOT: usize = 60;
 
 /// Items that are public for sister crates and macros only.
-const PLUMBING: [&str; 14] = [
+const PLUMBING: [&str; 16] = [
     "AnnouncedStream",
     "AsDyn",
     "Contains",
+    "DeadlineWake",
     "NameFrames",
     "NumberFrames",
     "PropertySet",
@@ -22,6 +23,7 @@ const PLUMBING: [&str; 14] = [
     "StreamWatcher",
     "WritePage",
     "ask_again",
+    "last_deadline_wake",
     "name_frames_by",
     "write_pages_by",
 ];
