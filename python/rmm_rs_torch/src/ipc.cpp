@@ -67,7 +67,8 @@ struct received {
     }
     std::memcpy(&sender, text.data(), sizeof sender);
     auto const bytes = text.size() - sizeof sender;
-    TORCH_CHECK(bytes % sizeof(rmm_rs_piece) == 0 && bytes / sizeof(rmm_rs_piece) == sender.pieces,
+    TORCH_CHECK(sender.pieces > 0 && bytes % sizeof(rmm_rs_piece) == 0 &&
+                  bytes / sizeof(rmm_rs_piece) == sender.pieces,
                 "rmm-rs: a handle of ", text.size(), " bytes is of no sender");
     parts.resize(sender.pieces);
     std::memcpy(parts.data(), text.data() + sizeof sender, bytes);

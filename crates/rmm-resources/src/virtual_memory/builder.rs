@@ -190,7 +190,8 @@ impl VirtualMemoryResourceBuilder {
     }
 
     /// Makes the memory for these types of handles where the device can, and for none elsewhere:
-    /// what the default pool does for file descriptors. A page is made to find out.
+    /// what the default pool does for file descriptors. A page is made to find out; for none, too,
+    /// if there is no memory for it.
     ///
     /// ```
     /// use rmm_core::Introspect;
@@ -389,17 +390,18 @@ impl PhysicalKind {
         })
     }
 
-    /// Whether the device makes memory for these handles. Memory that is used up says nothing of
-    /// that: then its attributes decide.
+    /// Whether the device makes memory for these handles: a page of it, since a sandbox may refuse
+    /// what the attributes allow. Not if memory is used up, which says nothing of that.
     fn can_export(self) -> Result<bool, Error> {
         match self.check_export() {
             Err(error) if error.is_unsupported() => return Ok(false),
             checked => checked?,
         }
         match self.probe(granularity_of(self)?) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_out_of_memory() => Ok(false),
             Err(error) if error.code().is_some_and(is_refusal) => Ok(false),
-            Err(error) if !error.is_out_of_memory() => Err(error),
-            _ => Ok(true),
+            Err(error) => Err(error),
         }
     }
 

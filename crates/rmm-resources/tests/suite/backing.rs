@@ -100,7 +100,7 @@ fn virtual_memory_is_for_other_processes_where_the_device_can() {
         (0, None, Ok(none)),
         (1, None, Ok(file)),
         (1, Some(CuResult::NOT_PERMITTED), Ok(none)),
-        (1, Some(CuResult::OUT_OF_MEMORY), Ok(file)),
+        (1, Some(CuResult::OUT_OF_MEMORY), Ok(none)),
         (1, Some(CuResult::UNKNOWN), Err(ErrorKind::Driver)),
     ] {
         let machine = lazy().attribute(attribute, says_yes).enter();

@@ -158,6 +158,9 @@ TEST(texts_of_no_sender_are_refused)
   };
   CHECK(refuse(shared.handle.substr(0, shared.handle.size() - 1)).find("no sender") !=
         std::string::npos);
+  auto empty = shared.handle.substr(0, 16);
+  std::fill_n(empty.begin() + 8, 8, '\0');
+  CHECK(refuse(empty).find("no sender") != std::string::npos);
   CHECK(refuse(shared.handle.substr(0, 5)).find("cudaMalloc") != std::string::npos);
   auto of_nobody = shared.handle;
   // No process has this number.
