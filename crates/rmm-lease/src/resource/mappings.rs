@@ -86,7 +86,7 @@ impl Mappings {
     /// Changes what work of this process may do to all of it.
     pub(super) fn set_access(&mut self, access: ImportAccess) -> Result<(), LeaseError> {
         for mapping in self.by_address.values_mut() {
-            mapping.memory.set_access(access)?;
+            mapping.memory.grant_access(mapping.memory.device(), access)?;
         }
         Ok(())
     }

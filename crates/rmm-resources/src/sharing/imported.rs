@@ -180,21 +180,6 @@ impl ImportedMemory {
         released.map(|()| of_host)
     }
 
-    /// Changes what work of its own device may do to the memory, in place. Work that is enqueued
-    /// and writes to what has become read-only faults: wait for it before.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotReady`](rmm_core::ErrorKind::NotReady) while it is
-    /// [unmapped](Self::unmap); or if the driver refuses.
-    #[doc(alias = "cuMemSetAccess")]
-    pub fn set_access(&mut self, access: ImportAccess) -> Result<(), Error> {
-        fork::check()?;
-        if !self.is_mapped() {
-            return Err(Error::not_ready(NAME, "the memory is unmapped"));
-        }
-        self.give_access(&calls_for(None)?, access, None)
-    }
-
     /// Unmaps the memory and keeps its addresses, for [`remap`](Self::remap). What is unmapped
     /// stays so.
     ///
@@ -252,7 +237,9 @@ impl ImportedMemory {
         self.mapped == self.reserved
     }
 
-    /// Lets work of another device use the memory, too, which its own device is a peer of.
+    /// Changes what work of a device may do to the memory, in place: of its own, or of one that its
+    /// own device is a peer of. Work that is enqueued and writes to what has become read-only
+    /// faults: wait for it before.
     ///
     /// ```
     /// # use rmm_core::{Device, SynchronousResource};

@@ -40,7 +40,7 @@ fn memory_is_mapped_again_at_its_addresses() {
     let mut memory = ImportedMemory::map(pieces(0, 3 * MIB), device, write).unwrap();
     let start = memory.as_ptr();
     assert_eq!(access(&memory), Ok(may_write.into()));
-    memory.set_access(read).unwrap();
+    memory.grant_access(device, read).unwrap();
     assert_eq!(access(&memory), Ok(may_read.into()));
     let error = memory.remap(pieces(1, 3 * MIB), read).unwrap_err();
     assert_eq!((error.kind(), memory.is_mapped()), (ErrorKind::NotReady, true));
@@ -49,7 +49,7 @@ fn memory_is_mapped_again_at_its_addresses() {
         unsafe { memory.unmap() }.unwrap(); // the second time nothing is done
     }
     assert!(!memory.is_mapped() && access(&memory).is_err());
-    assert_eq!(memory.set_access(write).unwrap_err().kind(), ErrorKind::NotReady);
+    assert_eq!(memory.grant_access(device, write).unwrap_err().kind(), ErrorKind::NotReady);
     for (other, bytes) in [(0, 4 * MIB), (1, MIB)] {
         let error = memory.remap(pieces(other, bytes), read).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bytes} bytes");
