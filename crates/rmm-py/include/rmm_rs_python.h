@@ -174,7 +174,7 @@
     X(rmm_rs_lease_attach)                         \
     X(rmm_rs_lease_put)                            \
     X(rmm_rs_lease_get)                            \
-    X(rmm_rs_lease_walk_names)                   \
+    X(rmm_rs_lease_walk_names)                     \
     X(rmm_rs_host_virtual_resource_new)
 
 #ifdef __cplusplus

@@ -42,6 +42,7 @@ RESOURCES: dict[str, Callable[[], mr.DeviceMemoryResource]] = {
     "async pinned": lambda: mr.CudaAsyncPinnedMemoryResource(),
     "async managed": lambda: mr.experimental.CudaAsyncManagedMemoryResource(),
     "registered": lambda: mr.RegisteredHostMemoryResource(1, "any"),
+    "host virtual": lambda: mr.HostVirtualMemoryResource(),
     "virtual": lambda: mr.VirtualMemoryResource(),
     "backing": lambda: mr.BackingMemoryResource(),
     "aligned": lambda: mr.AlignedResourceAdaptor(mr.CudaMemoryResource()),

@@ -34,7 +34,7 @@ def test_virtual_memory_of_the_host_is_for_both() -> None:
         assert ctypes.string_at(memory.ptr, memory.size) == contents
     for wrong in ({"numa_node": "any"}, {"numa_node": -1}, {"export": "fabric"}):
         with pytest.raises(ValueError, match="NUMA node|export"):
-            mr.HostVirtualMemoryResource(**wrong)  # type: ignore[arg-type]
+            mr.HostVirtualMemoryResource(**wrong)
 
 
 def test_the_current_resource_is_the_object_that_was_set() -> None:
