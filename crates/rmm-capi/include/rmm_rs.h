@@ -1912,6 +1912,14 @@ rmm_rs_status rmm_rs_import(const struct rmm_rs_piece *pieces,
                             struct rmm_rs_imported **out);
 
 /**
+ * Lets work of another device use imported memory, too, which its own device is a peer of:
+ * read-only unless `writable`. `RMM_RS_REFUSED` if they are no peers.
+ */
+rmm_rs_status rmm_rs_import_grant_access(const struct rmm_rs_imported *imported,
+                                         int device,
+                                         bool writable);
+
+/**
  * Waits for the work of this process, and unmaps the memory. Null is allowed.
  */
 void rmm_rs_import_release(struct rmm_rs_imported *imported);

@@ -97,7 +97,7 @@ impl ExportPiece {
 /// Memory of another process that is mapped.
 #[derive(Debug)]
 pub struct Imported {
-    _memory: ImportedMemory,
+    memory: ImportedMemory,
 }
 
 /// Makes a resource as `rmm_rs_virtual_resource_new` does, whose memory can be exported as handles
@@ -249,10 +249,29 @@ pub unsafe extern "C" fn rmm_rs_import(
             .map_err(|_| Failure::invalid("the address is none of this process"))?;
         // SAFETY: by the clause on pointers, it is valid for a write; it is not null.
         unsafe { pointer.write(ptr::with_exposed_provenance_mut(address)) };
-        let imported = Box::into_raw(Box::new(Imported { _memory: memory }));
+        let imported = Box::into_raw(Box::new(Imported { memory }));
         // SAFETY: by the clause on pointers, it is valid for a write; it is not null.
         unsafe { out.write(imported) };
         Ok(())
+    })
+}
+
+/// Lets work of another device use imported memory, too, which its own device is a peer of:
+/// read-only unless `writable`. `RMM_RS_REFUSED` if they are no peers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_import_grant_access(
+    imported: *const Imported,
+    device: c_int,
+    writable: bool,
+) -> Status {
+    guard::status(|| {
+        // SAFETY: by the clause on handles, it is null or live during the call.
+        let imported = unsafe { imported.as_ref() };
+        let imported = imported.ok_or_else(|| Failure::invalid("the imported memory is null"))?;
+        let device = usize::try_from(device)
+            .map_err(|_| Failure::invalid(format!("there is no device {device}")))?;
+        let access = if writable { ImportAccess::ReadWrite } else { ImportAccess::ReadOnly };
+        Ok(imported.memory.grant_access(Device::new(device)?, access)?)
     })
 }
 

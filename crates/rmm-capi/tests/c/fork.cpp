@@ -164,6 +164,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_export(block, 1000, &exported, &count));
   REFUSED(rmm_rs_import(pieces, piece_count, 0, false, &memory, &made_import));
   DONE(rmm_rs_pieces_release(pieces, piece_count));
+  REFUSED(rmm_rs_import_grant_access(imported, 0, true));
   DONE(rmm_rs_import_release(imported));
   REFUSED(rmm_rs_lease_connect("/nowhere.sock", RMM_RS_LEASE_READ, 0, 0, &made));
   REFUSED(rmm_rs_lease_lock(cuda, &kinds));

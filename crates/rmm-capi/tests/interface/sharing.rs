@@ -92,6 +92,27 @@ fn memory_is_exported_and_mapped_again() {
 }
 
 #[test]
+fn another_device_is_granted_access() {
+    let machine = Machine::builder().schedule(Schedule::Eager).devices(2).enter();
+    let pool = exportable();
+    let block = allocate(&pool, ptr::null_mut(), 100).expect("there is memory");
+    let pieces = export(block, 100).expect("it is exportable");
+    let (_pointer, imported) = import(&pieces, true).expect("they are an export");
+    assert_eq!(c!(rmm_rs_import_grant_access(imported, 1, false)), RMM_RS_OK);
+    assert_eq!(c!(rmm_rs_import_grant_access(imported, 1, true)), RMM_RS_OK);
+    for device in [-1, 7] {
+        let refused = c!(rmm_rs_import_grant_access(imported, device, true));
+        assert_eq!(refused, RMM_RS_INVALID_ARGUMENT, "{device}");
+    }
+    let null = c!(rmm_rs_import_grant_access(ptr::null(), 1, true));
+    assert_eq!(null, RMM_RS_INVALID_ARGUMENT);
+    c!(rmm_rs_import_release(imported));
+    close(&pieces);
+    c!(rmm_rs_resource_deallocate(pool.0, ptr::null_mut(), block, 100, 256));
+    machine.assert_no_violations();
+}
+
+#[test]
 fn what_is_no_export_is_refused() {
     let _machine = Machine::builder().schedule(Schedule::Eager).enter();
     let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("a resource");
