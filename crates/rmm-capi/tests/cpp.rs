@@ -279,6 +279,17 @@ fn buffers_of_cccl_allocate_from_resources() {
 }
 
 #[test]
+fn policies_of_thrust_take_memory_from_resources() {
+    let source = fs::read_to_string(of_tests("thrust")).expect("it is there");
+    let guide = fs::read_to_string(of_crate("../../docs/cpp.md")).expect("the guide is there");
+    let printed = guide.split_once("## Thrust\n").and_then(|(_, rest)| rest.split("```").nth(1));
+    let printed = printed.and_then(|block| block.strip_prefix("cpp\n")).expect("a block");
+    assert!(source.contains(printed), "docs/cpp.md prints another class than tests/cpp/thrust.cpp");
+    passes("thrust", "g++", Headers::Cccl);
+    passes("thrust", "clang++", Headers::Cccl);
+}
+
+#[test]
 fn resources_have_what_rmm_s_classes_have() {
     passes("classes", "g++", Headers::Cccl);
 }
