@@ -1,7 +1,10 @@
 //! Physical memory of a device, made without a context.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmm_core::{Device, Error, ErrorKind, check, driver_for_drop, fork};
 use rmm_sys::{
@@ -13,18 +16,25 @@ use crate::Refusal;
 
 const KIND: CuMemHandleType = CuMemHandleType::POSIX_FILE_DESCRIPTOR;
 
+/// How many allocations of an owner keep a descriptor, of the 1,024 that a process may commonly
+/// have.
+const MOST_KEPT: usize = 256;
+
 /// Where memory is made.
 pub(crate) struct Origin {
     driver: &'static Driver,
     device: Device,
     granularity: usize,
+    /// How many of its allocations keep a descriptor.
+    kept: Arc<AtomicUsize>,
 }
 
 impl Origin {
     /// Memory of this device.
     pub(crate) fn on(device: Device) -> Result<Self, Error> {
         let driver = Driver::get()?;
-        Ok(Self { driver, device, granularity: granularity_on(driver, device)? })
+        let granularity = granularity_on(driver, device)?;
+        Ok(Self { driver, device, granularity, kept: Arc::default() })
     }
 
     pub(crate) fn make(&self, bytes: u64) -> Result<PhysicalMemory, Refusal> {
@@ -39,7 +49,8 @@ impl Origin {
         let code =
             unsafe { self.driver.cuMemCreate(&raw mut handle, size, &raw const properties, 0) };
         check("cuMemCreate", code).map_err(|error| refusal(&error))?;
-        Ok(PhysicalMemory { driver: self.driver, handle })
+        let (driver, kept) = (self.driver, Arc::clone(&self.kept));
+        Ok(PhysicalMemory { driver, handle, file: RefCell::default(), kept })
     }
 }
 
@@ -72,11 +83,27 @@ pub(crate) struct PhysicalMemory {
     /// # Invariant
     /// A reference from `cuMemCreate`.
     handle: CuMemHandle,
+    /// One that was exported before: without a context the driver takes 1.4 ms for each.
+    file: RefCell<Option<OwnedFd>>,
+    kept: Arc<AtomicUsize>,
 }
 
 impl PhysicalMemory {
-    /// A new descriptor of the memory.
+    /// A descriptor of the memory.
     pub(crate) fn export(&self) -> Result<OwnedFd, Refusal> {
+        if let Some(Ok(file)) = self.file.borrow().as_ref().map(OwnedFd::try_clone) {
+            return Ok(file);
+        }
+        let file = self.export_anew()?;
+        let mut kept = self.file.borrow_mut();
+        if kept.is_none() && self.kept.load(Ordering::Relaxed) < MOST_KEPT {
+            *kept = file.try_clone().ok();
+            self.kept.fetch_add(usize::from(kept.is_some()), Ordering::Relaxed);
+        }
+        Ok(file)
+    }
+
+    fn export_anew(&self) -> Result<OwnedFd, Refusal> {
         const CALL: &str = "cuMemExportToShareableHandle";
         let mut file: c_int = -1;
         let place = (&raw mut file).cast();
@@ -93,6 +120,7 @@ impl PhysicalMemory {
 
 impl Drop for PhysicalMemory {
     fn drop(&mut self) {
+        self.kept.fetch_sub(usize::from(self.file.get_mut().is_some()), Ordering::Relaxed);
         // In a child that was forked the driver does not work, and the memory is the parent's.
         if fork::check().is_err() {
             return;
