@@ -86,6 +86,9 @@ pub mod known_contexts;
 mod limit_id;
 mod memory_kind;
 mod oom;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod peer;
 pub mod per_device;
 mod prefetch;
 mod property;

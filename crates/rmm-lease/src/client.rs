@@ -6,9 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rmm_core::{Error, fork};
+use rmm_core::{Error, fork, peer};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
@@ -339,9 +338,10 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
             return Err(error.into());
         }
     }
-    let owner = socket_peercred(&socket)?.uid;
-    if owner != geteuid() {
-        let text = format!("it is of user {}", owner.as_raw());
+    // It may be in another namespace of processes, and have no number here.
+    let owner = peer::of(&socket)?.user;
+    if owner != geteuid().as_raw() {
+        let text = format!("it is of user {owner}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     Ok(UnixStream::from(socket))

@@ -173,7 +173,7 @@ impl Server {
         }
     }
 
-    fn add(&mut self, stream: UnixStream, process: u32) {
+    fn add(&mut self, stream: UnixStream, process: Option<u32>) {
         self.last += 1;
         self.sessions.insert(SessionId(self.last), Session::new(stream, process));
     }
@@ -327,11 +327,24 @@ impl Server {
 
 /// A sentence for those who wait.
 pub(crate) fn who_holds(holders: &[LockHolder]) -> String {
-    let names: Vec<String> = holders.iter().map(|one| one.process.to_string()).collect();
+    let apart = |one: &&LockHolder| one.process == 0;
+    let names: Vec<String> =
+        holders.iter().filter(|one| !apart(one)).map(|one| one.process.to_string()).collect();
+    let mut who = match &*names {
+        [] => Vec::new(),
+        [one] => vec![format!("process {one}")],
+        _ => vec![format!("processes {}", names.join(", "))],
+    };
+    match holders.iter().filter(apart).count() {
+        0 => {}
+        1 => who.push("a process of another namespace".into()),
+        count => who.push(format!("{count} processes of other namespaces")),
+    }
+    let who = who.join(" and ");
     match holders {
         [] => "nothing is committed, and no process writes".into(),
-        [one] if one.lock == Granted::Write => format!("process {} writes", names.concat()),
-        [_] => format!("process {} reads", names.concat()),
-        _ => format!("processes {} read", names.join(", ")),
+        [one] if one.lock == Granted::Write => format!("{who} writes"),
+        [_] => format!("{who} reads"),
+        _ => format!("{who} read"),
     }
 }

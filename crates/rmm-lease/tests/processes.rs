@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -246,8 +245,16 @@ impl Site {
     }
 
     fn start(&self, role: &str) -> (Peer, String) {
-        let program = std::env::current_exe().expect("the system provides it");
-        let mut child = Command::new(program)
+        self.start_by(&[], role)
+    }
+
+    /// Starts a process by another program, whose words come before those of this one.
+    fn start_by(&self, starter: &[&str], role: &str) -> (Peer, String) {
+        let own = std::env::current_exe().expect("the system provides it");
+        let own = own.to_str().expect("the program's name is text");
+        let words: Vec<&str> = starter.iter().copied().chain([own]).collect();
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
             .args(["role", "--exact", "--nocapture"])
             .env(ROLE, role)
             .env(FOLDER, self.folder.path())
@@ -330,6 +337,46 @@ fn a_killed_process_that_waits_holds_no_one_up() {
     assert!(matches!(late, LeaseError::Deadline(_)), "a writer waits: {late}");
     waiting.kill();
     assert_eq!(site.connect(Lock::Read).lock(), Granted::Read);
+}
+
+/// What starts a program in another namespace of processes, as that of a container is. None where
+/// the system does not let this user make one.
+fn apart() -> Option<&'static [&'static str]> {
+    const AS_ROOT: &[&str] = &["unshare", "--pid", "--fork", "--kill-child"];
+    const AS_USER: &[&str] =
+        &["unshare", "--user", "--map-current-user", "--pid", "--fork", "--kill-child"];
+    let can = |starter: &[&str]| {
+        let mut command = Command::new(starter[0]);
+        let command = command.args(&starter[1..]).arg("true").stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    [AS_ROOT, AS_USER].into_iter().find(|starter| can(starter))
+}
+
+#[test]
+fn processes_of_other_namespaces_are_served_and_serve() {
+    let Some(apart) = apart() else { return };
+    let site = Site::new();
+    // The owner does not see this process.
+    let (owner, _) = site.start_by(apart, "owner");
+    let mut lease = site.connect(Lock::Write);
+    let late = site.within(Lock::Read, Duration::from_millis(50));
+    let holder = LockHolder { process: 0, lock: Granted::Write };
+    assert!(matches!(&late, LeaseError::Deadline(holders) if *holders == [holder]), "{late}");
+    let text = late.to_string();
+    assert!(text.ends_with("a process of another namespace writes"), "{text}");
+    lease.allocate("weights", BYTES).expect("there is memory");
+    lease.commit().expect("it writes");
+    assert_eq!(site.connect(Lock::Read).list().expect("it reads").len(), 1);
+    drop(lease);
+    owner.end();
+    // The reader does not see the owner.
+    let (owner, _) = site.start("owner");
+    site.start("committed writer").0.kill();
+    let (reader, said) = site.start_by(apart, "reader");
+    assert_eq!(said, "reads 7");
+    reader.end();
+    owner.end();
 }
 
 #[test]
@@ -508,57 +555,4 @@ fn an_owner_survives_bad_frames() {
     let _sent = (&stream).write(&bytes);
     drop(stream);
     assert_eq!(site.connect(Lock::Write).lock(), Granted::Write);
-}
-
-#[test]
-fn one_owner_serves_a_socket() {
-    let site = Site::new();
-    let (_owner, _) = site.start("owner");
-    let mode = fs::metadata(site.socket()).expect("it exists").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    let second = Server::bind(site.socket(), device(), ServerOptions::default());
-    assert_eq!(second.expect_err("one is enough").kind(), std::io::ErrorKind::AddrInUse);
-    assert_eq!(site.connect(Lock::Write).lock(), Granted::Write, "the first one still serves");
-}
-
-#[test]
-fn another_user_is_refused() {
-    if !rustix::process::geteuid().is_root() {
-        return; // only root can become another user
-    }
-    let site = Site::new();
-    let (_owner, _) = site.start("owner");
-    let open = |mode| fs::Permissions::from_mode(mode);
-    fs::set_permissions(site.folder.path(), open(0o755)).expect("it is ours");
-    let other = rustix::process::Uid::from_raw(65534);
-    let as_other = |attempt: fn(PathBuf) -> bool| {
-        let socket = site.socket();
-        let thread = std::thread::spawn(move || {
-            rustix::thread::set_thread_res_uid(other, other, other).expect("root may");
-            attempt(socket)
-        });
-        thread.join().expect("it does not panic")
-    };
-    let is_no_owner = |socket: PathBuf| {
-        matches!(Lease::connect(socket, Lock::Write, None), Err(LeaseError::NoOwner(..)))
-    };
-    assert!(as_other(is_no_owner), "by the mode");
-    fs::set_permissions(site.socket(), open(0o666)).expect("it is ours");
-    assert!(as_other(is_no_owner), "an owner of another user is not trusted");
-    let is_ended = |socket: PathBuf| {
-        let mut stream = UnixStream::connect(socket).expect("the mode allows it");
-        let request = Message::HandshakeRequest { lock_type: Lock::Write, expected_identity: None };
-        let _ended = stream.write_all(&encode(&request).expect("it is small"));
-        rest_of(&stream).is_empty()
-    };
-    assert!(as_other(is_ended), "nor does the owner serve one");
-}
-
-#[test]
-fn no_owner_is_an_error_by_the_deadline() {
-    let site = Site::new();
-    for deadline in [None, Some(Instant::now() + Duration::from_millis(30))] {
-        let error = Lease::connect(site.socket(), Lock::Read, deadline).expect_err("no owner");
-        assert!(matches!(error, LeaseError::NoOwner(..)), "{error}");
-    }
 }

@@ -63,7 +63,8 @@ pub struct AllocationRecord {
 /// A process that has the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct LockHolder {
-    /// Its number, as the kernel gave it with the connection.
+    /// Its number, as the kernel gave it with the connection. 0 for a process of another PID
+    /// namespace than the owner's, such as that of another container.
     pub process: u32,
     /// What it may do.
     pub lock: Granted,

@@ -22,6 +22,7 @@ pub(super) enum Phase {
 
 pub(super) struct Session {
     pub(super) connection: Connection,
+    /// The number of the process; 0 for one of another namespace.
     pub(super) process: u32,
     /// Can be read once the process has ended, also if one that it forked has the connection. None
     /// where the system does not know the process, such as one of another namespace.
@@ -30,7 +31,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(stream: UnixStream, process: u32) -> Self {
+    pub(super) fn new(stream: UnixStream, process: Option<u32>) -> Self {
+        let process = process.unwrap_or(0);
         let id = i32::try_from(process).ok().and_then(Pid::from_raw);
         let end = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         Self { connection: Connection::new(stream), process, end, phase: Phase::New }

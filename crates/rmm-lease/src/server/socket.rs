@@ -7,9 +7,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rmm_core::fork;
+use rmm_core::{fork, peer};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
@@ -45,16 +44,16 @@ impl Socket {
         Ok(Self { listener: UnixListener::from(socket), path: path.to_owned(), _lock: lock })
     }
 
-    /// A connection of this process's user, and the number of the process that made it.
-    pub(super) fn accept(&self) -> io::Result<Option<(UnixStream, u32)>> {
+    /// A connection of this process's user, and the number of the process that made it, if it has
+    /// one in this namespace.
+    pub(super) fn accept(&self) -> io::Result<Option<(UnixStream, Option<u32>)>> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         };
-        let Ok(peer) = socket_peercred(&stream) else { return Ok(None) };
-        let process = peer.pid.as_raw_nonzero().get().unsigned_abs();
-        Ok((peer.uid == geteuid()).then_some((stream, process)))
+        let Ok(peer) = peer::of(&stream) else { return Ok(None) };
+        Ok((peer.user == geteuid().as_raw()).then_some((stream, peer.process)))
     }
 }
 

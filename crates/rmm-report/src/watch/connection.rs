@@ -5,9 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use rmm_core::peer;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::place::own_user;
 
@@ -50,8 +51,8 @@ pub(super) enum Step {
 impl Connection {
     /// Begins to serve a watcher, if it is one of this user or of root.
     pub(super) fn accept(stream: UnixStream, patience: Patience) -> io::Result<Self> {
-        let peer = sockopt::socket_peercred(&stream)?.uid;
-        if !(peer.is_root() || peer.as_raw() == own_user()) {
+        let user = peer::of(&stream)?.user;
+        if user != 0 && user != own_user() {
             return Err(ErrorKind::PermissionDenied.into());
         }
         stream.set_nonblocking(true)?;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::net::sockopt;
+use rmm_core::peer;
 
 use super::figures::ProgramFigures;
 use super::place;
@@ -92,8 +92,8 @@ fn connect(pid: u32) -> io::Result<UnixStream> {
 fn open(pid: u32, user: u32, folder: &Path, path: &Path) -> io::Result<UnixStream> {
     place::check(folder, user)?;
     let stream = place::connect(path, PATIENCE)?;
-    let peer = sockopt::socket_peercred(&stream)?;
-    if peer.uid.as_raw() != user || u32::try_from(peer.pid.as_raw_nonzero().get()) != Ok(pid) {
+    let peer = peer::of(&stream)?;
+    if peer.user != user || peer.process != Some(pid) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "another process listens there"));
     }
     Ok(stream)

@@ -1,0 +1,33 @@
+//! The process at the other end of a Unix socket.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+
+/// A process that made or accepted a connection, as the system says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its effective user, as a number of this process's user namespace.
+    pub user: u32,
+    /// Its number. None for a process of another PID namespace, such as that of another container,
+    /// which has no number here.
+    pub process: Option<u32>,
+}
+
+/// The process at the other end of a connected Unix socket: that which connected or listened.
+///
+/// # Errors
+/// If it is no socket, or the system refuses.
+pub fn of(socket: impl AsFd) -> io::Result<Peer> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = libc::socklen_t::try_from(size_of_val(&credentials)).unwrap_or(0);
+    let file = socket.as_fd().as_raw_fd();
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    let place = (&raw mut credentials).cast();
+    // SAFETY: the file is open during the call; `length` bytes may be written to at the place, and
+    // integers may have any bits.
+    if unsafe { libc::getsockopt(file, level, name, place, &raw mut length) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let process = u32::try_from(credentials.pid).ok().filter(|&process| process != 0);
+    Ok(Peer { user: credentials.uid, process })
+}

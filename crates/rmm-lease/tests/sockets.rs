@@ -1,0 +1,84 @@
+//! The socket of an owner: who serves it, and who may connect.
+#![cfg(target_os = "linux")]
+
+mod owner;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use owner::Owner;
+use rmm_core::Device;
+use rmm_lease::protocol::{Granted, Lock, Message, encode};
+use rmm_lease::{Lease, LeaseError, Server, ServerOptions};
+
+fn device() -> Device {
+    Device::new(0).expect("the software device has one")
+}
+
+/// What the owner sends until it ends the session.
+fn rest_of(mut stream: &UnixStream) -> Vec<u8> {
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => panic!("{error}"),
+        _ => answer,
+    }
+}
+
+#[test]
+fn one_owner_serves_a_socket() {
+    let owner = Owner::start();
+    let _here = owner.machine.enter();
+    let mode = fs::metadata(owner.socket()).expect("it exists").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let second = Server::bind(owner.socket(), device(), ServerOptions::default());
+    assert_eq!(second.expect_err("one is enough").kind(), std::io::ErrorKind::AddrInUse);
+    assert_eq!(owner.connect(Lock::Write).lock(), Granted::Write, "the first one still serves");
+}
+
+#[test]
+fn another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return; // only root can become another user
+    }
+    let owner = Owner::start();
+    let _here = owner.machine.enter();
+    let open = |mode| fs::Permissions::from_mode(mode);
+    fs::set_permissions(owner.socket().parent().expect("a folder"), open(0o755))
+        .expect("it is ours");
+    let other = rustix::process::Uid::from_raw(65534);
+    let as_other = |attempt: fn(PathBuf) -> bool| {
+        let socket = owner.socket();
+        let thread = std::thread::spawn(move || {
+            rustix::thread::set_thread_res_uid(other, other, other).expect("root may");
+            attempt(socket)
+        });
+        thread.join().expect("it does not panic")
+    };
+    let is_no_owner = |socket: PathBuf| {
+        matches!(Lease::connect(socket, Lock::Write, None), Err(LeaseError::NoOwner(..)))
+    };
+    assert!(as_other(is_no_owner), "by the mode");
+    fs::set_permissions(owner.socket(), open(0o666)).expect("it is ours");
+    assert!(as_other(is_no_owner), "an owner of another user is not trusted");
+    let is_ended = |socket: PathBuf| {
+        let mut stream = UnixStream::connect(socket).expect("the mode allows it");
+        let request = Message::HandshakeRequest { lock_type: Lock::Write, expected_identity: None };
+        let _ended = stream.write_all(&encode(&request).expect("it is small"));
+        rest_of(&stream).is_empty()
+    };
+    assert!(as_other(is_ended), "nor does the owner serve one");
+}
+
+#[test]
+fn no_owner_is_an_error_by_the_deadline() {
+    let mut owner = Owner::start();
+    owner.end();
+    for deadline in [None, Some(Instant::now() + Duration::from_millis(30))] {
+        let error = Lease::connect(owner.socket(), Lock::Read, deadline).expect_err("no owner");
+        assert!(matches!(error, LeaseError::NoOwner(..)), "{error}");
+    }
+}
