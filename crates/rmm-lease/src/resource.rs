@@ -149,8 +149,9 @@ impl LeasedMemoryResource {
     /// was committed.
     ///
     /// # Errors
-    /// [`LeaseError::Refused`] if nothing has that name; [`LeaseError::State`] while detached; or
-    /// if the owner has gone, or the driver refuses.
+    /// [`LeaseError::Refused`] if nothing has that name; [`LeaseError::State`] while detached, or
+    /// where a [`detach`](Self::detach) that failed has unmapped it; or if the owner has gone, or
+    /// the driver refuses.
     pub fn map(&self, id: &str) -> Result<LeasedRange, LeaseError> {
         fork::check()?;
         self.shared.state().map(id, self.shared.device)
@@ -172,7 +173,7 @@ impl Leased {
 
     fn map(&mut self, id: &str, device: Device) -> Result<LeasedRange, LeaseError> {
         let lease = self.lease.as_mut().ok_or(DETACHED)?;
-        if let Some(range) = self.mappings.keep(id) {
+        if let Some(range) = self.mappings.keep(id)? {
             return Ok(range);
         }
         let bytes = self.mappings.sizes(lease)?.get(id).copied().ok_or_else(|| {

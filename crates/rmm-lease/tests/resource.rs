@@ -379,6 +379,46 @@ fn each_call_that_fails_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
+fn what_a_failed_detach_has_unmapped_is_not_found() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let blocks = [(), ()].map(|()| pages.allocate_sync(layout(BYTES)).expect("memory"));
+    for (index, block) in blocks.into_iter().enumerate() {
+        pages.put(&index.to_string(), block, 1, b"").expect("a part of a block");
+    }
+    let ids: Vec<String> =
+        pages.list().expect("it writes").into_iter().map(|one| one.allocation_id).collect();
+    pages.commit().expect("it writes");
+    owner.machine.fail(Fault::nth("cuMemUnmap", 2, CuResult::UNKNOWN));
+    // SAFETY: nothing uses the memory before it is attached, but what is still mapped.
+    assert!(matches!(unsafe { pages.detach() }, Err(LeaseError::Memory(_))));
+    let is_refused = |outcome: Result<DevicePtr, LeaseError>| match outcome {
+        Ok(pointer) => {
+            assert_eq!(byte_at(pointer), 0);
+            false
+        }
+        Err(LeaseError::State(text)) => {
+            assert!(text.contains("call it again"), "{text}");
+            true
+        }
+        Err(other) => panic!("{other}"),
+    };
+    let maps = ids.iter().map(|id| is_refused(pages.map(id).map(|found| found.pointer)));
+    assert_eq!(maps.filter(|&refused| refused).count(), 1, "one was unmapped");
+    let gets = ["0", "1"].map(|name| is_refused(pages.get(name).map(|found| found.pointer)));
+    assert_eq!(gets.iter().filter(|&&refused| refused).count(), 1, "one was unmapped");
+    // SAFETY: nothing uses the memory before it is attached.
+    unsafe { pages.detach() }.expect("no call fails");
+    pages.attach(None).expect("no one writes");
+    for (index, block) in blocks.into_iter().enumerate() {
+        assert_eq!(pages.get(&index.to_string()).expect("it is mapped").pointer, block);
+    }
+    drop((pages, here));
+    owner.machine.assert_no_violations();
+}
+
+#[test]
 fn a_capture_is_not_invalidated() {
     let owner = Owner::start();
     let here = owner.machine.enter();

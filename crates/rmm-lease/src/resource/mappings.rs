@@ -59,11 +59,20 @@ impl Mappings {
     }
 
     /// Where an allocation is mapped, which stays so from now on.
-    pub(super) fn keep(&mut self, id: &str) -> Option<LeasedRange> {
-        let mapping = self.by_address.get_mut(self.addresses.get(id)?)?;
+    ///
+    /// # Errors
+    /// If it is unmapped, since the driver has refused a part of `detach`.
+    pub(super) fn keep(&mut self, id: &str) -> Result<Option<LeasedRange>, LeaseError> {
+        let address = self.addresses.get(id);
+        let Some(mapping) = address.and_then(|address| self.by_address.get_mut(address)) else {
+            return Ok(None);
+        };
+        if !mapping.memory.is_mapped() {
+            return Err(LeaseError::State("detach did not complete: call it again"));
+        }
         mapping.is_kept = true;
         let (pointer, bytes) = (mapping.memory.as_ptr(), mapping.memory.bytes());
-        Some(LeasedRange { pointer, bytes })
+        Ok(Some(LeasedRange { pointer, bytes }))
     }
 
     /// The mapping that contains a range, and where the range begins there.
