@@ -85,7 +85,8 @@ impl Server {
     /// behind when it was killed is replaced. Beside it is a file whose name ends in `.lock`.
     ///
     /// # Errors
-    /// If the socket cannot be made, also because another owner is there; or if the driver refuses.
+    /// If the socket cannot be made: `AddrInUse` if someone serves one of this name,
+    /// `AlreadyExists` if the name is that of something else; or if the driver refuses.
     pub fn bind(
         path: impl AsRef<Path>,
         device: Device,

@@ -40,6 +40,35 @@ fn one_owner_serves_a_socket() {
 }
 
 #[test]
+fn an_owner_replaces_nothing_but_sockets_that_were_left_behind() {
+    let mut owner = Owner::start();
+    owner.end();
+    let _here = owner.machine.enter();
+    let bind = || {
+        let outcome = Server::bind(owner.socket(), device(), ServerOptions::default());
+        outcome.map(drop).map_err(|error| (error.kind(), error.to_string()))
+    };
+    fs::write(owner.socket(), "weights").expect("a new file");
+    let (kind, text) = bind().expect_err("it is a file");
+    assert_eq!(kind, std::io::ErrorKind::AlreadyExists, "{text}");
+    assert!(text.contains("owner.sock"), "{text}");
+    assert_eq!(fs::read(owner.socket()).expect("it is there"), b"weights");
+    fs::rename(owner.socket(), owner.socket().parent().expect("a folder").join("file"))
+        .expect("it is there");
+    std::os::unix::fs::symlink("file", owner.socket()).expect("a new link");
+    assert_eq!(bind().expect_err("it is a link").0, std::io::ErrorKind::AlreadyExists);
+    fs::remove_file(owner.socket()).expect("it is there");
+
+    // Of an owner that has no lock beside its socket.
+    let foreign = std::os::unix::net::UnixListener::bind(owner.socket()).expect("a new socket");
+    let (kind, text) = bind().expect_err("someone serves it");
+    assert_eq!(kind, std::io::ErrorKind::AddrInUse, "{text}");
+    UnixStream::connect(owner.socket()).expect("it still serves");
+    drop(foreign);
+    bind().expect("it was left behind");
+}
+
+#[test]
 fn another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return; // only root can become another user

@@ -3,12 +3,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rmm_core::{fork, peer};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
@@ -30,10 +31,7 @@ impl Socket {
             let text = format!("another owner serves {}", path.display());
             io::Error::new(io::ErrorKind::AddrInUse, text)
         })?;
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_left_behind(path)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -54,6 +52,36 @@ impl Socket {
         };
         let Ok(peer) = peer::of(&stream) else { return Ok(None) };
         Ok((peer.user == geteuid().as_raw()).then_some((stream, peer.process)))
+    }
+}
+
+/// Removes the socket of an owner that was killed, if there is one.
+///
+/// # Errors
+/// If the name is that of something else, or of a socket that someone serves.
+fn remove_left_behind(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if !found.file_type().is_socket() {
+        let text = format!("{} is there, and is no socket", path.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Err(Errno::CONNREFUSED) => {}
+        // As many as may wait for it already do.
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
+            let text = format!("another program serves {}", path.display());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
