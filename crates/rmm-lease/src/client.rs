@@ -200,7 +200,8 @@ impl Lease {
     /// Lets the owner make memory under a name. `bytes` is a multiple of the device's granularity.
     ///
     /// # Errors
-    /// [`LeaseError::Refused`], which says whether there is not enough memory.
+    /// [`LeaseError::Refused`], which says whether there is not enough memory; also if the name is
+    /// longer than [`MAX_NAME`](crate::protocol::MAX_NAME) bytes.
     pub fn allocate(&mut self, id: &str, bytes: u64) -> Result<(), LeaseError> {
         let allocation_id = id.to_owned();
         self.done(&Message::AllocateRequest { allocation_id, aligned_size: bytes })

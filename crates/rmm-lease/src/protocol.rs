@@ -15,6 +15,6 @@ mod content;
 mod frame;
 mod message;
 
-pub use content::{Content, MAX_CONTENT};
+pub use content::{Content, MAX_CONTENT, MAX_NAME};
 pub use frame::{Frame, FrameError, FrameReader, MAX_FRAME, encode};
 pub use message::{AllocationRecord, Granted, Identity, Lock, LockHolder, Message};

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::protocol::{
-    AllocationRecord, Content, Granted, Lock, LockHolder, MAX_CONTENT, MAX_FRAME,
+    AllocationRecord, Content, Granted, Lock, LockHolder, MAX_CONTENT, MAX_FRAME, MAX_NAME,
 };
 
 /// The number of a connection.
@@ -45,6 +45,27 @@ impl Refusal {
 /// What a list of all allocations may take in its frame, and what a record takes beside its name.
 const LIST: usize = MAX_FRAME - 128;
 const RECORD: usize = 48;
+
+/// How many characters of a name are quoted.
+const QUOTED: usize = 80;
+
+/// A name as it is quoted in a refusal: the begin of a long one, so that each fits into a frame.
+fn quoted(name: &str) -> String {
+    match name.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("\"{}...\"", name[..end].escape_debug()),
+        None => format!("{name:?}"),
+    }
+}
+
+fn require_name(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() {
+        return Err(Refusal::new("a name must not be empty"));
+    }
+    if name.len() > MAX_NAME {
+        return Err(Refusal::new(format!("a name has at most {MAX_NAME} bytes")));
+    }
+    Ok(())
+}
 
 struct Waiting {
     session: SessionId,
@@ -163,8 +184,8 @@ impl<M> State<M> {
     /// Adds memory under a name of the client's.
     ///
     /// # Errors
-    /// If the session does not write, the name is empty or taken, the owner's limit would be
-    /// exceeded, or `make` refuses.
+    /// If the session does not write, the name is empty, taken or longer than [`MAX_NAME`] bytes,
+    /// the owner's limit would be exceeded, or `make` refuses.
     pub fn allocate(
         &mut self,
         session: SessionId,
@@ -173,11 +194,9 @@ impl<M> State<M> {
         make: impl FnOnce() -> Result<M, Refusal>,
     ) -> Result<(), Refusal> {
         self.require_writer(session)?;
-        if id.is_empty() {
-            return Err(Refusal::new("the name of an allocation must not be empty"));
-        }
+        require_name(id)?;
         if self.find(id).is_ok() {
-            return Err(Refusal::new(format!("there is an allocation {id:?} already")));
+            return Err(Refusal::new(format!("there is an allocation {} already", quoted(id))));
         }
         let listed: usize = self.allocations.iter().map(|one| one.id.len() + RECORD).sum();
         if listed + id.len() + RECORD > LIST {
@@ -232,22 +251,25 @@ impl<M> State<M> {
     /// Gives a part of an allocation a name, or another one to a name.
     ///
     /// # Errors
-    /// If the session does not write, the name is empty, there is no such allocation or it does not
-    /// contain the part, or these are more names or bytes than an answer can have.
+    /// If the session does not write, the name is empty or longer than [`MAX_NAME`] bytes, there is
+    /// no such allocation or it does not contain the part, or these are more names or bytes than an
+    /// answer can have.
     pub fn put(&mut self, session: SessionId, name: &str, content: Content) -> Result<(), Refusal> {
         self.require_writer(session)?;
-        if name.is_empty() {
-            return Err(Refusal::new("a name must not be empty"));
-        }
+        require_name(name)?;
         let Content { allocation_id, offset, size, bytes } = &content;
         let whole = self.allocations[self.find(allocation_id)?].bytes;
         if offset.checked_add(*size).is_none_or(|end| end > whole) {
             return Err(Refusal::new(format!(
-                "{size} bytes from {offset} on are no part of {allocation_id:?}, of {whole} bytes"
+                "{size} bytes from {offset} on are no part of {}, of {whole} bytes",
+                quoted(allocation_id)
             )));
         }
         if bytes.len() > MAX_CONTENT {
-            return Err(Refusal::new(format!("more than {MAX_CONTENT} bytes about {name:?}")));
+            return Err(Refusal::new(format!(
+                "more than {MAX_CONTENT} bytes about {}",
+                quoted(name)
+            )));
         }
         let others = self.names.keys().filter(|other| *other != name);
         let listed: usize = others.map(|other| other.len() + RECORD).sum();
@@ -264,7 +286,9 @@ impl<M> State<M> {
     /// If the session has no lock, or there is no such name.
     pub fn get(&self, session: SessionId, name: &str) -> Result<&Content, Refusal> {
         self.require_holder(session)?;
-        self.names.get(name).ok_or_else(|| Refusal::new(format!("there is no name {name:?}")))
+        self.names
+            .get(name)
+            .ok_or_else(|| Refusal::new(format!("there is no name {}", quoted(name))))
     }
 
     /// All names, in their order as text.
@@ -303,7 +327,7 @@ impl<M> State<M> {
 
     fn find(&self, id: &str) -> Result<usize, Refusal> {
         let position = self.allocations.iter().position(|one| one.id == id);
-        position.ok_or_else(|| Refusal::new(format!("there is no allocation {id:?}")))
+        position.ok_or_else(|| Refusal::new(format!("there is no allocation {}", quoted(id))))
     }
 
     fn require_holder(&self, session: SessionId) -> Result<(), Refusal> {

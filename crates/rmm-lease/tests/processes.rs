@@ -493,6 +493,10 @@ fn refusals_end_no_session() {
     assert_eq!(lease.lock(), Granted::Read);
     assert!(matches!(lease.free("weights"), Err(LeaseError::Refused(_))));
     assert_eq!(lease.list().expect("it reads").len(), 1);
+    // Quoted, it would take more than a frame.
+    let long = lease.export(&"\u{1}".repeat(300_000));
+    assert!(matches!(long, Err(LeaseError::Refused(_))), "{long:?}");
+    assert_eq!(lease.list().expect("the session goes on").len(), 1);
 }
 
 /// What the owner sends until it ends the session. It may do so before it has read everything.

@@ -171,7 +171,7 @@ fn names_go_with_their_allocations() {
         ("n", part("x", 1, 60, 0), "60 bytes from 1 on are no part of \"x\", of 60 bytes"),
         ("n", part("x", u64::MAX, 1, 0), "no part"),
         ("n", part("x", 0, 1, MAX_CONTENT + 1), "more than 4096 bytes about \"n\""),
-        (&*"n".repeat(1 << 20), part("x", 0, 1, 0), "more names"),
+        (&*"n".repeat(1025), part("x", 0, 1, 0), "at most 1024 bytes"),
     ] {
         let refusal = owner.state.put(A, name, content).expect_err(why);
         assert!(refusal.message.contains(why), "{refusal}");
@@ -197,6 +197,34 @@ fn names_go_with_their_allocations() {
     owner.close(A);
     owner.ask(A, Lock::Write);
     assert!(owner.state.names(A).expect("it writes").is_empty(), "it had not committed");
+}
+
+#[test]
+fn names_are_short_and_what_is_refused_is_quoted_in_part() {
+    let mut owner = Fixture::new();
+    owner.ask(A, Lock::Write);
+    let (most, more) = ("x".repeat(1024), "x".repeat(1025));
+    owner.allocate(A, &most, 1).expect("as long as may be");
+    owner.state.put(A, &most, part(&most, 0, 1, 0)).expect("as long as may be");
+    let refused = owner.allocate(A, &more, 1).expect_err("too long");
+    assert!(refused.message.contains("at most 1024 bytes"), "{refused}");
+    let refused = owner.state.put(A, &more, part(&most, 0, 1, 0)).expect_err("too long");
+    assert!(refused.message.contains("at most 1024 bytes"), "{refused}");
+    assert_eq!((owner.live(), owner.state.names(A).expect("it writes").len()), (1, 1));
+    let odd = "\u{1}".repeat(300_000);
+    let refusals = [
+        owner.allocate(A, &most, 1).expect_err("it is there"),
+        owner.state.put(A, "n", part(&most, 0, 2, 0)).expect_err("it has 1 byte"),
+        owner.state.put(A, "n", part(&odd, 0, 1, 0)).expect_err("no such name"),
+        owner.state.put(A, &most, part(&most, 0, 1, MAX_CONTENT + 1)).expect_err("too much"),
+        owner.state.free(A, &odd).expect_err("no such name"),
+        owner.state.export(A, &odd).expect_err("no such name"),
+        owner.state.get(A, &odd).expect_err("no such name").clone(),
+    ];
+    for refusal in refusals {
+        assert!(refusal.message.len() < 1024, "{} bytes", refusal.message.len());
+        assert!(refusal.message.contains("...\""), "{refusal}");
+    }
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub struct Content {
 /// How many bytes a program can say of a [`Content`].
 pub const MAX_CONTENT: usize = 4096;
 
+/// How long the name of an allocation or of a [`Content`] may be, in bytes.
+pub const MAX_NAME: usize = 1024;
+
 fn write<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bytes(bytes)
 }
