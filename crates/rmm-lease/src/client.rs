@@ -181,6 +181,11 @@ impl Lease {
         &self.identity
     }
 
+    /// Whether a request has found the session over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.connection.is_none()
+    }
+
     /// The owner's socket.
     pub fn path(&self) -> &Path {
         &self.path

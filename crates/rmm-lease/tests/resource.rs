@@ -310,10 +310,10 @@ fn an_owner_that_has_gone_is_an_error_and_loses_no_mapping() {
     let pages = pages(&owner, Lock::Write);
     let block = pages.allocate_sync(layout(BYTES)).expect("memory");
     owner.end();
-    let error = pages.allocate_sync(layout(BYTES)).expect_err("no owner");
-    assert_eq!(error.kind(), ErrorKind::NotReady);
     assert!(matches!(pages.commit(), Err(LeaseError::Ended)));
     assert!(!may_write(block), "it may have been published");
+    let error = pages.allocate_sync(layout(BYTES)).expect_err("no owner");
+    assert_eq!(error.kind(), ErrorKind::NotReady);
     assert_eq!(byte_at(block), 0);
     // SAFETY: allocated above with this layout, and not used.
     unsafe { pages.deallocate_sync(block, layout(BYTES)) };
@@ -416,6 +416,33 @@ fn what_a_failed_detach_has_unmapped_is_not_found() {
     }
     drop((pages, here));
     owner.machine.assert_no_violations();
+}
+
+#[test]
+fn a_writer_whose_session_is_over_can_sleep() {
+    let mut owner = Owner::start();
+    let machine = owner.machine.clone();
+    let here = machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let block = pages.allocate_sync(layout(BYTES)).expect("memory");
+    owner.restart();
+    assert!(matches!(pages.list(), Err(LeaseError::Ended)));
+    assert!(matches!(pages.commit(), Err(LeaseError::Ended)));
+    assert!(may_write(block), "nothing has changed");
+    // SAFETY: nothing uses the memory before it is attached.
+    unsafe { pages.detach() }.expect("its session is over");
+    assert_eq!(pages.lock(), None);
+    publish(&owner, "weights", BYTES, 2);
+    assert!(matches!(pages.attach(None), Err(LeaseError::Refused(_))), "another owner");
+    let lost = pages.attach_to_any_owner(None);
+    assert!(matches!(lost, Err(LeaseError::Layout(_))), "it was not committed: {lost:?}");
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(block, layout(BYTES)) };
+    pages.attach_to_any_owner(None).expect("nothing was mapped");
+    assert_eq!(byte_at(pages.map("weights").expect("it is committed").pointer), 2);
+    drop((pages, here));
+    owner.end();
+    machine.assert_no_violations();
 }
 
 #[test]

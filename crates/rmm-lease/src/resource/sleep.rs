@@ -22,14 +22,18 @@ impl LeasedMemoryResource {
     ///
     /// # Errors
     /// [`LeaseError::Refused`] if the session only reads; [`LeaseError::Memory`] if the work of
-    /// this process has failed, or may be under capture, or the driver refuses: then nothing has
+    /// this process has failed, or may be under capture, or the driver refuses;
+    /// [`LeaseError::Ended`] if an earlier request has found the session over: then nothing has
     /// changed. If the owner does not answer, it is not known whether it has published the memory,
-    /// and the memory stays read-only.
+    /// and the memory stays read-only; `detach` and `attach` find out.
     pub fn commit(&self) -> Result<(), LeaseError> {
         wait_for_work()?;
         let mut state = self.shared.state();
         let Leased { lease, mappings, .. } = &mut *state;
         let lease = lease.as_mut().ok_or(DETACHED)?;
+        if lease.is_over() {
+            return Err(LeaseError::Ended);
+        }
         if lease.lock() == Granted::Read {
             return lease.commit(); // The owner's words.
         }
@@ -47,10 +51,10 @@ impl LeasedMemoryResource {
     /// the work of this process.
     ///
     /// # Errors
-    /// [`LeaseError::State`] if the session writes, since the owner would free what is not
-    /// committed; [`LeaseError::Memory`] if the work of this process has failed, or may be under
-    /// capture, or the driver refuses. Then the session goes on; what was unmapped is mapped by the
-    /// next `attach`, after another call of this one.
+    /// [`LeaseError::State`] if the session writes and is not known to be over, since the owner
+    /// would free what is not committed; [`LeaseError::Memory`] if the work of this process has
+    /// failed, or may be under capture, or the driver refuses. Then the session goes on; what was
+    /// unmapped is mapped by the next `attach`, after another call of this one.
     ///
     /// # Safety
     /// No work uses the memory until it is attached: of buffers and pools over this resource, of
@@ -60,7 +64,8 @@ impl LeasedMemoryResource {
     pub unsafe fn detach(&self) -> Result<(), LeaseError> {
         wait_for_work()?;
         let mut state = self.shared.state();
-        if state.lease()?.lock() == Granted::Write {
+        let lease = state.lease()?;
+        if lease.lock() == Granted::Write && !lease.is_over() {
             return Err(LeaseError::State("commit first: what is not committed would be freed"));
         }
         let mut outcome = Ok(());
