@@ -25,6 +25,9 @@ use crate::{Refusal, SessionId, State};
 /// How many connections an owner has at a time; others wait to be accepted.
 const SESSIONS: usize = 1024;
 
+/// How long a connection may ask for nothing.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
 /// How long an owner accepts no connection after the system had no descriptor for one.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,11 +40,14 @@ pub struct ServerOptions {
     /// How long a session waits for its lock, before it is refused with the names of the processes
     /// that hold it. Without end by default.
     pub wait: Option<Duration>,
+    /// How long a connection may stay without asking for a lock before it is ended; 10 seconds by
+    /// default.
+    pub handshake: Duration,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { limit: u64::MAX, wait: None }
+        Self { limit: u64::MAX, wait: None, handshake: HANDSHAKE }
     }
 }
 
@@ -65,6 +71,7 @@ pub struct Server {
     identity: Identity,
     origin: Origin,
     wait: Option<Duration>,
+    handshake: Duration,
     state: State<PhysicalMemory>,
     sessions: BTreeMap<SessionId, Session>,
     last: u64,
@@ -103,6 +110,7 @@ impl Server {
             identity: Identity { server_nonce, gpu_uuid },
             origin,
             wait: options.wait,
+            handshake: options.handshake,
             state: State::new(options.limit),
             sessions: BTreeMap::new(),
             last: 0,
@@ -176,7 +184,8 @@ impl Server {
 
     fn add(&mut self, stream: UnixStream, process: Option<u32>) {
         self.last += 1;
-        self.sessions.insert(SessionId(self.last), Session::new(stream, process));
+        let handshake = Instant::now().checked_add(self.handshake);
+        self.sessions.insert(SessionId(self.last), Session::new(stream, process, handshake));
     }
 
     /// Goes on with a session, and ends it if it cannot go on.
@@ -217,19 +226,18 @@ impl Server {
             };
         }
         match message {
-            Message::HoldersRequest {} if session.phase == Phase::New => {
+            Message::HoldersRequest {} if session.is_new() => {
                 let response = Message::HoldersResponse { holders: self.state.holders() };
                 session.connection.send(&response, None).is_ok()
             }
-            Message::HandshakeRequest { lock_type, expected_identity }
-                if session.phase == Phase::New =>
-            {
+            Message::HandshakeRequest { lock_type, expected_identity } if session.is_new() => {
                 if expected_identity.is_some_and(|expected| expected != self.identity) {
                     let text = "this is another owner than before: what it had is gone";
                     let _ignored = session.refuse(&Refusal::new(text));
                     return false;
                 }
-                session.phase = Phase::Waiting(self.wait.map(|wait| Instant::now() + wait));
+                session.phase =
+                    Phase::Waiting(self.wait.and_then(|wait| Instant::now().checked_add(wait)));
                 self.state.request(id, session.process, lock_type);
                 true
             }
@@ -310,16 +318,20 @@ impl Server {
         }
     }
 
-    /// Ends the sessions that have waited too long.
+    /// Ends the sessions that have waited too long, or asked for nothing.
     fn refuse_late(&mut self) {
         let now = Instant::now();
         let is_late = |session: &Session| session.deadline().is_some_and(|end| end <= now);
         let late = self.sessions.iter().filter(|(_, session)| is_late(session));
         let late: Vec<SessionId> = late.map(|(&id, _)| id).collect();
         let refusal = Refusal::new(who_holds(&self.state.holders()));
+        let silent = Refusal::new("the connection has not asked for a lock in time");
         for id in late {
-            if let Some(session) = self.sessions.get_mut(&id) {
-                let _ignored = session.refuse(&refusal);
+            // One that does not read its answer gets no other.
+            let session = self.sessions.get_mut(&id);
+            if let Some(session) = session.filter(|session| !session.connection.is_sending()) {
+                let refusal = if session.is_new() { &silent } else { &refusal };
+                let _ignored = session.refuse(refusal);
             }
             self.end(id);
         }

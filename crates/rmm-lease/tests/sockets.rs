@@ -69,6 +69,28 @@ fn an_owner_replaces_nothing_but_sockets_that_were_left_behind() {
 }
 
 #[test]
+fn a_connection_that_asks_for_nothing_is_ended() {
+    let mut options = ServerOptions::default();
+    options.handshake = Duration::from_millis(50);
+    let owner = Owner::start_with(options);
+    let silent = UnixStream::connect(owner.socket()).expect("an owner");
+    let mut half = UnixStream::connect(owner.socket()).expect("an owner");
+    half.write_all(b"\0\0").expect("an owner");
+    // It asks, and reads no answer.
+    let mut deaf = UnixStream::connect(owner.socket()).expect("an owner");
+    let holders = encode(&Message::HoldersRequest {}).expect("it is small").repeat(10_000);
+    deaf.set_nonblocking(true).expect("a socket");
+    let _sent = deaf.write(&holders);
+    for stream in [&silent, &half] {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        let answer = rest_of(stream);
+        let is_error = answer.windows(14).any(|part| part == b"error_response");
+        assert!(is_error, "{answer:?}");
+    }
+    assert_eq!(owner.connect(Lock::Write).lock(), Granted::Write);
+}
+
+#[test]
 fn another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return; // only root can become another user

@@ -12,8 +12,8 @@ use crate::protocol::Message;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has not asked for a lock.
-    New,
+    /// It has not asked for a lock, and has to until then.
+    New(Option<Instant>),
     /// It waits for its lock, until then.
     Waiting(Option<Instant>),
     /// It had a lock.
@@ -31,19 +31,27 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(stream: UnixStream, process: Option<u32>) -> Self {
+    pub(super) fn new(
+        stream: UnixStream,
+        process: Option<u32>,
+        handshake: Option<Instant>,
+    ) -> Self {
         let process = process.unwrap_or(0);
         let id = i32::try_from(process).ok().and_then(Pid::from_raw);
         let end = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        Self { connection: Connection::new(stream), process, end, phase: Phase::New }
+        Self { connection: Connection::new(stream), process, end, phase: Phase::New(handshake) }
     }
 
-    /// When it has waited too long.
+    /// When it has asked for nothing, or waited, too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Waiting(deadline) => deadline,
-            Phase::New | Phase::Granted => None,
+            Phase::New(deadline) | Phase::Waiting(deadline) => deadline,
+            Phase::Granted => None,
         }
+    }
+
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self.phase, Phase::New(_))
     }
 
     pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), ConnectionError> {

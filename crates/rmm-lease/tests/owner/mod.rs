@@ -14,13 +14,18 @@ use tempfile::TempDir;
 pub(crate) struct Owner {
     pub(crate) machine: Machine,
     folder: TempDir,
+    options: ServerOptions,
     running: Option<(UnixStream, JoinHandle<()>)>,
 }
 
 impl Owner {
     pub(crate) fn start() -> Self {
+        Self::start_with(ServerOptions::default())
+    }
+
+    pub(crate) fn start_with(options: ServerOptions) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut owner = Self { machine: Machine::new(), folder, running: None };
+        let mut owner = Self { machine: Machine::new(), folder, options, running: None };
         owner.restart();
         owner
     }
@@ -33,7 +38,7 @@ impl Owner {
         let mut server = {
             let _here = self.machine.enter();
             let device = Device::new(0).expect("the software device has one");
-            Server::bind(self.socket(), device, ServerOptions::default()).expect("a new socket")
+            Server::bind(self.socket(), device, self.options).expect("a new socket")
         };
         let thread = thread::spawn(move || {
             let _here = there.enter();
