@@ -8,7 +8,7 @@ mod sleep;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rmm_core::{Device, fork, process_is_exiting};
@@ -128,7 +128,8 @@ impl LeasedMemoryResource {
         self.shared.device
     }
 
-    /// What the session may do; none while it is [detached](Self::detach).
+    /// What the session may do; none while it is [detached](Self::detach). It waits for a request
+    /// of another thread that runs.
     pub fn lock(&self) -> Option<Granted> {
         self.shared.state().lease.as_ref().map(Lease::lock)
     }
@@ -200,12 +201,19 @@ impl Drop for Shared {
 
 impl fmt::Debug for LeasedMemoryResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.shared.state();
-        f.debug_struct("LeasedMemoryResource")
-            .field("device", &self.shared.device)
-            .field("lock", &state.lease.as_ref().map(Lease::lock))
-            .field("mapped_bytes", &state.mappings.bytes())
-            .finish_non_exhaustive()
+        let mut fields = f.debug_struct("LeasedMemoryResource");
+        fields.field("device", &self.shared.device);
+        let state = match self.shared.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            // A request may wait for the owner.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(state) = state {
+            fields.field("lock", &state.lease.as_ref().map(Lease::lock));
+            fields.field("mapped_bytes", &state.mappings.bytes());
+        }
+        fields.finish_non_exhaustive()
     }
 }
 

@@ -5,10 +5,11 @@ use std::io::{IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc;
 use std::thread;
 
 use rmm_lease::protocol::{FrameError, Granted, Lock, Message, encode};
-use rmm_lease::{Lease, LeaseError};
+use rmm_lease::{Lease, LeaseError, LeasedMemoryResource, Server, ServerOptions};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// What an owner sends after the handshake and a request: bytes, and files beside them.
@@ -80,6 +81,40 @@ fn a_wrong_answer_is_an_error_and_ends_the_session() {
     assert!(matches!(first, Err(LeaseError::OtherAnswer)), "{first:?}");
     let [first, _] = outcomes((b"\0\0\0\x01\xc0".to_vec(), 0));
     assert!(matches!(&first, Err(LeaseError::Frame(FrameError::NoMessage(_)))), "{first:?}");
+}
+
+#[test]
+fn a_resource_is_printed_while_a_request_runs() {
+    let machine = rmm_sim::Machine::new();
+    let here = machine.enter();
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("owner.sock");
+    let listener = UnixListener::bind(&socket).expect("a new socket");
+    let device = rmm_core::Device::new(0).expect("the software device has one");
+    let real = Server::bind(folder.path().join("real"), device, ServerOptions::default());
+    let gpu_uuid = real.expect("a new socket").identity().gpu_uuid.clone();
+    let (sender, receiver) = mpsc::channel::<LeasedMemoryResource>();
+    let owner = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        read_frame(&mut stream);
+        let (lock_type, server_nonce) = (Granted::Write, String::new());
+        let granted = Message::HandshakeResponse { lock_type, server_nonce, gpu_uuid };
+        stream.write_all(&frame(&granted)).expect("a client");
+        let pages = receiver.recv().expect("a resource");
+        read_frame(&mut stream);
+        let text = format!("{pages:?}");
+        let list = Message::ListAllocationsResponse { allocations: Vec::new() };
+        stream.write_all(&frame(&list)).expect("a client");
+        text
+    });
+    let lease = Lease::connect(&socket, Lock::Write, None).expect("it is granted");
+    let pages = LeasedMemoryResource::new(lease).expect("the device is here");
+    sender.send(pages.clone()).expect("the owner waits for it");
+    assert_eq!(pages.list().expect("it is answered in time"), []);
+    let text = owner.join().expect("it does not panic");
+    assert!(text.contains("device") && !text.contains("mapped_bytes"), "{text}");
+    assert!(format!("{pages:?}").contains("mapped_bytes: 0"), "no request runs");
+    drop((pages, here));
 }
 
 #[test]
