@@ -22,6 +22,9 @@ use crate::server::who_holds;
 /// How long to wait before the next attempt to reach an owner that is not there.
 const RETRY: Duration = Duration::from_millis(10);
 
+/// How often a wait for a lock asks whether it is to go on.
+const ASKS: Duration = Duration::from_millis(50);
+
 /// How long an owner has to say who holds the lock.
 const ANSWER: Duration = Duration::from_millis(500);
 
@@ -38,6 +41,9 @@ pub enum LeaseError {
     /// The lock was not granted by the deadline.
     #[error("the lock was not granted by the deadline: {}", who_holds(.0))]
     Deadline(Vec<LockHolder>),
+    /// The wait for the lock was given up, and the owner has no request of it any more.
+    #[error("the wait for the lock was given up")]
+    GivenUp,
     /// The owner has refused; nothing has changed.
     #[error("the owner refuses: {0}")]
     Refused(Refusal),
@@ -131,7 +137,21 @@ impl Lease {
         lock: Lock,
         deadline: Option<Instant>,
     ) -> Result<Self, LeaseError> {
-        Self::begin(path.as_ref(), lock, None, deadline)
+        Self::begin(path.as_ref(), lock, None, deadline, &mut || true)
+    }
+
+    /// [Connects](Self::connect), and asks each 50 ms of the wait whether it is to go on, such as
+    /// after a signal. A wait that is given up leaves no request at the owner.
+    ///
+    /// # Errors
+    /// Those of `connect`; [`LeaseError::GivenUp`].
+    pub fn connect_while(
+        path: impl AsRef<Path>,
+        lock: Lock,
+        deadline: Option<Instant>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Self, LeaseError> {
+        Self::begin(path.as_ref(), lock, None, deadline, &mut goes_on)
     }
 
     /// [Connects](Self::connect) to the owner that an earlier session had. Another one, also at the
@@ -145,19 +165,21 @@ impl Lease {
         owner: &Identity,
         deadline: Option<Instant>,
     ) -> Result<Self, LeaseError> {
-        Self::begin(path.as_ref(), lock, Some(owner.clone()), deadline)
+        Self::begin(path.as_ref(), lock, Some(owner.clone()), deadline, &mut || true)
     }
 
-    fn begin(
+    pub(crate) fn begin(
         path: &Path,
         lock_type: Lock,
         expected_identity: Option<Identity>,
         deadline: Option<Instant>,
+        goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Self, LeaseError> {
         fork::check()?;
-        let mut connection = reach(path, deadline)?;
+        let mut connection = reach(path, deadline, goes_on)?;
         let request = Message::HandshakeRequest { lock_type, expected_identity };
-        let Some(frame) = call(&mut connection, &request, deadline)? else {
+        // Dropping the connection takes the request back.
+        let Some(frame) = call(&mut connection, &request, deadline, goes_on)? else {
             drop(connection);
             return Err(LeaseError::Deadline(holders_at(path).unwrap_or_default()));
         };
@@ -295,7 +317,8 @@ impl Lease {
         let connection = self.connection.as_mut().ok_or(LeaseError::Ended)?;
         // What is too large is not sent, and ends no session.
         encode(request)?;
-        match call(connection, request, Instant::now().checked_add(self.answer)) {
+        let deadline = Instant::now().checked_add(self.answer);
+        match call(connection, request, deadline, &mut || true) {
             Ok(Some(frame)) => Ok(frame),
             Err(error @ LeaseError::Refused(_)) => Err(error),
             outcome => {
@@ -307,7 +330,11 @@ impl Lease {
 }
 
 /// Connects; waits for an owner that is not there, or is too busy, if there is a deadline.
-fn reach(path: &Path, deadline: Option<Instant>) -> Result<Connection, LeaseError> {
+fn reach(
+    path: &Path,
+    deadline: Option<Instant>,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Connection, LeaseError> {
     loop {
         let error = match connect(path) {
             Ok(stream) => return Ok(Connection::new(stream)),
@@ -328,6 +355,9 @@ fn reach(path: &Path, deadline: Option<Instant>) -> Result<Connection, LeaseErro
         )]
         if (may_come || is_full) && !left.is_zero() {
             std::thread::sleep(left.min(RETRY));
+            if !goes_on() {
+                return Err(LeaseError::GivenUp);
+            }
         } else {
             return Err(LeaseError::NoOwner(path.to_owned(), error));
         }
@@ -353,11 +383,12 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// Sends a request and waits for its response: none by the deadline is `None`.
+/// Sends a request and waits for its response, while it is to go on. `None` at the deadline.
 fn call(
     connection: &mut Connection,
     request: &Message,
     deadline: Option<Instant>,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Frame<OwnedFd>>, LeaseError> {
     connection.send(request, None)?;
     let frame = loop {
@@ -369,8 +400,14 @@ fn call(
                 Received::Nothing => {}
             }
         }
-        if !connection.wait(deadline)? {
-            return Ok(None);
+        let asks = Instant::now() + ASKS;
+        if !connection.wait(Some(deadline.map_or(asks, |end| end.min(asks))))? {
+            if deadline.is_some_and(|end| end <= Instant::now()) {
+                return Ok(None);
+            }
+            if !goes_on() {
+                return Err(LeaseError::GivenUp);
+            }
         }
     };
     if let Message::ErrorResponse { message, out_of_memory } = frame.message {
@@ -382,8 +419,9 @@ fn call(
 /// Who holds the lock, of an owner that knows the request.
 fn holders_at(path: &Path) -> Option<Vec<LockHolder>> {
     let deadline = Some(Instant::now() + ANSWER);
-    let mut connection = reach(path, deadline).ok()?;
-    match call(&mut connection, &Message::HoldersRequest {}, deadline).ok()??.message {
+    let mut connection = reach(path, deadline, &mut || true).ok()?;
+    let answer = call(&mut connection, &Message::HoldersRequest {}, deadline, &mut || true);
+    match answer.ok()??.message {
         Message::HoldersResponse { holders } => Some(holders),
         _ => None,
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use owner::Owner;
 use rmm_core::Device;
 use rmm_lease::protocol::{Granted, Lock, Message, encode};
-use rmm_lease::{Lease, LeaseError, Server, ServerOptions};
+use rmm_lease::{Lease, LeaseError, LeasedMemoryResource, Server, ServerOptions};
 
 fn device() -> Device {
     Device::new(0).expect("the software device has one")
@@ -88,6 +88,37 @@ fn a_connection_that_asks_for_nothing_is_ended() {
         assert!(is_error, "{answer:?}");
     }
     assert_eq!(owner.connect(Lock::Write).lock(), Granted::Write);
+}
+
+#[test]
+fn a_wait_that_is_given_up_leaves_no_request() {
+    let owner = Owner::start();
+    let here = owner.machine.enter();
+    let mut reader = owner.connect(Lock::Write);
+    reader.commit().expect("it writes");
+    let mut asked = 0;
+    let given_up = Lease::connect_while(owner.socket(), Lock::Write, None, || {
+        asked += 1;
+        asked < 3
+    });
+    assert!(matches!(given_up, Err(LeaseError::GivenUp)), "{given_up:?}");
+    assert_eq!(asked, 3);
+    // A writer that waits would hold it up, and free what is committed later.
+    let deadline = Some(Instant::now() + Duration::from_secs(20));
+    let other = Lease::connect(owner.socket(), Lock::Read, deadline).expect("no one waits");
+    drop(other);
+    let pages = LeasedMemoryResource::new(reader).expect("the device is here");
+    // SAFETY: nothing is mapped.
+    unsafe { pages.detach() }.expect("it reads");
+    let writer = owner.connect(Lock::Write);
+    let given_up = pages.attach_while(None, false, || false);
+    assert!(matches!(given_up, Err(LeaseError::GivenUp)), "{given_up:?}");
+    assert_eq!(pages.lock(), None);
+    drop((writer, pages, here));
+    let soon = Some(Instant::now() + Duration::from_secs(20));
+    let absent = owner.socket().with_extension("other");
+    let given_up = Lease::connect_while(absent, Lock::Read, soon, || false);
+    assert!(matches!(given_up, Err(LeaseError::GivenUp)), "{given_up:?}");
 }
 
 #[test]

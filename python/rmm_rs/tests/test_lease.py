@@ -325,6 +325,36 @@ except KeyboardInterrupt:
     assert (result.returncode, result.stdout) == (0, "done\n"), result.stderr
 
 
+def test_an_interrupted_wait_leaves_no_request(owner: Owner, run: Run) -> None:
+    code = """
+import signal, sys, threading
+from rmm_rs import lease
+
+def interrupted(call):
+    threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+
+memory = lease.connect(sys.argv[1], "rw", timeout=60)
+memory.commit()
+assert interrupted(lambda: lease.connect(sys.argv[1], "rw"))
+# A writer that waits would hold it up, and free what is committed.
+other = lease.connect(sys.argv[1], "ro", timeout=20)
+del other
+memory.detach()
+writer = lease.connect(sys.argv[1], "rw", timeout=20)
+assert interrupted(memory.attach)
+assert memory.lock is None
+writer.commit()
+memory.attach()
+print(memory.lock)
+"""
+    result = run("", arguments=("-c", code, owner.socket), env=owner.environment)
+    assert (result.returncode, result.stdout) == (0, "ro\n"), result.stderr
+
+
 def test_no_owner_and_wrong_arguments_are_refused(tmp_path: Path) -> None:
     socket = tmp_path / "tag.sock"
     with pytest.raises(ConnectionError, match="no owner answers"):

@@ -93,7 +93,7 @@ impl LeasedMemoryResource {
     /// [`LeaseError::State`] if it is not detached; [`LeaseError::Memory`] if the driver refuses.
     /// Then it is detached as before.
     pub fn attach(&self, deadline: Option<Instant>) -> Result<(), LeaseError> {
-        self.attach_to(deadline, false)
+        self.attach_to(deadline, false, &mut || true)
     }
 
     /// [Attaches](Self::attach), also to another owner at the same socket: one that was started
@@ -102,10 +102,29 @@ impl LeasedMemoryResource {
     /// # Errors
     /// Those of `attach`.
     pub fn attach_to_any_owner(&self, deadline: Option<Instant>) -> Result<(), LeaseError> {
-        self.attach_to(deadline, true)
+        self.attach_to(deadline, true, &mut || true)
     }
 
-    fn attach_to(&self, deadline: Option<Instant>, any: bool) -> Result<(), LeaseError> {
+    /// [Attaches](Self::attach), to [any owner](Self::attach_to_any_owner) if so asked, and asks
+    /// each 50 ms of the wait for the lock whether it is to go on, such as after a signal.
+    ///
+    /// # Errors
+    /// Those of `attach`; [`LeaseError::GivenUp`]: then it is detached as before.
+    pub fn attach_while(
+        &self,
+        deadline: Option<Instant>,
+        any_owner: bool,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<(), LeaseError> {
+        self.attach_to(deadline, any_owner, &mut goes_on)
+    }
+
+    fn attach_to(
+        &self,
+        deadline: Option<Instant>,
+        any: bool,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), LeaseError> {
         fork::check()?;
         let (path, owner) = {
             let state = self.shared.state();
@@ -113,11 +132,8 @@ impl LeasedMemoryResource {
             (state.path.clone(), state.owner.clone())
         };
         // Other threads can free meanwhile.
-        let mut lease = if any {
-            Lease::connect(path, Lock::Read, deadline)?
-        } else {
-            Lease::reconnect(path, Lock::Read, &owner, deadline)?
-        };
+        let expected = (!any).then(|| owner.clone());
+        let mut lease = Lease::begin(&path, Lock::Read, expected, deadline, goes_on)?;
         if lease.identity().gpu_uuid != owner.gpu_uuid {
             let text = format!("its memory is of {}", lease.identity().gpu_uuid);
             return Err(LeaseError::Layout(text));

@@ -1,7 +1,5 @@
 //! Memory of an owner outside the process, and arrays that are found there by name.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{
@@ -26,9 +24,6 @@ pub(crate) struct LeasedMemoryResource {
     engine: DropDetached<Leased>,
 }
 
-/// How often a wait looks for signals.
-const SIGNALS: Duration = Duration::from_millis(50);
-
 /// The end of a wait; none for one without end.
 fn deadline_of(timeout: Option<f64>) -> PyResult<Option<Instant>> {
     let Some(seconds) = timeout else { return Ok(None) };
@@ -45,30 +40,23 @@ fn call<T: Send>(
     py.detach(call).map_err(|error| raised(py, error))
 }
 
-/// Makes a call that may wait without end on a thread of its own, so that Ctrl-C ends the wait.
-/// What it returns later is dropped there.
-fn interruptible<T: Send + 'static>(
+/// Makes a call that may wait without end, and asks in the wait whether to go on: not after Ctrl-C.
+fn interruptible<T: Send>(
     py: Python<'_>,
-    call: impl FnOnce() -> Result<T, LeaseError> + Send + 'static,
+    call: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, LeaseError> + Send,
 ) -> PyResult<T> {
-    let (sender, mut receiver) = mpsc::sync_channel(1);
-    thread::Builder::new().name("rmm-lease".to_owned()).spawn(move || {
-        // The other side may have been interrupted.
-        let _ignored = sender.send(call());
-    })?;
-    loop {
-        let next;
-        (receiver, next) = py.detach(|| {
-            let next = receiver.recv_timeout(SIGNALS);
-            (receiver, next)
+    let (outcome, interrupted) = py.detach(|| {
+        let mut interrupted = None;
+        let outcome = call(&mut || {
+            // Without an interpreter there are no signals to look for.
+            interrupted = Python::try_attach(|py| py.check_signals().err()).flatten();
+            interrupted.is_none()
         });
-        match next {
-            Ok(outcome) => return outcome.map_err(|error| raised(py, error)),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("the thread that waited has ended"));
-            }
-        }
+        (outcome, interrupted)
+    });
+    match (outcome, interrupted) {
+        (Err(LeaseError::GivenUp), Some(error)) => Err(error),
+        (outcome, _) => outcome.map_err(|error| raised(py, error)),
     }
 }
 
@@ -109,7 +97,8 @@ impl LeasedMemoryResource {
         let answer_time = Duration::try_from_secs_f64(answer_timeout)
             .map_err(|_| PyValueError::new_err(format!("a timeout of {answer_timeout} seconds")))?;
         fork::check()?;
-        let mut lease = interruptible(py, move || Lease::connect(path, lock, deadline))?;
+        let mut lease =
+            interruptible(py, |goes_on| Lease::connect_while(path, lock, deadline, goes_on))?;
         lease.set_answer_time(answer_time);
         let engine = call(py, || Leased::new(lease))?;
         let base = DeviceMemoryResource::over_engine(AnyResource::new(engine.clone()));
@@ -213,9 +202,7 @@ impl LeasedMemoryResource {
     #[pyo3(signature = (timeout=None, *, any_owner=false))]
     fn attach(&self, py: Python<'_>, timeout: Option<f64>, any_owner: bool) -> PyResult<()> {
         let (engine, deadline) = (self.engine.get()?, deadline_of(timeout)?);
-        call(py, || {
-            if any_owner { engine.attach_to_any_owner(deadline) } else { engine.attach(deadline) }
-        })
+        interruptible(py, |goes_on| engine.attach_while(deadline, any_owner, goes_on))
     }
 }
 
