@@ -11,6 +11,9 @@ mod linux;
 #[cfg(target_os = "linux")]
 #[path = "serve/signals.rs"]
 mod signals;
+#[cfg(target_os = "linux")]
+#[path = "serve/threads.rs"]
+mod threads;
 
 /// `rmm serve`. It prints when it serves.
 #[cfg(target_os = "linux")]

@@ -6,7 +6,6 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::thread;
 
 use rmm_core::Device;
 use rmm_lease::{Server, ServerOptions};
@@ -14,7 +13,7 @@ use rmm_report::format::bytes;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::super::{BAD_INPUT, Ended, FAILURE};
-use super::signals;
+use super::{signals, threads};
 use crate::args::{MemorySize, ServeArgs};
 
 pub(super) fn serve(args: &ServeArgs) -> Ended {
@@ -88,21 +87,9 @@ fn started(args: &ServeArgs) -> Result<String, String> {
 
 /// Serves until it is told to end. Returns what went wrong.
 fn run(servers: Vec<(String, Server)>, stop: &OwnedFd) -> Vec<String> {
-    thread::scope(|scope| {
-        let start = |(tag, mut server): (String, Server)| {
-            scope.spawn(move || {
-                let outcome = server.run(stop);
-                if outcome.is_err() {
-                    // Half of the tags are of no use.
-                    let _ignored = kill_process(getpid(), Signal::TERM);
-                }
-                outcome.map_err(|error| format!("{tag}: cannot go on: {error}"))
-            })
-        };
-        let threads: Vec<_> = servers.into_iter().map(start).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<(), String>>| {
-            thread.join().unwrap_or_else(|_| Err("a thread has panicked".to_owned())).err()
-        };
-        threads.into_iter().filter_map(join).collect()
+    let serve = |(tag, mut server): (String, Server)| (tag, move || server.run(stop));
+    threads::run(servers.into_iter().map(serve).collect(), || {
+        // Half of the tags are of no use.
+        let _ignored = kill_process(getpid(), Signal::TERM);
     })
 }
