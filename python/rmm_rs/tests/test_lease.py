@@ -314,6 +314,8 @@ def test_a_wait_without_end_can_be_interrupted(owner: Owner, run: Run) -> None:
     code = """
 import signal, sys, threading
 from rmm_rs import lease
+# A program in the background begins with it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 writer = lease.connect(sys.argv[1], "rw", timeout=60)
 threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()
 try:
@@ -329,6 +331,8 @@ def test_an_interrupted_wait_leaves_no_request(owner: Owner, run: Run) -> None:
     code = """
 import signal, sys, threading
 from rmm_rs import lease
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def interrupted(call):
     threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()

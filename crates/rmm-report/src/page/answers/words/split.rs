@@ -16,11 +16,7 @@ pub(super) fn kind_of_loss(answers: &Answers) -> Answer {
         (
             leak,
             if growth > 0 { "Growth" } else { "A leak" },
-            if growth > 0 {
-                "what stays live becomes more and more"
-            } else {
-                "blocks that are never freed"
-            },
+            if growth > 0 { "added to what stays live" } else { "blocks that are never freed" },
         ),
         (
             split.hole_bytes,
