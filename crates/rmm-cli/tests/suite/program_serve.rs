@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +28,14 @@ impl Owner {
         args.extend(options);
         let mut command = program(&args);
         command.env("RMM_CUDA_LIBRARY", library()).env("RMM_SIM_SHARED", folder.path("device"));
+        let heed_interrupts = || {
+            // A program in the background begins with it ignored, and so do its children.
+            // SAFETY: the default action of a signal that the process may handle.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: the function makes one call, which is safe after a fork.
+        unsafe { command.pre_exec(heed_interrupts) };
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program runs");
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut lines = String::new();
