@@ -26,8 +26,9 @@ const NO_STACK_OF_C: [&str; 4] = [
     "stream",
 ];
 
-/// Classes that are no resource by themselves, or one of a pool's or a specification's.
-const NO_STACK_OF_PYTHON: [&str; 3] = ["device", "upstream", "spec"];
+/// Classes that are no resource by themselves, or one of a pool, a specification, or a session with
+/// an owner.
+const NO_STACK_OF_PYTHON: [&str; 4] = ["device", "upstream", "spec", "leased"];
 
 fn text_of(path: &str) -> String {
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the test");
