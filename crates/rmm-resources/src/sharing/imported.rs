@@ -5,7 +5,9 @@ use std::fmt;
 use std::os::fd::AsRawFd as _;
 
 use rmm_core::known_contexts::wait_for_known_contexts;
-use rmm_core::{Context, Device, DevicePtr, Error, RelaxedCapture, check, driver_for_drop, fork};
+use rmm_core::{
+    Annotator, Context, Device, DevicePtr, Error, RelaxedCapture, check, driver_for_drop, fork,
+};
 use rmm_sys::{
     CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemHandle,
     CuMemHandleType, CuMemLocation, CuMemLocationType, Driver,
@@ -195,10 +197,14 @@ impl ImportedMemory {
         }
         // An address identifies its device, so that no context has to be current.
         let calls = calls_for(None).or_else(|error| calls_for_freeing().ok_or(error))?;
+        self.annotate_unmapped(true);
         // SAFETY: whole mappings of this value, which are not in use, by the caller's contract.
-        check("cuMemUnmap", unsafe { calls.cuMemUnmap(self.start, self.mapped) })?;
-        self.mapped = 0;
-        Ok(())
+        let unmapped = check("cuMemUnmap", unsafe { calls.cuMemUnmap(self.start, self.mapped) });
+        match unmapped {
+            Ok(()) => self.mapped = 0,
+            Err(_) => self.annotate_unmapped(false),
+        }
+        unmapped
     }
 
     /// Maps the pieces of an export at the addresses that were [unmapped](Self::unmap): perhaps
@@ -229,7 +235,15 @@ impl ImportedMemory {
             // SAFETY: mapped here, and not returned to anyone who might use it. What the driver
             // refuses to unmap is unmapped at the end.
             let _ignored = unsafe { self.unmap() };
-        })
+        })?;
+        self.annotate_unmapped(false);
+        Ok(())
+    }
+
+    /// Reports to the software device that what pools above have handed out of the memory stays
+    /// theirs while it is unmapped.
+    fn annotate_unmapped(&self, is_unmapped: bool) {
+        Annotator::silent(NAME).suspended(self.start, self.reserved, is_unmapped);
     }
 
     /// Whether the memory is mapped.
@@ -325,6 +339,9 @@ impl Drop for ImportedMemory {
             return;
         }
         let _relaxed = RelaxedCapture::enter();
+        if !self.is_mapped() {
+            self.annotate_unmapped(false);
+        }
         if self.mapped > 0 {
             // SAFETY: whole mappings of this value, which no work uses any more.
             let code = unsafe { driver.cuMemUnmap(self.start, self.mapped) };
