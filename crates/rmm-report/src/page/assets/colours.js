@@ -5,6 +5,9 @@ const COLOURS = 8;
 /** @typedef {"tag" | "site" | "stream" | "size" | "age" | "freed"} Colouring */
 /** @typedef {{ index: Uint8Array, labels: { index: number, text: string }[] }} Coloured */
 
+/** The colours that names of tags, call sites and streams have. @type {Record<"tag" | "site" | "stream", Map<string, number>>} */
+const COLOURS_OF_NAMES = { tag: new Map(), site: new Map(), stream: new Map() };
+
 /** The colourings that tell blocks of a view apart, the most telling first. @param {Model} model @returns {[Colouring, string][]} */
 function colourings(model) {
   /** @type {[Colouring, string][]} */
@@ -49,12 +52,30 @@ function byName(model, by) {
   const step = Math.max(1, Math.floor(model.count / 10000));
   for (let block = 0; block < model.count; block += step) add(block, 1e-6);
   const ranked = [...sums].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+  const shown = ranked.slice(0, COLOURS);
+  // A name has one colour in all runs of the page.
+  const known = COLOURS_OF_NAMES[by];
+  /** @type {Map<number, number>} */
+  const ranks = new Map();
+  const free = new Set(Array.from({ length: COLOURS }, (_, rank) => rank));
+  for (const name of shown) {
+    const rank = known.get(names[name]);
+    if (rank !== undefined && free.delete(rank)) ranks.set(name, rank);
+  }
+  for (const name of shown) {
+    if (ranks.has(name)) continue;
+    const [rank] = free;
+    free.delete(rank);
+    ranks.set(name, rank);
+    if (!known.has(names[name])) known.set(names[name], rank);
+  }
+  const rankOf = (/** @type {number} */ name) => ranks.get(name) ?? COLOURS;
   const colours = new Uint8Array(Math.max(1, names.length)).fill(COLOURS);
-  ranked.slice(0, COLOURS).forEach((name, rank) => (colours[name] = rank));
+  for (const name of shown) colours[name] = rankOf(name);
   const index = new Uint8Array(model.count);
   for (let i = 0; i < model.count; i += 1) index[i] = colours[column[i]];
   const unnamed = by === "stream" ? "unknown" : by === "tag" ? "no tag" : "no site";
-  const labels = ranked.slice(0, COLOURS).map((name, rank) => ({ index: rank, text: names[name] ? (by === "stream" ? `stream ${names[name]}` : names[name]) : unnamed }));
+  const labels = shown.map((name) => ({ index: rankOf(name), text: names[name] ? (by === "stream" ? `stream ${names[name]}` : names[name]) : unnamed }));
   if (ranked.length > COLOURS) labels.push({ index: COLOURS, text: `${ranked.length - COLOURS} others` });
   return { index, labels };
 }

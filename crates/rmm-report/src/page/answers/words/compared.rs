@@ -6,7 +6,7 @@ use super::settings::quoted;
 use super::{Answer, AnswerRow};
 use crate::format::{self, bytes, thousands};
 use crate::page::answers::Answers;
-use crate::page::answers::compare::Compared;
+use crate::page::answers::compare::{Changed, Compared};
 
 /// How to see what changed, where there is only one.
 pub fn say_alone(answers: &Answers) -> Answer {
@@ -58,7 +58,14 @@ pub fn say_compared(compared: &Compared) -> Answer {
         ),
         _ => "The peak of live bytes is the same.".to_owned(),
     };
-    if let Some(most) = compared.shares.first() {
+    // What falls explains no rise.
+    let rises = match peaks {
+        Some((_, Some(before), Some(after))) if before != after => Some(after > before),
+        _ => None,
+    };
+    let explains =
+        |share: &&Changed| rises.is_none_or(|rises| (share.after > share.before) == rises);
+    if let Some(most) = compared.shares.iter().find(explains) {
         let by = bytes(most.after.abs_diff(most.before));
         let _ = write!(
             short,
