@@ -395,7 +395,7 @@ impl Caches {
 
     /// Whether a block of the class, which is not large, has a place in a cache by itself.
     pub(crate) fn may_hold(&self, class: Class) -> bool {
-        class.block_size() <= self.budget.fraction()
+        self.budget.may_hold(class.block_size())
     }
 
     /// Bytes that caches may hold now in blocks.

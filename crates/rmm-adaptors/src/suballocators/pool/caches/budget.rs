@@ -114,6 +114,12 @@ impl Budget {
         self.fraction.load(Ordering::Relaxed)
     }
 
+    /// Whether a block that is not large has a place in a cache by itself. In a small pool a cache
+    /// may hold more than its fraction, but of smaller blocks.
+    pub(super) fn may_hold(&self, size: u64) -> bool {
+        size <= self.fraction()
+    }
+
     /// Bounds all to fractions of the pool's reserved bytes.
     /// Returns whether one of them is higher now.
     pub(super) fn set_from(&self, reserved: u64) -> bool {

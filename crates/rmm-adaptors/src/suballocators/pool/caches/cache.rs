@@ -547,8 +547,7 @@ impl Cache {
 /// Grants a cache room for `after` bytes, of which `size` are new, or says why it gets none.
 #[cold]
 fn refusal(size: u64, after: u64, budget: &Budget, grant: &Grant) -> Option<Put> {
-    // In a small pool a cache may hold more than its fraction, but of small blocks.
-    if size > budget.fraction() {
+    if !budget.may_hold(size) {
         return Some(Put::Refused(Refused::Full));
     }
     if budget.extend(grant, after) {
