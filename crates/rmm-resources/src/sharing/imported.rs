@@ -147,6 +147,11 @@ impl ImportedMemory {
     ) -> Result<(), Error> {
         let mut access = vec![access_of(self.device, access)];
         access.extend(of_host.map(|location| CuMemAccessDesc { location, ..access[0] }));
+        self.set_access(calls, &access)
+    }
+
+    /// Changes who may do what to all that is mapped.
+    fn set_access(&self, calls: &Calls, access: &[CuMemAccessDesc]) -> Result<(), Error> {
         let (first, count) = (access.as_ptr(), access.len());
         // SAFETY: all of the range is mapped; the descriptions may be read.
         let code = unsafe { calls.cuMemSetAccess(self.start, self.mapped, first, count) };
@@ -222,12 +227,9 @@ impl ImportedMemory {
         let sizes = piece::check(&pieces)?;
         let sum = sizes.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size));
         let offset = pieces.first().map(|piece| piece.range.offset);
-        let has_bytes = |pieces: &[Piece]| {
-            let bytes: u64 = pieces.iter().map(|piece| piece.range.bytes).sum();
-            bytes == self.bytes
-        };
-        let is_same = (sum, offset) == (Some(self.reserved), Some(self.offset));
-        if !is_same || !has_bytes(&pieces) {
+        let bytes: u64 = pieces.iter().map(|piece| piece.range.bytes).sum();
+        let found = (sum, offset, bytes);
+        if found != (Some(self.reserved), Some(self.offset), self.bytes) {
             let message = format!("other sizes than the {} bytes that were mapped", self.reserved);
             return Err(Error::invalid_argument(NAME, message));
         }
@@ -290,11 +292,7 @@ impl ImportedMemory {
             let what = format!("cannot be reached from device {}", device.ordinal());
             return Err(lacking(NAME, self.device, &what));
         }
-        let access = access_of(device, access);
-        let calls = calls_for(None)?;
-        // SAFETY: all of the range is mapped; the description may be read.
-        let code = unsafe { calls.cuMemSetAccess(self.start, self.mapped, &raw const access, 1) };
-        check("cuMemSetAccess", code)
+        self.set_access(&calls_for(None)?, &[access_of(device, access)])
     }
 
     /// The address of the first byte that was exported.
