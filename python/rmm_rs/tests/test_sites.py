@@ -72,15 +72,19 @@ def test_a_site_that_is_remembered_is_that_of_its_code_and_line(tmp_path: Path) 
             expected += [f"<made {number}>:{line} f{number}" for line in (2, 3)]
         names.clear()
 
-    def down(depth: int) -> None:
-        if depth == 0:
-            log.deallocate(log.allocate(10), 10)
-        else:
-            down(depth - 1)
-
+    # A short name of a file, so that the length of a site cuts none of its four frames.
+    text = """
+def down(log, depth):
+    if depth == 0:
+        log.deallocate(log.allocate(10), 10)
+    else:
+        down(log, depth - 1)
+"""
+    deep: dict[str, Callable[[object, int], None]] = {}
+    exec(compile(text, "<deep>", "exec"), deep)
     for _ in range(3):
         for depth in (0, 1, 6):
-            down(depth)
+            deep["down"](log, depth)
     log.flush()
     sites = [row["Site"] for row in rows(log.get_file_name()) if row["Action"] == "allocate"]
     assert [site.split(" < ")[0] for site in sites[: len(expected)]] == expected
