@@ -64,7 +64,10 @@
 //! - **Clients.** A stream that is passed to a function of a [client](frameworks::client) exists
 //!   until it is released or [forgotten](streams::stream::rmm_rs_stream_forget). A block of a
 //!   client is freed by the functions of [`frameworks`] alone. A stream that was
-//!   recorded for a block only while it was captured uses the block in that graph alone.
+//!   recorded for a block only while it was captured uses the block in that graph alone. Work of a
+//!   blocking stream that uses a block of the legacy default stream is recorded too, unless it is
+//!   complete at the free or work of the legacy stream was enqueued after it: a free is no work,
+//!   and puts nothing in order.
 //! - **Pieces.** An array of [pieces](calls::sharing::ExportPiece) is null, or has as many as its
 //!   count says, which no other thread writes to during the call. A descriptor in it is not closed
 //!   meanwhile. What is released was stored by [`rmm_rs_export`](calls::sharing::rmm_rs_export)

@@ -41,6 +41,43 @@ pub(crate) unsafe fn with<R>(
     }
 }
 
+/// Calls `act` with the stream that a handle names for blocks of clients, whose other uses are
+/// recorded: so the legacy default stream is [that of its own
+/// work](StreamRef::legacy_of_own_work). Streams are kept.
+///
+/// # Errors
+/// As for [`with`].
+///
+/// # Safety
+/// As for [`with`].
+#[inline]
+pub(crate) unsafe fn with_kept<R>(
+    handle: CuStream,
+    act: impl FnOnce(StreamRef<'_>) -> R,
+) -> Result<R, Error> {
+    match handle {
+        CuStream::NULL | CuStream::LEGACY => Ok(act(StreamRef::legacy_of_own_work())),
+        // SAFETY: the caller's contract.
+        _ => unsafe { with(handle, || true, act) },
+    }
+}
+
+/// Calls `act` with the stream of a client's block, as [`with_kept`] does, unless it was not
+/// announced.
+///
+/// # Safety
+/// As for [`with`].
+pub(crate) unsafe fn with_known<R>(
+    handle: CuStream,
+    act: impl FnOnce(StreamRef<'_>) -> R,
+) -> Option<R> {
+    match handle {
+        CuStream::NULL | CuStream::LEGACY => Some(act(StreamRef::legacy_of_own_work())),
+        // SAFETY: the caller's contract.
+        _ => unsafe { StreamRef::with_announced(handle, act) }.ok(),
+    }
+}
+
 /// Calls `act` with the stream of a handle that was not announced, which it is first if the
 /// resource keeps streams.
 ///

@@ -19,6 +19,8 @@ mod checkpoints;
 mod failures;
 #[path = "clients/fixtures.rs"]
 mod fixtures;
+#[path = "clients/legacy.rs"]
+mod legacy;
 #[path = "clients/model.rs"]
 mod model;
 #[path = "clients/pending.rs"]

@@ -195,6 +195,15 @@ impl Stream {
         Self(CudaStream::non_blocking().expect("a stream"))
     }
 
+    pub(crate) fn legacy() -> Self {
+        Self(CudaStream::legacy())
+    }
+
+    /// A stream that synchronizes with the legacy default stream.
+    pub(crate) fn blocking() -> Self {
+        Self(CudaStream::new().expect("a stream"))
+    }
+
     pub(crate) fn raw(&self) -> *mut c_void {
         self.0.as_raw().as_raw()
     }

@@ -102,7 +102,8 @@ impl Model {
 fn random_program(seed: u64) {
     let mut numbers = Numbers::new(seed);
     let client = Client::of_spec("pool(cuda)");
-    let streams = [(); STREAMS].map(|()| Stream::new());
+    let streams: [_; STREAMS] =
+        [Stream::new(), Stream::new(), Stream::legacy(), Stream::blocking()];
     let mut model = Model::default();
     // Each with its own stream, and the one that used it last.
     let mut blocks: Vec<(*mut c_void, usize, usize)> = Vec::new();

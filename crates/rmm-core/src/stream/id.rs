@@ -28,8 +28,11 @@ pub struct StreamId(NonZeroU64);
 /// The legacy default stream's id.
 const LEGACY: StreamId = StreamId(NonZeroU64::MIN.saturating_add(StreamId::OF_DEFAULT));
 
+/// The id of [`StreamRef::legacy_of_own_work`](crate::StreamRef::legacy_of_own_work).
+const LEGACY_OF_OWN_WORK: StreamId = StreamId(LEGACY.0.saturating_add(1));
+
 /// The next id. No process makes 2^62 streams, so it does not reach the bits for kinds of streams.
-static NEXT: AtomicU64 = AtomicU64::new(2);
+static NEXT: AtomicU64 = AtomicU64::new(3);
 
 /// The names of the streams that have one. Lock order: leaf.
 static NAMES: Mutex<BTreeMap<StreamId, String>> = Mutex::new(BTreeMap::new());
@@ -55,6 +58,11 @@ impl StreamId {
     /// The legacy default stream's id.
     pub(super) const fn legacy() -> Self {
         LEGACY
+    }
+
+    /// The legacy default stream's id for memory that only its own work uses.
+    pub(super) const fn legacy_of_own_work() -> Self {
+        LEGACY_OF_OWN_WORK
     }
 
     /// An id that no other stream has.
@@ -124,7 +132,7 @@ impl StreamId {
 
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == LEGACY {
+        if matches!(*self, LEGACY | LEGACY_OF_OWN_WORK) {
             return f.write_str("legacy");
         }
         write!(f, "#{}", self.get() & !(Self::OF_HANDLE | Self::OF_DEFAULT))?;

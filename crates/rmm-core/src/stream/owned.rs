@@ -164,6 +164,10 @@ impl Inner {
 static LEGACY: LazyLock<CudaStream> = LazyLock::new(|| {
     CudaStream::default_stream(CuStream::LEGACY, StreamId::legacy(), StreamKind::Legacy)
 });
+static LEGACY_OF_OWN_WORK: LazyLock<CudaStream> = LazyLock::new(|| {
+    let id = StreamId::legacy_of_own_work();
+    CudaStream::default_stream(CuStream::LEGACY, id, StreamKind::Legacy)
+});
 static PER_THREAD: LazyLock<CudaStream> = LazyLock::new(|| {
     CudaStream::default_stream(CuStream::PER_THREAD, StreamId::next(), StreamKind::PerThread)
 });
@@ -293,6 +297,11 @@ impl CudaStream {
     /// The legacy default stream, for as long as the process runs.
     pub(super) fn legacy_static() -> &'static Self {
         &LEGACY
+    }
+
+    /// [`StreamRef::legacy_of_own_work`](crate::StreamRef::legacy_of_own_work).
+    pub(super) fn legacy_of_own_work_static() -> &'static Self {
+        &LEGACY_OF_OWN_WORK
     }
 
     /// The calling thread's own default stream, for as long as the process runs.

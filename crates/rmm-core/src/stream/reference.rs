@@ -62,6 +62,16 @@ impl<'a> StreamRef<'a> {
         CudaStream::legacy_static().as_stream_ref()
     }
 
+    /// The legacy default stream with an identity of its own, for memory that is used by work of
+    /// this stream and of no blocking stream, unless that work is complete at the free. So a
+    /// suballocator needs no event between a free and the next use on the stream. For resources
+    /// whose programs say which other streams use a block, as `PyTorch` does. **Unstable**: may
+    /// change in any release.
+    #[doc(hidden)]
+    pub fn legacy_of_own_work() -> StreamRef<'static> {
+        CudaStream::legacy_of_own_work_static().as_stream_ref()
+    }
+
     /// The calling thread's own default stream.
     #[doc(alias = "cuda_stream_per_thread")]
     pub fn per_thread() -> StreamRef<'static> {

@@ -61,7 +61,7 @@ pub(crate) unsafe fn allocate(
         };
         match stream {
             // SAFETY: the caller's contract.
-            RequestStream::Kept(stream) => unsafe { streams::with(stream, || true, allocate) }?,
+            RequestStream::Kept(stream) => unsafe { streams::with_kept(stream, allocate) }?,
             // SAFETY: the caller's contract.
             RequestStream::Unknown(stream) => unsafe { streams::with(stream, || false, allocate) }?,
             RequestStream::None => Ok((source.any(client).allocate_sync(layout)?, None)),

@@ -114,7 +114,7 @@ impl CheckpointHandle {
             unsafe { pool.restore(&self.live, stream) }
         };
         // SAFETY: the caller's contract.
-        let restored = unsafe { streams::with(stream, || true, restore) }??;
+        let restored = unsafe { streams::with_kept(stream, restore) }??;
         for block in &present {
             if let Some(block) = table::take(block.address) {
                 block.count_return();

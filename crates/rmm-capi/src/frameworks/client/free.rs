@@ -53,8 +53,8 @@ pub(crate) unsafe fn free(
         {
             let id_of = |stream: StreamRef<'_>| stream.id();
             // SAFETY: the caller's contract.
-            let id = unsafe { StreamRef::with_announced(stream, id_of) };
-            (block.stream, block.stream_id) = (stream, id.ok());
+            let id = unsafe { streams::with_known(stream, id_of) };
+            (block.stream, block.stream_id) = (stream, id);
         }
         Ok(block.stream_id)
     })?;
@@ -64,7 +64,7 @@ pub(crate) unsafe fn free(
                 // The stream is new here.
                 let id_of = |stream: StreamRef<'_>| stream.id();
                 // SAFETY: the caller's contract.
-                let id = unsafe { streams::with(stream, || true, id_of) };
+                let id = unsafe { streams::with_kept(stream, id_of) };
                 block.stream_id = id.ok();
             }
             // SAFETY: the caller's contract; the block left the table.
@@ -171,7 +171,7 @@ pub(crate) unsafe fn record(pointer: *mut c_void, stream: CuStream) -> Result<()
         is_captured: is_announced && stream.is_capturing().unwrap_or(false),
     };
     // SAFETY: the caller's contract.
-    let stream = unsafe { streams::with(stream, || true, record) }?;
+    let stream = unsafe { streams::with_kept(stream, record) }?;
     table::with_allocated(address, |block| {
         match block.recorded.iter_mut().find(|known| known.id == stream.id) {
             Some(known) => known.is_captured &= stream.is_captured,

@@ -139,6 +139,9 @@ pub(crate) fn begin_wait(
 /// Calls `act` with the stream that a handle named when it had this id. `None` if it does not name
 /// it any more: the stream was forgotten, or is another thread's own default stream.
 fn with_same<R>(handle: CuStream, id: StreamId, act: impl FnOnce(StreamRef<'_>) -> R) -> Option<R> {
+    if id == StreamRef::legacy_of_own_work().id() {
+        return Some(act(StreamRef::legacy_of_own_work()));
+    }
     let act = |stream: StreamRef<'_>| (stream.id() == id).then(|| act(stream));
     // SAFETY: by the clauses on clients and on ends of streams, the stream exists until it is
     // forgotten, and that happens-before this call or happens-after its return.

@@ -49,7 +49,9 @@ impl PoolCore {
             }
             // The stream exists while the pool does, by the program's promise.
             StreamKind::Adopted(_) if self.streams_outlive => RecordPolicy::OnDemand,
-            StreamKind::Legacy => RecordPolicy::Fenced,
+            StreamKind::Legacy if stream.id() == StreamRef::legacy().id() => RecordPolicy::Fenced,
+            // Of its own work: it comes before the next use in the order of the stream.
+            StreamKind::Legacy => RecordPolicy::OnDemand,
             StreamKind::PerThread => RecordPolicy::PerThread,
             _ => RecordPolicy::Unknown,
         };
