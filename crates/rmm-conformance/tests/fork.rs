@@ -9,6 +9,8 @@ mod child;
 mod objects;
 #[path = "fork/resources.rs"]
 mod resources;
+#[path = "fork/shared.rs"]
+mod shared;
 
 #[test]
 fn no_call_waits_in_the_child_of_a_fork() {
@@ -17,5 +19,6 @@ fn no_call_waits_in_the_child_of_a_fork() {
     let mut wrong = Vec::new();
     resources::call_all(&machine, &mut wrong);
     objects::call_all(&machine, &mut wrong);
+    shared::call_all(&machine, &mut wrong);
     assert!(wrong.is_empty(), "{} calls:\n{}", wrong.len(), wrong.join("\n"));
 }

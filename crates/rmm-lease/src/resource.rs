@@ -130,6 +130,9 @@ impl LeasedMemoryResource {
 
     /// What the session may do; none while it is [detached](Self::detach). It waits for a request
     /// of another thread that runs.
+    ///
+    /// # Panics
+    /// In the child of a fork, if another thread made a request at the fork.
     pub fn lock(&self) -> Option<Granted> {
         self.shared.state().lease.as_ref().map(Lease::lock)
     }
@@ -139,6 +142,7 @@ impl LeasedMemoryResource {
     /// # Errors
     /// [`LeaseError::State`] while detached; or if the owner has gone.
     pub fn list(&self) -> Result<Vec<AllocationRecord>, LeaseError> {
+        fork::check()?;
         self.shared.state().lease()?.list()
     }
 

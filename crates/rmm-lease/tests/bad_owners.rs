@@ -83,6 +83,61 @@ fn a_wrong_answer_is_an_error_and_ends_the_session() {
     assert!(matches!(&first, Err(LeaseError::Frame(FrameError::NoMessage(_)))), "{first:?}");
 }
 
+/// An owner that grants a lock for memory of this GPU to each that asks, and answers nothing else.
+fn owner_of(gpu_uuid: &str, socket: &std::path::Path) -> thread::JoinHandle<()> {
+    let listener = UnixListener::bind(socket).expect("a new socket");
+    let (lock_type, server_nonce) = (Granted::Read, String::new());
+    let gpu_uuid = gpu_uuid.to_owned();
+    let granted = frame(&Message::HandshakeResponse { lock_type, server_nonce, gpu_uuid });
+    thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().expect("a client");
+            read_frame(&mut stream);
+            stream.write_all(&granted).expect("a client");
+            let _ended = stream.read(&mut [0; 100]);
+        }
+    })
+}
+
+#[test]
+fn memory_of_another_gpu_is_refused() {
+    let machine = rmm_sim::Machine::new();
+    let _here = machine.enter();
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = rmm_core::Device::new(0).expect("the software device has one");
+    let real = folder.path().join("real");
+    let real = Server::bind(real, device, ServerOptions::default()).expect("a new socket");
+    let own = real.identity().gpu_uuid.clone();
+    let other = "GPU-00000000-0000-0000-0000-000000000007";
+    // The device has another number in each process, and is found by its UUID.
+    let socket = folder.path().join("other.sock");
+    let owner = owner_of(other, &socket);
+    for _ in 0..2 {
+        let lease = Lease::connect(&socket, Lock::Read, None).expect("it is granted");
+        let error = LeasedMemoryResource::new(lease).expect_err("no such device");
+        let LeaseError::Memory(error) = error else { panic!("{error}") };
+        assert!(error.is_unsupported() && error.to_string().contains(other), "{error}");
+    }
+    owner.join().expect("it does not panic");
+    // Another one behind the same socket.
+    let socket = folder.path().join("owner.sock");
+    let first = owner_of(&own, &socket);
+    let lease = Lease::connect(&socket, Lock::Read, None).expect("it is granted");
+    let pages = LeasedMemoryResource::new(lease).expect("the device is here");
+    // SAFETY: nothing is mapped.
+    unsafe { pages.detach() }.expect("it reads");
+    drop(Lease::connect(&socket, Lock::Read, None));
+    first.join().expect("it does not panic");
+    std::fs::remove_file(&socket).expect("it is there");
+    let second = owner_of(other, &socket);
+    for _ in 0..2 {
+        let error = pages.attach_to_any_owner(None).expect_err("another GPU");
+        assert!(matches!(&error, LeaseError::Layout(text) if text.contains(other)), "{error}");
+        assert_eq!(pages.lock(), None);
+    }
+    second.join().expect("it does not panic");
+}
+
 #[test]
 fn a_resource_is_printed_while_a_request_runs() {
     let machine = rmm_sim::Machine::new();

@@ -27,6 +27,9 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tempfile::TempDir;
 
+#[path = "processes/killed.rs"]
+mod killed;
+
 const BYTES: u64 = 4 << 20;
 const TOTAL: usize = 64 << 20;
 const ROLE: &str = "RMM_LEASE_ROLE";
@@ -170,7 +173,7 @@ fn role() {
             say("has committed");
             wait();
         }
-        other => panic!("unknown role {other}"),
+        other => killed::play(other, Path::new(&socket), say, wait),
     }
 }
 
@@ -416,14 +419,19 @@ fn a_killed_owner_leaves_mappings_and_no_lease() {
     assert_eq!(free(), TOTAL);
 }
 
+/// Stops a process, as a debugger does.
+fn stop(peer: &Peer) {
+    peer.signal(Signal::STOP);
+    let stopped = waitpid(Some(Pid::from_child(&peer.child)), WaitOptions::UNTRACED);
+    assert!(stopped.is_ok_and(|status| status.is_some_and(|(_, status)| status.stopped())));
+}
+
 #[test]
 fn a_stopped_owner_holds_no_allocation_up() {
     let site = Site::new();
     let (owner, _) = site.start("owner");
     let (mut writer, _) = site.start("writer with blocks");
-    owner.signal(Signal::STOP);
-    let stopped = waitpid(Some(Pid::from_child(&owner.child)), WaitOptions::UNTRACED);
-    assert!(stopped.is_ok_and(|status| status.is_some_and(|(_, status)| status.stopped())));
+    stop(&owner);
     writer.go_on();
     assert_eq!(writer.hear(), "has waited");
     // Nor those who connect, also when its queue is full.

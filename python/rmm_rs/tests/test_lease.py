@@ -255,6 +255,30 @@ def test_a_forked_child_is_refused_and_the_session_goes_on(owner: Owner, run: Ru
     assert (result.returncode, result.stdout) == (0, "done\n"), result.stderr
 
 
+HELD = """
+import atexit, os, sys
+import rmm_rs
+from rmm_rs import lease, mr
+memory = lease.connect(sys.argv[1], "rw", timeout=60)
+mr.set_current_device_resource(mr.PoolMemoryResource(memory, 0))
+buffer = rmm_rs.DeviceBuffer(size=100)
+memory.put("weights", buffer)
+memory.commit()
+reader = lease.connect(sys.argv[1], "ro", timeout=60)
+kept = [reader.get("weights"), reader]
+kept.append(kept)
+"""
+
+
+@pytest.mark.parametrize("end", ["", "sys.exit(0)", "os._exit(0)", "atexit.register(memory.detach)"])
+def test_leases_in_globals_end_with_the_process(owner: Owner, run: Run, end: str) -> None:
+    result = run("", arguments=("-c", HELD + end, owner.socket), env=owner.environment)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    code = IMPORT + f"memory = lease.connect({owner.socket!r}, 'rw', timeout=20); print(memory.names())"
+    result = run(code, env=owner.environment)
+    assert (result.returncode, result.stdout) == (0, "[]\n"), result.stderr
+
+
 def test_a_killed_writer_whose_child_lives_on_holds_no_one_up(owner: Owner) -> None:
     code = """
 import os, sys

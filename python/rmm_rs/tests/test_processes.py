@@ -29,6 +29,13 @@ kept = rmm_rs.ElasticBuffer(16 << 20)
 kept.commit(0, 4 << 20)
 kept.record_stream(Stream())
 """,
+    "shared": """
+import rmm_rs
+pages = mr.VirtualMemoryResource(export="posix_fd")
+exported = DeviceBuffer(size=100, mr=pages)
+pieces = rmm_rs.export(exported)
+kept = [rmm_rs.import_memory(rmm_rs.export(exported), writable=True) for _ in range(2)]
+""",
     "callback": """
 base = mr.CudaMemoryResource()
 resource = mr.CallbackMemoryResource(
@@ -97,6 +104,9 @@ stream = Stream()
 kept = [rmm_rs.DeviceBuffer(size=1000, stream=stream) for _ in range(10)]
 elastic = rmm_rs.ElasticBuffer(16 << 20)
 elastic.commit(0, 4 << 20)
+exported = rmm_rs.DeviceBuffer(size=100, mr=mr.VirtualMemoryResource(export="posix_fd"))
+pieces = rmm_rs.export(exported)
+imported = rmm_rs.import_memory(rmm_rs.export(exported))
 child = os.fork()
 if child == 0:
     for call in (
@@ -108,6 +118,9 @@ if child == 0:
         lambda: rmm_rs.ElasticBuffer(16 << 20),
         lambda: elastic.commit(4 << 20, 4 << 20),
         lambda: elastic.decommit(0, 4 << 20, blocking=True),
+        lambda: rmm_rs.export(exported),
+        lambda: rmm_rs.import_memory(pieces),
+        lambda: imported.grant_access(0),
         lambda: stream.synchronize(),
         lambda: mr.PoolMemoryResource(mr.CudaMemoryResource(), "1MiB"),
         lambda: mr.set_current_device_resource(pool),
@@ -122,13 +135,14 @@ if child == 0:
         else:
             os._exit(2)
     kept.clear()
-    del pool, stream, elastic
+    del pool, stream, elastic, exported, pieces, imported
     gc.collect()
     sys.exit(7)
 _, status = os.waitpid(child, 0)
 assert os.waitstatus_to_exitcode(status) == 7, status
 assert len(bytes(kept[0])) == 1000
 assert elastic.decommit(0, 4 << 20) == 4 << 20
+assert rmm_rs.import_memory(pieces).size == imported.size == 100
 kept.clear()
 assert pool.statistics()["live_bytes"] == 0
 """

@@ -11,6 +11,11 @@ static const rmm_rs_resource *pool;
 static const rmm_rs_client *client;
 static const rmm_rs_resource *pages;
 static rmm_rs_elastic *elastic, *left;
+static rmm_rs_piece *pieces, *left_pieces;
+static rmm_rs_imported *imported, *left_import;
+static rmm_rs_segment_callback *observer;
+static size_t piece_count, left_count;
+static int ends;
 static void *block, *client_block, *pending;
 
 static void *thread(void *argument) {
@@ -23,7 +28,15 @@ static void *thread(void *argument) {
   return NULL;
 }
 
+/* No library that registers memory is called once the process ends. */
+static bool observe(void *context, uint32_t event, void *base, uint64_t bytes) {
+  (void)context, (void)event, (void)base, (void)bytes;
+  if (ends) abort();
+  return true;
+}
+
 static void late(void) {
+  ends = 1;
   void *memory = &memory;
   char text[2][4] = {"???", "???"};
   uint64_t number = 7;
@@ -40,9 +53,21 @@ static void late(void) {
   number = 7;
   if (rmm_rs_elastic_decommit(elastic, 0, 1 << 21, true, &number) || number) abort();
   rmm_rs_elastic_release(elastic);
+  rmm_rs_import_release(imported);
+  rmm_rs_pieces_release(pieces, piece_count);
+  rmm_rs_segment_callback_release(observer);
   rmm_rs_resource_release(pages);
   rmm_rs_client_release(client);
   rmm_rs_resource_release(pool);
+}
+
+static int share(rmm_rs_piece **list, size_t *count, rmm_rs_imported **memory) {
+  const rmm_rs_resource *exportable;
+  void *place;
+  if (rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false, &exportable)) return 1;
+  if (rmm_rs_resource_allocate_sync(exportable, 1000, 256, &place)) return 1;
+  if (rmm_rs_export(place, 1000, list, count)) return 1;
+  return rmm_rs_import(*list, *count, 0, true, &place, memory);
 }
 
 int main(void) {
@@ -62,6 +87,8 @@ int main(void) {
   if (rmm_rs_elastic_commit(elastic, 0, 1 << 21)) return 13;
   if (rmm_rs_elastic_record_stream(elastic, 0, 1 << 21, (void *)2)) return 14;
   if (rmm_rs_elastic_reserve(pages, 1 << 23, NULL, &left) || rmm_rs_elastic_commit(left, 0, 1 << 21)) return 15;
+  if (share(&pieces, &piece_count, &imported) || share(&left_pieces, &left_count, &left_import)) return 16;
+  if (rmm_rs_pool_on_segment(pool, observe, NULL, NULL, &observer)) return 17;
   for (i = 0; i < 3; i++)
     if (pthread_create(&threads[i], NULL, thread, NULL)) return 6;
   printf("done\n");

@@ -63,6 +63,7 @@ impl LeasedMemoryResource {
     /// # Errors
     /// [`LeaseError::State`] while detached; or if the owner has gone.
     pub fn names(&self) -> Result<Vec<String>, LeaseError> {
+        fork::check()?;
         self.shared.state().lease()?.names()
     }
 }
