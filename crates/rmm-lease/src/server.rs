@@ -1,5 +1,6 @@
 //! An owner at a socket.
 
+mod allocations;
 mod session;
 mod socket;
 
@@ -40,6 +41,11 @@ pub struct ServerOptions {
     /// How long a session waits for its lock, before it is refused with the names of the processes
     /// that hold it. Without end by default.
     pub wait: Option<Duration>,
+    /// How long an allocation waits for memory of the device that other processes have, such as
+    /// those that were killed and are not gone yet, before it is refused. None by default: it is
+    /// refused at once. Each session that waits has to have an [answer
+    /// time](crate::Lease::set_answer_time) that is longer.
+    pub memory_wait: Option<Duration>,
     /// How long a connection may stay without asking for a lock before it is ended; 10 seconds by
     /// default.
     pub handshake: Duration,
@@ -47,7 +53,7 @@ pub struct ServerOptions {
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { limit: u64::MAX, wait: None, handshake: HANDSHAKE }
+        Self { limit: u64::MAX, wait: None, memory_wait: None, handshake: HANDSHAKE }
     }
 }
 
@@ -71,6 +77,7 @@ pub struct Server {
     identity: Identity,
     origin: Origin,
     wait: Option<Duration>,
+    memory_wait: Option<Duration>,
     handshake: Duration,
     state: State<PhysicalMemory>,
     sessions: BTreeMap<SessionId, Session>,
@@ -110,6 +117,7 @@ impl Server {
             identity: Identity { server_nonce, gpu_uuid },
             origin,
             wait: options.wait,
+            memory_wait: options.memory_wait,
             handshake: options.handshake,
             state: State::new(options.limit),
             sessions: BTreeMap::new(),
@@ -139,8 +147,12 @@ impl Server {
         let mut files = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.socket, awaited)];
         let mut ids = Vec::with_capacity(self.sessions.len());
         for (&id, session) in &self.sessions {
-            let sends = session.connection.is_sending();
-            let flags = if sends { PollFlags::OUT } else { PollFlags::IN };
+            let flags = match &session.pending {
+                // It hears of the end of the connection all the same.
+                Some(_) => PollFlags::empty(),
+                None if session.connection.is_sending() => PollFlags::OUT,
+                None => PollFlags::IN,
+            };
             files.push(PollFd::new(&session.connection, flags));
             ids.push(id);
         }
@@ -151,8 +163,9 @@ impl Server {
                 watched.push(position);
             }
         }
-        let deadlines = self.sessions.values().filter_map(Session::deadline).chain(self.pause);
-        wait_for(&mut files, deadlines.min())?;
+        let deadlines = self.sessions.values().filter_map(Session::deadline);
+        let retries = self.sessions.values().filter_map(Session::retry_at);
+        wait_for(&mut files, deadlines.chain(retries).chain(self.pause).min())?;
         let is_ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
         drop(files);
         let (ready, ended) = is_ready[2..].split_at(ids.len());
@@ -169,6 +182,7 @@ impl Server {
         if is_ready[1] {
             self.accept();
         }
+        self.retry();
         self.admit();
         self.refuse_late();
         Ok(is_ready[0])
@@ -191,6 +205,9 @@ impl Server {
     /// Goes on with a session, and ends it if it cannot go on.
     fn serve(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.pending.is_some() {
+            return self.end(id);
+        }
         let goes_on = match session.connection.flush() {
             Err(_) => false,
             Ok(()) if session.connection.is_sending() => true,
@@ -218,6 +235,9 @@ impl Server {
     fn handle(&mut self, id: SessionId, message: Message) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         if session.phase == Phase::Granted {
+            if let Message::AllocateRequest { allocation_id, aligned_size } = message {
+                return self.allocate(id, allocation_id, aligned_size);
+            }
             let response = self.answer(id, message);
             let Some(session) = self.sessions.get_mut(&id) else { return false };
             return match response {
@@ -257,11 +277,6 @@ impl Server {
     ) -> Result<(Message, Option<OwnedFd>), Refusal> {
         let mut file = None;
         let response = match message {
-            Message::AllocateRequest { allocation_id, aligned_size: bytes } => {
-                let make = || self.origin.make(bytes);
-                self.state.allocate(id, &allocation_id, bytes, make)?;
-                Message::SuccessResponse {}
-            }
             Message::ExportRequest { allocation_id } => {
                 file = Some(self.state.export(id, &allocation_id)?.export()?);
                 Message::ExportResponse {}

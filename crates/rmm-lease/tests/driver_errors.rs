@@ -3,9 +3,11 @@
 
 mod owner;
 
+use std::time::{Duration, Instant};
+
 use owner::Owner;
-use rmm_lease::LeaseError;
 use rmm_lease::protocol::Lock;
+use rmm_lease::{LeaseError, ServerOptions};
 use rmm_sim::Fault;
 use rmm_sys::CuResult;
 
@@ -46,5 +48,48 @@ fn an_owner_outlives_its_driver() {
     assert!(is_refused(lease.export("a").map(drop), CuResult::DEINITIALIZED));
     lease.free("a").expect("there is nothing left to free");
     drop(lease);
+    assert_eq!(owner.connect(Lock::Write).list().expect("it writes"), []);
+}
+
+#[test]
+fn an_allocation_waits_for_memory_that_others_return() {
+    let mut options = ServerOptions::default();
+    options.memory_wait = Some(Duration::from_secs(60));
+    options.limit = 2 * BYTES;
+    let owner = Owner::start_with(options);
+    let mut lease = owner.connect(Lock::Write);
+    owner.machine.fail(Fault::nth("cuMemCreate", 1, CuResult::OUT_OF_MEMORY));
+    owner.machine.fail(Fault::nth("cuMemCreate", 2, CuResult::OUT_OF_MEMORY));
+    lease.allocate("a", BYTES).expect("it is there at the third attempt");
+    assert_eq!(lease.list().expect("it writes").len(), 1);
+    // What no process can return is not waited for.
+    let begin = Instant::now();
+    assert!(is_refused(lease.allocate("b", 2 * BYTES), CuResult::OUT_OF_MEMORY), "the limit");
+    assert!(is_refused(lease.allocate("a", BYTES), CuResult::UNKNOWN), "it is taken");
+    owner.machine.fail(Fault::nth("cuMemCreate", 1, CuResult::UNKNOWN));
+    assert!(is_refused(lease.allocate("b", BYTES), CuResult::UNKNOWN));
+    assert!(begin.elapsed() < Duration::from_secs(10), "the time for an answer");
+    lease.allocate("b", BYTES).expect("no call fails");
+}
+
+#[test]
+fn an_allocation_that_waits_is_refused_in_time_and_ends_with_its_session() {
+    let mut options = ServerOptions::default();
+    options.memory_wait = Some(Duration::from_millis(120));
+    let owner = Owner::start_with(options);
+    let mut lease = owner.connect(Lock::Write);
+    let begin = Instant::now();
+    assert!(is_refused(lease.allocate("a", 1 << 50), CuResult::OUT_OF_MEMORY));
+    assert!(begin.elapsed() >= Duration::from_millis(120), "it has waited");
+    lease.allocate("a", BYTES).expect("the session goes on");
+    drop(lease);
+
+    options.memory_wait = Some(Duration::MAX);
+    let owner = Owner::start_with(options);
+    let mut lease = owner.connect(Lock::Write);
+    lease.set_answer_time(Duration::from_millis(50));
+    let late = lease.allocate("a", 1 << 50);
+    assert!(matches!(late, Err(LeaseError::NoAnswer(_))), "{late:?}");
+    // The request has gone with its session.
     assert_eq!(owner.connect(Lock::Write).list().expect("it writes"), []);
 }

@@ -51,6 +51,11 @@ pub struct ServeArgs {
     /// who has it. Without end by default
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub wait: Option<Duration>,
+
+    /// How long an allocation waits for memory that other programs still have, such as 5s; refused
+    /// at once by default
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub memory_wait: Option<Duration>,
 }
 
 fn tag(text: &str) -> Result<String, &'static str> {

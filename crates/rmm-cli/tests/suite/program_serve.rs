@@ -70,7 +70,7 @@ fn connect(folder: &Folder, tag: &str, lock: Lock) -> Result<Lease, LeaseError> 
 #[test]
 fn each_tag_has_a_memory_of_its_own_until_it_is_told_to_end() {
     let folder = Folder::new();
-    let options = ["--limit", "4MiB", "--wait", "0.05s"];
+    let options = ["--limit", "4MiB", "--wait", "0.05s", "--memory-wait", "60s"];
     let (owner, lines) = Owner::start(&folder, &["weights", "kv_cache"], &options);
     let first = lines.lines().next().expect("two lines");
     assert!(first.starts_with(&folder.path("sockets/weights.sock")), "{lines}");
@@ -123,12 +123,13 @@ fn what_cannot_be_served_is_bad_input() {
     let (directory, file) = (folder.path("sockets"), folder.path("file"));
     fs::write(&file, "").expect("it is ours");
     let long = "x".repeat(100);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--directory", &directory], "--tag <TAG>"),
         (&["--tag", "a"], "--directory <DIR>"),
         (&["--directory", &directory, "--tag", "a/b"], "expected a name of letters"),
         (&["--directory", &directory, "--tag", ".."], "expected a name of letters"),
         (&["--directory", &directory, "--tag", "a", "--wait", "soon"], "expected seconds"),
+        (&["--directory", &directory, "--tag", "a", "--memory-wait", "soon"], "expected seconds"),
         (&["--directory", &directory, "--tag", "a", "--tag", "a"], "a is named twice"),
         (&["--directory", &directory, "--tag", "a", "--device", "99"], "device"),
         (&["--directory", &file, "--tag", "a"], "cannot make the directory"),

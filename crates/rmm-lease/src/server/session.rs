@@ -20,6 +20,16 @@ pub(super) enum Phase {
     Granted,
 }
 
+/// An allocation for which the device had no memory yet. Its session makes no other request.
+pub(super) struct Pending {
+    pub(super) id: String,
+    pub(super) bytes: u64,
+    /// When it is refused.
+    pub(super) end: Instant,
+    /// When the driver is asked again.
+    pub(super) next: Instant,
+}
+
 pub(super) struct Session {
     pub(super) connection: Connection,
     /// The number of the process; 0 for one of another namespace.
@@ -28,6 +38,7 @@ pub(super) struct Session {
     /// where the system does not know the process, such as one of another namespace.
     pub(super) end: Option<OwnedFd>,
     pub(super) phase: Phase,
+    pub(super) pending: Option<Pending>,
 }
 
 impl Session {
@@ -39,7 +50,8 @@ impl Session {
         let process = process.unwrap_or(0);
         let id = i32::try_from(process).ok().and_then(Pid::from_raw);
         let end = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        Self { connection: Connection::new(stream), process, end, phase: Phase::New(handshake) }
+        let (connection, phase) = (Connection::new(stream), Phase::New(handshake));
+        Self { connection, process, end, phase, pending: None }
     }
 
     /// When it has asked for nothing, or waited, too long.
@@ -48,6 +60,11 @@ impl Session {
             Phase::New(deadline) | Phase::Waiting(deadline) => deadline,
             Phase::Granted => None,
         }
+    }
+
+    /// When an allocation that waits is tried again.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.pending.as_ref().map(|pending| pending.next)
     }
 
     pub(super) fn is_new(&self) -> bool {

@@ -55,6 +55,7 @@ fn open(args: &ServeArgs) -> Result<Vec<(String, Server)>, String> {
     let mut options = ServerOptions::default();
     options.limit = args.limit.map_or(u64::MAX, MemorySize::bytes);
     options.wait = args.wait;
+    options.memory_wait = args.memory_wait;
     let bind = |tag: &String| {
         let path = directory.join(format!("{tag}.sock"));
         let server = Server::bind(&path, device, options)
