@@ -8,12 +8,13 @@
 use std::cell::Cell;
 use std::sync::Mutex;
 
-use rmm_sys::CuUuid;
+use rmm_sys::{CuResult, CuUuid};
 
 use crate::driver::loaded_driver;
 use crate::{
-    CaptureScope, Context, CudaStream, Device, Error, Introspect as _, MemoryKind, RelaxedCapture,
-    StreamRef, SynchronousResource, ask_again, fork,
+    CaptureScope, Context, CudaStream, Device, Error, ErrorKind, Introspect as _, MemoryKind,
+    RelaxedCapture, StreamRef, SynchronousResource, ask_again, driver_in_context, fork,
+    process_is_exiting,
 };
 
 /// The contexts of a machine, by its first device: a process may have several in software.
@@ -51,6 +52,40 @@ pub fn context_of_memory(resource: &(impl SynchronousResource + ?Sized)) -> Opti
         return None;
     }
     resource.try_value::<Context>().or_else(Context::of_thread)
+}
+
+/// Synchronizes with the stream. Returns whether no work enqueued on it can still use memory;
+/// `true` if no driver is installed.
+///
+/// If this is `false` (the driver is gone, the process is exiting, the stream may be captured, or
+/// failed work has broken the context), host memory must be leaked rather than reused.
+pub fn is_done(stream: StreamRef<'_>) -> bool {
+    // The driver may be unloaded already, and the operating system reclaims all memory soon.
+    if process_is_exiting() {
+        return false;
+    }
+    match driver_in_context().and_then(|_| ask_again(|| stream.is_capturing())) {
+        Ok(false) => {}
+        // Synchronizing would invalidate the capture, and the graph uses the memory at each launch.
+        Ok(true) => return false,
+        Err(error) => return error.kind() == ErrorKind::DriverUnavailable,
+    }
+    let _relaxed = RelaxedCapture::enter();
+    match stream.synchronize() {
+        Ok(()) => true,
+        Err(error) => error.kind() == ErrorKind::DriverUnavailable,
+    }
+}
+
+/// The same as [`is_done`], for memory that outlives its context: also `true` if the stream ended
+/// with its context, and all other contexts have completed their work, for which the stream may
+/// have waited.
+pub fn is_done_or_ended(stream: StreamRef<'_>) -> bool {
+    let has_ended = || {
+        let lost = stream.check_context().err().and_then(|error| error.code());
+        lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_known_contexts().is_ok()
+    };
+    is_done(stream) || !process_is_exiting() && has_ended()
 }
 
 /// Waits on this thread for all work of all contexts that exist. The work of those that have ended

@@ -3,11 +3,13 @@
 
 mod owner;
 
+use std::alloc::Layout;
 use std::time::{Duration, Instant};
 
 use owner::Owner;
+use rmm_core::{CudaStream, Resource};
 use rmm_lease::protocol::Lock;
-use rmm_lease::{LeaseError, ServerOptions};
+use rmm_lease::{LeaseError, LeasedMemoryResource, ServerOptions};
 use rmm_sim::Fault;
 use rmm_sys::CuResult;
 
@@ -92,4 +94,22 @@ fn an_allocation_that_waits_is_refused_in_time_and_ends_with_its_session() {
     assert!(matches!(late, Err(LeaseError::NoAnswer(_))), "{late:?}");
     // The request has gone with its session.
     assert_eq!(owner.connect(Lock::Write).list().expect("it writes"), []);
+}
+
+#[test]
+fn a_free_waits_for_its_stream_as_that_of_virtual_memory_does() {
+    let owner = Owner::start();
+    let _here = owner.machine.enter();
+    let pages = LeasedMemoryResource::new(owner.connect(Lock::Write)).expect("the device is here");
+    let (stream, layout) = (CudaStream::new().expect("a stream"), Layout::new::<[u64; 100]>());
+    let free = |error| {
+        let block = pages.allocate(&stream, layout).expect("there is memory");
+        owner.machine.fail(Fault::nth("cuStreamSynchronize", 1, error));
+        // SAFETY: allocated above with this layout on this stream, and not used.
+        unsafe { pages.deallocate(&stream, block, layout) };
+    };
+    free(CuResult::NO_DEVICE);
+    assert!(format!("{pages:?}").contains("mapped_bytes: 0"), "no work: {pages:?}");
+    free(CuResult::UNKNOWN);
+    assert!(format!("{pages:?}").contains("mapped_bytes: 2097152"), "it may go on: {pages:?}");
 }

@@ -4,9 +4,8 @@ use std::alloc::Layout;
 use std::ops::Deref;
 
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, Context, ContextGuard, Device, Error, ErrorKind, RelaxedCapture,
-    StreamRef, ask_again, check, current_driver, driver_for_drop, driver_in_context,
-    process_is_exiting,
+    CUDA_ALLOCATION_ALIGNMENT, Context, ContextGuard, Device, Error, RelaxedCapture, StreamRef,
+    ask_again, check, current_driver, driver_for_drop, driver_in_context, process_is_exiting,
 };
 use rmm_sys::{CuDeviceAttribute, CuResult, Driver};
 
@@ -82,29 +81,6 @@ pub(crate) fn may_be_captured(stream: StreamRef<'_>) -> bool {
         Ok(is_captured) => is_captured,
         // The legacy stream itself is never captured; a stream that synchronizes with it may be.
         Err(error) => error.code() != Some(CuResult::STREAM_CAPTURE_IMPLICIT),
-    }
-}
-
-/// Synchronizes with the stream. Returns whether no work enqueued on it can still use memory;
-/// `true` if no driver is installed.
-///
-/// If this is `false` (the driver is gone, the process is exiting, the stream may be captured, or
-/// failed work has broken the context), host memory must be leaked rather than reused.
-pub(crate) fn is_done(stream: StreamRef<'_>) -> bool {
-    // The driver may be unloaded already, and the operating system reclaims all memory soon.
-    if process_is_exiting() {
-        return false;
-    }
-    match driver_in_context().and_then(|_| ask_again(|| stream.is_capturing())) {
-        Ok(false) => {}
-        // Synchronizing would invalidate the capture, and the graph uses the memory at each launch.
-        Ok(true) => return false,
-        Err(error) => return error.kind() == ErrorKind::DriverUnavailable,
-    }
-    let _relaxed = RelaxedCapture::enter();
-    match stream.synchronize() {
-        Ok(()) => true,
-        Err(error) => error.kind() == ErrorKind::DriverUnavailable,
     }
 }
 

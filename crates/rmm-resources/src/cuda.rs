@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 
 use rmm_core::driver_pools::describe_driver_pools;
+use rmm_core::known_contexts::is_done;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_current_device};
 use rmm_core::{
     DeviceAccessible, DevicePtr, Error, HasProperty, MemoryKind, Query, Resource, StreamRef,
@@ -10,7 +11,7 @@ use rmm_core::{
 };
 use rmm_sys::{CuContext, CuPointerAttribute};
 
-use crate::capability::{calls_for, calls_for_freeing, check_alignment, is_done, may_be_captured};
+use crate::capability::{calls_for, calls_for_freeing, check_alignment, may_be_captured};
 use crate::kind::known_kind;
 
 /// Device memory from `cudaMalloc`, freed with `cudaFree`.

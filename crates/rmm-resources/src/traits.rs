@@ -39,7 +39,7 @@ macro_rules! free_when_done {
             pointer: rmm_core::DevicePtr,
             layout: std::alloc::Layout,
         ) {
-            if $crate::capability::is_done(stream) {
+            if rmm_core::known_contexts::is_done(stream) {
                 // SAFETY: the caller's contract, and the uses that are ordered before this place on
                 // the stream have completed.
                 unsafe { self.do_deallocate_sync(pointer, layout) }

@@ -12,13 +12,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmm_core::driver_pools::describe_driver_pools;
-use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::known_contexts::is_done_or_ended;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
 use rmm_core::{
     Device, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, MemoryKind, Query,
-    Resource, StreamRef, Structure, SynchronousResource, fork, process_is_exiting,
+    Resource, StreamRef, Structure, SynchronousResource, fork,
 };
-use rmm_sys::CuResult;
 
 pub use builder::VirtualMemoryResourceBuilder;
 pub use host::{HostVirtualMemoryResource, Location};
@@ -27,7 +26,7 @@ pub(crate) use space::Space;
 pub use space::VirtualMemoryStatistics;
 use space::{NAME, Placement};
 
-use crate::capability::{calls_for_freeing, check_alignment, is_done};
+use crate::capability::{calls_for_freeing, check_alignment};
 use crate::kind::known_kind;
 
 /// Device memory that is mapped into a reserved address range, so that successive blocks are
@@ -254,13 +253,7 @@ unsafe impl Resource for VirtualMemoryResource {
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        // The stream's work ended with its context, and mapped memory did not. Work of another
-        // context, for which the stream waited, may go on.
-        let has_ended = || {
-            let lost = stream.check_context().err().and_then(|error| error.code());
-            lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_known_contexts().is_ok()
-        };
-        if is_done(stream) || !process_is_exiting() && has_ended() {
+        if is_done_or_ended(stream) {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the
             // stream have completed.
             unsafe { self.do_deallocate_sync(pointer, layout) }

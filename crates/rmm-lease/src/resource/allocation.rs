@@ -2,15 +2,14 @@
 
 use std::alloc::Layout;
 
-use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::known_contexts::is_done_or_ended;
 use rmm_core::siblings::{allocate_with, of_device};
 use rmm_core::{
-    CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, ErrorKind, HasMemoryKind,
-    HasProperty, HasPropertyValue, MemoryKind, Query, RelaxedCapture, Resource, StreamRef,
-    SynchronousResource, ask_again, driver_in_context, fork, process_is_exiting,
+    CUDA_ALLOCATION_ALIGNMENT, DeviceAccessible, DevicePtr, Error, HasMemoryKind, HasProperty,
+    HasPropertyValue, MemoryKind, Query, Resource, StreamRef, SynchronousResource, fork,
+    process_is_exiting,
 };
 use rmm_resources::{ImportAccess, ImportedMemory};
-use rmm_sys::CuResult;
 
 use super::mappings::pieces;
 use super::{Leased, LeasedMemoryResource, NAME, Shared};
@@ -83,27 +82,6 @@ impl Leased {
     }
 }
 
-/// Whether no work enqueued on the stream can still use memory.
-fn is_done(stream: StreamRef<'_>) -> bool {
-    if process_is_exiting() {
-        return false;
-    }
-    match driver_in_context().and_then(|_| ask_again(|| stream.is_capturing())) {
-        Ok(false) => {}
-        // A graph uses the memory at each launch.
-        Ok(true) => return false,
-        Err(error) => return error.kind() == ErrorKind::DriverUnavailable,
-    }
-    let _relaxed = RelaxedCapture::enter();
-    stream.synchronize().is_ok() || has_ended(stream)
-}
-
-/// Whether the stream ended with its context, and all other contexts have completed their work.
-fn has_ended(stream: StreamRef<'_>) -> bool {
-    let lost = stream.check_context().err().and_then(|error| error.code());
-    lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_known_contexts().is_ok()
-}
-
 // SAFETY: each block is memory that the owner made for it under a name of its own, at addresses
 // that were reserved for it; the driver aligns them to at least 256 bytes, and larger alignments
 // are refused. It stays mapped until it is freed, unless the program has promised that nothing uses
@@ -151,7 +129,7 @@ unsafe impl Resource for LeasedMemoryResource {
     }
 
     unsafe fn do_deallocate(&self, stream: StreamRef<'_>, pointer: DevicePtr, layout: Layout) {
-        if is_done(stream) {
+        if is_done_or_ended(stream) {
             // SAFETY: the caller's contract; the uses that are ordered before this place on the
             // stream have completed.
             unsafe { self.do_deallocate_sync(pointer, layout) }
