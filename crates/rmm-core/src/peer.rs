@@ -1,7 +1,8 @@
 //! The process at the other end of a Unix socket.
 
+use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 /// A process that made or accepted a connection, as the system says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,6 +12,23 @@ pub struct Peer {
     /// Its number. None for a process of another PID namespace, such as that of another container,
     /// which has no number here.
     pub process: Option<u32>,
+}
+
+/// A file that can be read once the process at the other end of a connected Unix socket has ended:
+/// also where others that it forked have the connection, and where it has no number in this PID
+/// namespace. None before Linux 6.5, and where the process had ended already.
+pub fn end_of(socket: impl AsFd) -> Option<OwnedFd> {
+    let mut end: c_int = -1;
+    let mut length = libc::socklen_t::try_from(size_of_val(&end)).unwrap_or(0);
+    let file = socket.as_fd().as_raw_fd();
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERPIDFD);
+    let place = (&raw mut end).cast();
+    // SAFETY: the file is open during the call; `length` bytes may be written to at the place.
+    if unsafe { libc::getsockopt(file, level, name, place, &raw mut length) } != 0 || end < 0 {
+        return None;
+    }
+    // SAFETY: the system opened it for the caller.
+    Some(unsafe { OwnedFd::from_raw_fd(end) })
 }
 
 /// The process at the other end of a connected Unix socket: that which connected or listened.

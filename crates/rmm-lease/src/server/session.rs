@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use rmm_core::peer;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Refusal;
@@ -35,7 +36,7 @@ pub(super) struct Session {
     /// The number of the process; 0 for one of another namespace.
     pub(super) process: u32,
     /// Can be read once the process has ended, also if one that it forked has the connection. None
-    /// where the system does not know the process, such as one of another namespace.
+    /// for a process of another namespace before Linux 6.5.
     pub(super) end: Option<OwnedFd>,
     pub(super) phase: Phase,
     pub(super) pending: Option<Pending>,
@@ -49,7 +50,8 @@ impl Session {
     ) -> Self {
         let process = process.unwrap_or(0);
         let id = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let end = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        let by_number = || id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        let end = peer::end_of(&stream).or_else(by_number);
         let (connection, phase) = (Connection::new(stream), Phase::New(handshake));
         Self { connection, process, end, phase, pending: None }
     }

@@ -3,16 +3,20 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rmm_adaptors::PoolMemoryResource;
 use rmm_containers::DeviceBuffer;
 use rmm_core::CudaStream;
-use rmm_lease::protocol::{Granted, Lock, Message, encode};
+use rmm_core::peer::end_of;
+use rmm_lease::protocol::{Granted, Lock, LockHolder, Message, encode};
 use rmm_lease::{Lease, LeaseError, LeasedMemoryResource};
 use rmm_resources::ImportAccess;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Signal, getpid, kill_process};
 
-use super::{BYTES, Site, TOTAL, fill, free, last_byte, map, soon, stop};
+use super::{BYTES, Site, TOTAL, apart, fill, free, last_byte, map, soon, stop};
 
 /// What a process of these tests does.
 pub(super) fn play(role: &str, socket: &Path, say: impl Fn(&str), wait: impl Fn()) {
@@ -39,6 +43,20 @@ pub(super) fn play(role: &str, socket: &Path, say: impl Fn(&str), wait: impl Fn(
             stream.write_all(&commit[..commit.len() - 1]).expect("an owner");
             say("has it");
             wait();
+        }
+        "writer with a child" => {
+            let stream = UnixStream::connect(socket).expect("an owner");
+            // The child gets the connection, too, as one that was forked does.
+            fcntl_setfd(&stream, FdFlags::empty()).expect("it is open");
+            let mut child = Command::new("sleep").arg("1000").spawn().expect("it is a program");
+            let lock_type = Lock::Write;
+            let begin = Message::HandshakeRequest { lock_type, expected_identity: None };
+            (&stream).write_all(&encode(&begin).expect("it is small")).expect("an owner");
+            let _answer = (&stream).read(&mut [0; 1000]).expect("it answers");
+            say("writes");
+            wait();
+            kill_process(getpid(), Signal::KILL).expect("it is this process");
+            let _never = child.wait();
         }
         "reader with a descriptor" => {
             let _file = connect(Lock::Read).export("weights").expect("it is committed");
@@ -112,6 +130,28 @@ fn a_killed_writer_leaves_nothing_whatever_it_had() {
         assert_eq!(free(), TOTAL, "{role}");
     }
     owner.end();
+}
+
+#[test]
+fn a_killed_writer_of_another_namespace_whose_child_lives_on_holds_no_one_up() {
+    let Some(apart) = apart() else { return };
+    if end_of(&UnixStream::pair().expect("the system has sockets").0).is_none() {
+        return; // before Linux 6.5
+    }
+    let site = Site::new();
+    // Neither sees the other.
+    let (_owner, _) = site.start_by(apart, "owner");
+    // The namespace goes with its first process, which is not the writer.
+    let starter = [apart, &["sh", "-c", "\"$0\" \"$@\"; sleep 1000"]].concat();
+    let (mut writer, said) = site.start_by(&starter, "writer with a child");
+    assert_eq!(said, "writes");
+    let late = site.within(Lock::Write, Duration::from_millis(50));
+    let holder = LockHolder { process: 0, lock: Granted::Write };
+    assert!(matches!(&late, LeaseError::Deadline(holders) if *holders == [holder]), "{late}");
+    writer.go_on();
+    let deadline = Some(Instant::now() + Duration::from_secs(20));
+    let lease = Lease::connect(site.socket(), Lock::Write, deadline);
+    assert_eq!(lease.expect("the writer was killed").lock(), Granted::Write);
 }
 
 #[test]
@@ -199,7 +239,7 @@ fn a_pool_serves_what_it_holds_while_the_owner_is_stopped() {
     stop(&owner);
     writer.go_on();
     assert_eq!(writer.hear(), "was served");
-    owner.signal(rustix::process::Signal::CONT);
+    owner.signal(Signal::CONT);
     writer.end();
     owner.end();
     assert_eq!(free(), TOTAL);
