@@ -77,6 +77,8 @@ pub use sharing::{
     Export, ImportAccess, ImportedMemory, Piece, PieceRange, ShareableHandle, export_range,
 };
 pub use system::SystemMemoryResource;
+#[doc(hidden)]
+pub use virtual_memory::NamedExport;
 pub use virtual_memory::{
     HostVirtualMemoryResource, Location, ReservedAddresses, VirtualMemoryResource,
     VirtualMemoryResourceBuilder, VirtualMemoryStatistics,

@@ -3,6 +3,7 @@
 mod addresses;
 mod builder;
 mod host;
+mod named_export;
 mod page_set;
 mod reserved;
 mod space;
@@ -21,6 +22,7 @@ use rmm_core::{
 
 pub use builder::VirtualMemoryResourceBuilder;
 pub use host::{HostVirtualMemoryResource, Location};
+pub use named_export::NamedExport;
 pub use reserved::ReservedAddresses;
 pub(crate) use space::Space;
 pub use space::VirtualMemoryStatistics;

@@ -11,11 +11,11 @@ use rmm_adaptors::{
 };
 use rmm_core::{AnyResource, Error};
 use rmm_resources::{
-    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, SamHeadroomMemoryResource,
-    VirtualMemoryResource,
+    CudaAsyncMemoryResource, CudaAsyncMemoryResourceBuilder, HostVirtualMemoryResource,
+    NamedExport, SamHeadroomMemoryResource, VirtualMemoryResource, VirtualMemoryResourceBuilder,
 };
 
-use crate::plan::{Exported, Plan, PoolOptions};
+use crate::plan::{Plan, PoolOptions};
 
 impl Plan {
     pub(crate) fn build(&self) -> Result<AnyResource, Error> {
@@ -29,13 +29,11 @@ impl Plan {
                 let builder = set(builder, *initial, CudaAsyncMemoryResourceBuilder::initial_size);
                 AnyResource::new(builder.build()?)
             }
-            Self::Virtual { export } => {
-                let builder = VirtualMemoryResource::builder();
-                let builder = set(builder, *export, |builder, exported| match exported {
-                    Exported::All(types) => builder.export(types),
-                    Exported::AnyOf(types) => builder.export_any_of(types),
-                });
-                AnyResource::new(builder.build()?)
+            Self::Virtual { export } => AnyResource::new(virtual_memory(*export).build()?),
+            Self::HostVirtual { location, export } => {
+                let host: HostVirtualMemoryResource =
+                    virtual_memory(*export).build_at(*location)?;
+                AnyResource::new(host)
             }
             Self::Pool { upstream, options } => options.build(upstream.as_deref())?,
             Self::Arena { upstream, size } => {
@@ -99,6 +97,11 @@ impl Plan {
             }
         })
     }
+}
+
+fn virtual_memory(export: Option<NamedExport>) -> VirtualMemoryResourceBuilder {
+    let builder = VirtualMemoryResource::builder();
+    set(builder, export, VirtualMemoryResourceBuilder::export_named)
 }
 
 fn set<B, T>(builder: B, value: Option<T>, set: impl FnOnce(B, T) -> B) -> B {

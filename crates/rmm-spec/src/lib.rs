@@ -42,11 +42,12 @@ pub const RESOURCE_VARIABLE: &str = "RMM_RESOURCE";
 ///
 /// | without upstream | options |
 /// |---|---|
-/// | `backing`, `cuda`, `host-virtual`, `managed`, `pinned`, `registered`, `system` | |
+/// | `backing`, `cuda`, `managed`, `pinned`, `registered`, `system` | |
 /// | `cuda-async-managed`, `cuda-async-pinned`, `cuda-async-view` | |
 /// | `cuda-async` | `initial` |
 /// | `sam-headroom` | `headroom` |
 /// | `virtual` | `export`: `posix_fd`, `fabric`, or `fabric_or_posix_fd` for the first that the device can |
+/// | `host-virtual` | `numa-node`: a number, or `device` for the node of the device (the default); `export` as above |
 ///
 /// `pool` alone, or with options only, is the [default pool](rmm_adaptors::default_pool): over
 /// `backing`, which is `virtual` where the device has virtual memory, and `cuda` elsewhere.

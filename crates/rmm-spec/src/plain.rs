@@ -7,7 +7,7 @@ use rmm_adaptors::{
 use rmm_core::{AnyResource, Device, Error};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncPinnedMemoryResource, CudaAsyncViewMemoryResource,
-    CudaMemoryResource, HostVirtualMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
+    CudaMemoryResource, ManagedMemoryResource, PinnedHostMemoryResource,
     RegisteredHostMemoryResource, SystemMemoryResource,
 };
 
@@ -51,7 +51,6 @@ without_options! {
     "pinned" Pinned => Ok(AnyResource::new(PinnedHostMemoryResource::new()));
     "registered" Registered => Ok(AnyResource::new(RegisteredHostMemoryResource::new()));
     "system" System => SystemMemoryResource::new().map(AnyResource::new);
-    "host-virtual" HostVirtual => HostVirtualMemoryResource::new().map(AnyResource::new);
 }
 
 without_options! {

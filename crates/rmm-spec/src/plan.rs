@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use rmm_adaptors::{LogColumn, PoolPreset};
-use rmm_resources::{Budget, ExportHandleTypes};
+use rmm_resources::{Budget, Location, NamedExport};
 
 use crate::arguments::{Arguments, same};
 use crate::error::Fault;
@@ -22,7 +22,11 @@ pub(crate) enum Plan {
         initial: Option<u64>,
     },
     Virtual {
-        export: Option<Exported>,
+        export: Option<NamedExport>,
+    },
+    HostVirtual {
+        location: Location,
+        export: Option<NamedExport>,
     },
     /// Over device memory of either kind if no upstream is named.
     Pool {
@@ -83,13 +87,6 @@ pub(crate) enum Plan {
     },
 }
 
-/// As what virtual memory can be exported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exported {
-    All(ExportHandleTypes),
-    AnyOf(ExportHandleTypes),
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PoolOptions {
     pub(crate) initial: Option<u64>,
@@ -99,10 +96,11 @@ pub(crate) struct PoolOptions {
 }
 
 /// Resources with options.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     "sam-headroom",
     "cuda-async",
     "virtual",
+    "host-virtual",
     "pool",
     "arena",
     "fixed-size",
@@ -126,16 +124,16 @@ fn preset(text: &str) -> Result<PoolPreset, String> {
     }
 }
 
-fn export(text: &str) -> Result<Exported, String> {
-    let (file, fabric) = (ExportHandleTypes::POSIX_FILE_DESCRIPTOR, ExportHandleTypes::FABRIC);
-    [
-        ("posix-fd", Exported::All(file)),
-        ("fabric", Exported::All(fabric)),
-        ("fabric-or-posix-fd", Exported::AnyOf(fabric | file)),
-    ]
-    .into_iter()
-    .find_map(|(name, exported)| same(name, text).then_some(exported))
-    .ok_or_else(|| "expected posix_fd, fabric or fabric_or_posix_fd".to_owned())
+fn export(text: &str) -> Result<NamedExport, String> {
+    text.parse().map_err(str::to_owned)
+}
+
+fn numa_node(text: &str) -> Result<Location, String> {
+    if same("device", text) {
+        return Ok(Location::HostNumaOfDevice);
+    }
+    let node = text.parse().map_err(|_| "expected the number of a NUMA node, or device".to_owned());
+    node.map(Location::HostNuma)
 }
 
 fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
@@ -168,6 +166,11 @@ impl Plan {
         }
         if name == "virtual" {
             return Ok(Self::Virtual { export: arguments.option("export", export)? });
+        }
+        if name == "host-virtual" {
+            let location = arguments.option("numa-node", numa_node)?.unwrap_or_default();
+            let export = arguments.option("export", export)?;
+            return Ok(Self::HostVirtual { location, export });
         }
         if name == "pool" {
             let upstream = arguments.optional_upstream().map(Self::new).transpose()?.map(Box::new);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, LimitingResourceAdaptor, PoolMemoryResource,
 };
-use rmm_core::sys::CuDeviceAttribute;
+use rmm_core::sys::{CuDeviceAttribute, CuResult};
 use rmm_core::{AnyResource, DeviceResource, ErrorKind, Introspect, SynchronousResource};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
@@ -166,11 +166,18 @@ fn virtual_memory_is_made_for_export_as_it_says() {
         ("pool(virtual)", ExportHandleTypes::empty()),
         ("pool(virtual(export=posix_fd))", file),
         ("pool(virtual(export=fabric-or-posix-fd), max=8MiB)", file),
+        ("host-virtual", ExportHandleTypes::empty()),
+        ("pool(host_virtual(numa_node=0, export=POSIX-FD))", file),
+        ("host-virtual(numa-node=device, export=fabric_or_posix_fd)", file),
     ] {
         let export = build(text).unwrap().try_property::<Export>();
         assert_eq!(export.expect("it is virtual memory").handles, handles, "{text}");
     }
-    assert_eq!(build("virtual(export=fabric)").unwrap_err().kind(), ErrorKind::Unsupported);
+    for refused in ["virtual(export=fabric)", "host-virtual(export=fabric)"] {
+        assert_eq!(build(refused).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    let elsewhere = build("host-virtual(numa-node=7)").unwrap_err();
+    assert_eq!(elsewhere.code(), Some(CuResult::INVALID_VALUE), "{elsewhere}");
 }
 
 #[test]
@@ -222,6 +229,13 @@ fn errors_point_at_the_character() {
             "               ^",
             "expected posix_fd, fabric or fabric_or_posix_fd",
         ),
+        (
+            "host-virtual(numa-node=near)",
+            "                       ^",
+            "expected the number of a NUMA",
+        ),
+        ("host-virtual(export=tcp)", "                    ^", "expected posix_fd, fabric or"),
+        ("host-virtual(node=0)", "             ^", "`host-virtual` has the options numa-"),
         ("limiting(cuda)", "             ^", "`limiting` needs `limit=`"),
         ("logging(cuda, file=\"a)", "                   ^", "this quote is never closed"),
         ("pool(cuda; max=1)", "         ^", "a character that means nothing here"),

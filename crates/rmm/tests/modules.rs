@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 const MOST_IN_ROOT: usize = 60;
 
 /// Items that are public for sister crates and macros only.
-const PLUMBING: [&str; 16] = [
+const PLUMBING: [&str; 17] = [
     "AnnouncedStream",
     "AsDyn",
     "Contains",
     "DeadlineWake",
     "NameFrames",
+    "NamedExport",
     "NumberFrames",
     "PropertySet",
     "PropertySink",

@@ -11,9 +11,9 @@ use rmm_resources::{
     CudaAsyncManagedMemoryResource as AsyncManaged, CudaAsyncMemoryResource as Async,
     CudaAsyncPinnedMemoryResource as AsyncPinned, CudaAsyncViewMemoryResource as AsyncView,
     CudaMemoryResource as Cuda, DefaultDeviceMemory, ExportHandleTypes, Location,
-    ManagedMemoryResource as Managed, PinnedHostMemoryResource as Pinned,
+    ManagedMemoryResource as Managed, NamedExport, PinnedHostMemoryResource as Pinned,
     RegisteredHostMemoryResource as Registered, SamHeadroomMemoryResource as SamHeadroom,
-    SystemMemoryResource as System, VirtualMemoryResource as Virtual,
+    SystemMemoryResource as System, VirtualMemoryResource as Virtual, VirtualMemoryResourceBuilder,
 };
 
 use crate::interpreter::drop_detached::DropDetached;
@@ -86,24 +86,20 @@ plain! {
 )]
 pub(crate) struct VirtualMemoryResource;
 
+/// A builder of virtual memory that is exported as an argument says.
+fn exporting(export: Option<&str>) -> PyResult<VirtualMemoryResourceBuilder> {
+    let builder = Virtual::builder();
+    let Some(name) = export else { return Ok(builder) };
+    let named = name.parse::<NamedExport>().map_err(PyValueError::new_err)?;
+    Ok(builder.export_named(named))
+}
+
 #[pymethods]
 impl VirtualMemoryResource {
     #[new]
     #[pyo3(signature = (export=None))]
     fn py_new(py: Python<'_>, export: Option<&str>) -> PyResult<PyClassInitializer<Self>> {
-        let (file, fabric) = (ExportHandleTypes::POSIX_FILE_DESCRIPTOR, ExportHandleTypes::FABRIC);
-        let builder = Virtual::builder();
-        let builder = match export {
-            None => builder,
-            Some("posix_fd") => builder.export(file),
-            Some("fabric") => builder.export(fabric),
-            Some("fabric_or_posix_fd") => builder.export_any_of(fabric | file),
-            Some(_) => {
-                return Err(PyValueError::new_err(
-                    "export is \"posix_fd\", \"fabric\" or \"fabric_or_posix_fd\"",
-                ));
-            }
-        };
+        let builder = exporting(export)?;
         let engine = make(py, || builder.build())?;
         Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
     }
@@ -117,7 +113,7 @@ impl VirtualMemoryResource {
 /// numa_node : int or str
 ///     The node's number, or "device" for that of the current device.
 /// export : str, optional
-///     "posix_fd" if its memory is to be exported to other processes.
+///     What its memory can be exported as to other processes, as for `VirtualMemoryResource`.
 #[derive(Debug)]
 #[pyclass(
     subclass,
@@ -152,11 +148,7 @@ impl HostVirtualMemoryResource {
                 }
             },
         };
-        let builder = match export {
-            None => Virtual::builder(),
-            Some("posix_fd") => Virtual::builder().export(ExportHandleTypes::POSIX_FILE_DESCRIPTOR),
-            Some(_) => return Err(PyValueError::new_err("export is \"posix_fd\"")),
-        };
+        let builder = exporting(export)?;
         let engine = make(py, || builder.build_at(location))?;
         Ok(DeviceMemoryResource::over_engine(AnyResource::new(engine)).add_subclass(Self))
     }

@@ -43,7 +43,7 @@ pub struct VirtualMemoryResourceBuilder {
 
 /// The handle types that the memory is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Handles {
+pub(super) enum Handles {
     All(ExportHandleTypes),
     /// The first of fabric handles and file descriptors that the device can make.
     Any(ExportHandleTypes),
@@ -161,9 +161,8 @@ impl VirtualMemoryResourceBuilder {
     /// # }
     /// ```
     #[doc(alias = "requestedHandleTypes")]
-    pub fn export(mut self, types: ExportHandleTypes) -> Self {
-        self.handles = Handles::All(types);
-        self
+    pub fn export(self, types: ExportHandleTypes) -> Self {
+        self.with_handles(Handles::All(types))
     }
 
     /// Fabric handles if the device can make them, else file descriptors, of those that are named.
@@ -184,9 +183,8 @@ impl VirtualMemoryResourceBuilder {
     /// # }
     /// ```
     #[doc(alias = "CU_MEM_HANDLE_TYPE_FABRIC")]
-    pub fn export_any_of(mut self, types: ExportHandleTypes) -> Self {
-        self.handles = Handles::Any(types);
-        self
+    pub fn export_any_of(self, types: ExportHandleTypes) -> Self {
+        self.with_handles(Handles::Any(types))
     }
 
     /// Makes the memory for these types of handles where the device can, and for none elsewhere:
@@ -209,8 +207,12 @@ impl VirtualMemoryResourceBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn export_if_supported(mut self, types: ExportHandleTypes) -> Self {
-        self.handles = Handles::IfSupported(types);
+    pub fn export_if_supported(self, types: ExportHandleTypes) -> Self {
+        self.with_handles(Handles::IfSupported(types))
+    }
+
+    pub(super) fn with_handles(mut self, handles: Handles) -> Self {
+        self.handles = handles;
         self
     }
 
