@@ -32,7 +32,7 @@ pub use of_replay::render;
 pub use of_snapshot::render_live;
 pub use view::{
     CountedPart, Ending, NEVER, Names, View, ViewBlock, ViewCounted, ViewFailure, ViewLimit,
-    ViewSegment,
+    ViewReplay, ViewSegment,
 };
 
 use crate::trace::Trace;

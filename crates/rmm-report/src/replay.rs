@@ -13,9 +13,10 @@ mod worked;
 
 use rmm_core::{Device, Error};
 
+use crate::page::ViewReplay;
 use crate::resource::ReplayResource;
 use crate::results::{ResourceResult, TraceResult};
-use crate::trace::Trace;
+use crate::trace::{Action, Event, Trace};
 pub use attempt::{Attempt, attempt};
 pub use device::{ReplayDevice, Work};
 pub use options::{ReplayOptions, ThreadMode};
@@ -81,6 +82,16 @@ pub fn replay(
     let peak_reserved = (!is_model).then_some(observed.peak_reserved);
     view.peak_reserved = peak_reserved;
     let failures = warm.iter().map(|outcome| outcome.failures).fold(cold.failures, u64::max);
+    let failures = failures.max(observed.failures);
+    let has_failed = |event: &&Event| matches!(event.action, Action::AllocateFailure { .. });
+    view.replay = Some(ViewReplay {
+        recorded_peak: trace.peak_live_aligned,
+        recorded_failures: trace.events.iter().filter(has_failed).count() as u64,
+        failures: if observed.failures > 0 { observed.failures } else { failures },
+        stream_waits,
+        driver_calls,
+        joins_pages: subject.joins_pages(),
+    });
     let mut warm_nanos: Vec<f64> = warm.iter().map(|outcome| outcome.nanos_per_event).collect();
     warm_nanos.sort_by(f64::total_cmp);
     let first_failure =
@@ -99,7 +110,7 @@ pub fn replay(
         has_driver_pool: subject.has_driver_pool(),
         stream_waits,
         driver_calls,
-        failures: failures.max(observed.failures),
+        failures,
         first_failure: first_failure.or(observed.first_failure),
         leaked_blocks,
         leaked_bytes,

@@ -27,7 +27,7 @@ pub fn report(args: &ReportArgs) -> Ended {
         said += &text::wrap(&printable(notice), 2);
     }
     for answers in &answers {
-        said += &in_words(&answers.log, &words::say(answers));
+        said += &in_words(&answers.log, &words::say(answers, &[]));
     }
     if let ([before, .., after], [first, .., last]) = (page.views.as_slice(), answers.as_slice()) {
         let compared = words::say_compared(&Compared::of(
@@ -51,7 +51,12 @@ fn in_words(heading: &str, answers: &[Answer]) -> String {
     for answer in answers {
         let _ = write!(said, "\n{}\n", paint(HEADER, answer.question));
         said += &text::wrap(&printable(&answer.short), 0);
+        let mut group = "";
         for row in &answer.rows {
+            if row.group != group {
+                group = row.group;
+                let _ = writeln!(said, "  {group}");
+            }
             let label = printable(&row.what);
             let line = match row.value.as_str() {
                 "" => text::hang("  ", &format!("{label} {}", printable(&row.note)), 4),

@@ -62,7 +62,7 @@ impl Answers {
     pub fn of(view: &View) -> Self {
         let live = live::after_each_event(view);
         let peak = Peak::of(view, &live);
-        let failed = Failed::of(view);
+        let failed = Failed::of(view, &live);
         let growth = Growth::of(view, &live);
         let moment = match (&failed, view.most_reserved()) {
             (Some(failed), _) => failed.position,

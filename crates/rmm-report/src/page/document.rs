@@ -15,6 +15,9 @@ use super::escape::escape;
 use super::view::{View, titles};
 use super::{MemoryPage, tables};
 
+/// With more views than this only the answers about the first are open.
+const OPEN: usize = 4;
+
 /// The style sheet.
 pub(super) const STYLE: &str =
     concat!(include_str!("assets/uplot.css"), include_str!("assets/page.css"));
@@ -91,7 +94,7 @@ fn texts(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
         html += &tables::overview(titles, answers).markup();
     }
     for (index, (view, about)) in page.views.iter().zip(answers).enumerate() {
-        let mut said = said(view, about);
+        let mut said = said(view, about, answers);
         if index == 0 && view.events > 0 {
             said.push(match page.views.len() {
                 1 => words::say_alone(about),
@@ -110,9 +113,10 @@ fn texts(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
                 "<section aria-label=\"Answers\">\n<h2>{title}</h2>\n<div class=\"cards\">\n{cards}</div>\n</section>"
             )
         } else {
+            let open = if page.views.len() <= OPEN { " open" } else { "" };
             writeln!(
                 html,
-                "<details class=\"more\">\n<summary><h2>{title}</h2></summary>\n<div class=\"cards\">\n{cards}</div>\n</details>"
+                "<details class=\"more\"{open}>\n<summary><h2>{title}</h2></summary>\n<div class=\"cards\">\n{cards}</div>\n</details>"
             )
         };
     }
@@ -123,8 +127,8 @@ fn texts(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
 }
 
 /// The answers about a view; of a resource in use only what one moment can answer.
-fn said(view: &View, answers: &Answers) -> Vec<Answer> {
-    let mut said = words::say(answers);
+fn said(view: &View, answers: &Answers, all: &[Answers]) -> Vec<Answer> {
+    let mut said = words::say(answers, all);
     if view.events == 0 {
         said.retain(|answer| answer.question == "Leak or fragmentation?");
     }
@@ -148,9 +152,11 @@ fn data(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
         .map(|((view, answers), title)| {
             let mut encoded = encode::view(view, &mut columns);
             encoded["title"] = json!(title);
+            encoded["waited"] = json!(answers.settings.waits);
             encoded["peak"] = json!(answers.peak.position);
-            encoded["growth"] = json!([answers.growth.from, answers.growth.to]);
-            encoded["growers"] = json!(answers.growth.groups);
+            let growth = &answers.growth;
+            encoded["growth"] = json!([growth.from, growth.to, growth.bytes]);
+            encoded["growers"] = json!(growth.groups);
             encoded
         })
         .collect();

@@ -33,8 +33,14 @@ impl MemoryPage {
         }
         notices.extend(modelled(report));
         let resources = report.traces.iter().flat_map(|trace| &trace.resources);
+        // A notice names only the failures that the answers lack.
+        let is_answered =
+            |view: &View| view.failed > view.replay.map_or(0, |replay| replay.recorded_failures);
         let failures = resources.clone().filter_map(|resource| {
             let failure = resource.first_failure.as_ref()?;
+            if resource.view.as_ref().is_some_and(is_answered) {
+                return None;
+            }
             Some(format!("{}: first failure: {failure}", resource.resource))
         });
         notices.extend(failures);

@@ -102,7 +102,18 @@ pub(super) fn cards(answers: &[Answer], view: usize) -> String {
                 "<details><summary>{}</summary>\n<table>\n<tbody>\n",
                 escape(&answer.caption)
             );
-            html.extend(answer.rows.iter().map(|row| line(row, view)));
+            let mut group = "";
+            for row in &answer.rows {
+                if row.group != group {
+                    group = row.group;
+                    let _ = write!(
+                        html,
+                        "</tbody>\n<tbody>\n<tr><th scope=\"rowgroup\" colspan=\"3\" class=\"group\">{}</th></tr>\n",
+                        escape(group)
+                    );
+                }
+                html += &line(row, view);
+            }
             html += "</tbody>\n</table>\n</details>\n";
         }
         html + "</article>\n"

@@ -41,6 +41,25 @@ pub struct View {
     pub peak_reserved: Option<u64>,
     /// What pools counted, at the positions where they were asked.
     pub counted: Vec<ViewCounted>,
+    /// What a replay knows beside its events; `None` for what is no replay.
+    pub replay: Option<ViewReplay>,
+}
+
+/// What a replay of a log against a resource knows beside its events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewReplay {
+    /// The most bytes live at once in the log as recorded, each block rounded up to 256.
+    pub recorded_peak: u64,
+    /// Requests that had failed when the log was recorded.
+    pub recorded_failures: u64,
+    /// Other requests that failed: in the observed run or, if none did there, in a timed one.
+    pub failures: u64,
+    /// How often a stream waited for another in one timed run; `None` if that is not counted.
+    pub stream_waits: Option<u64>,
+    /// Driver calls of one timed run, where they are counted.
+    pub driver_calls: Option<u64>,
+    /// Whether free pages can be mapped elsewhere: the resource has its memory from virtual memory.
+    pub joins_pages: bool,
 }
 
 /// What pools counted of their memory at one position. Parts may overlap those that follow from

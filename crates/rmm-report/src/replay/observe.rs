@@ -1,6 +1,6 @@
 //! Observed replay: what is live and reserved after each event, and where each block is.
 
-use rmm_core::Error;
+use rmm_core::{Error, format_bytes};
 
 use super::player::Player;
 use super::recording::Recording;
@@ -80,7 +80,7 @@ fn observe_events(
                 let usage = error.usage();
                 let limit = usage
                     .and_then(|usage| Some(ViewLimit { most: usage.limit?, used: usage.reserved }));
-                recording.fail(index, &text, limit);
+                recording.fail(index, &without_figures(&error, event.action), limit);
                 if observed.failures == 1 {
                     recording.count(index + 1, &meter);
                 }
@@ -105,6 +105,21 @@ fn observe_events(
     observed.pool_peak_live = subject.counted().map(|pool| pool.peak_live_bytes);
     observed.view = recording.into_view();
     Ok(observed)
+}
+
+/// An error without its size, its stream and the figures of its pool: a page has them in its own
+/// words, with the streams of the log.
+fn without_figures(error: &Error, action: Action) -> String {
+    if let Some(reason) = error.usage().and_then(|usage| usage.reason) {
+        return format!("out of memory: {} could not allocate; {reason}", error.origin());
+    }
+    let mut text = error.to_string();
+    if let Action::Allocate { size, .. } = action {
+        let asked = format!(" {} ({size} bytes, alignment {ALIGNMENT})", format_bytes(size));
+        text = text.replacen(&asked, "", 1);
+    }
+    let stream = error.stream().map(|stream| format!(" on stream {stream}"));
+    text.replacen(&stream.unwrap_or_default(), "", 1)
 }
 
 /// Allocates what was live before the first event; returns its bytes.

@@ -4,7 +4,7 @@ use rmm_adaptors::{PoolBlock, PoolStatistics};
 use rmm_core::{AnyResource, Device, Error, Introspect as _};
 use rmm_resources::{
     CudaAsyncManagedMemoryResource, CudaAsyncMemoryResource, CudaAsyncPinnedMemoryResource,
-    CudaAsyncViewMemoryResource,
+    CudaAsyncViewMemoryResource, VirtualMemoryResource,
 };
 
 use crate::suballocators::Suballocators;
@@ -76,6 +76,11 @@ impl ReplaySubject {
     /// them.
     pub(super) fn is_of_driver_pools(&self) -> bool {
         self.has_driver_pool() && !Suballocators::of(&self.resource).are_ours()
+    }
+
+    /// Whether a pool of the stack can map free pages elsewhere.
+    pub(super) fn joins_pages(&self) -> bool {
+        self.resource.find::<VirtualMemoryResource>().is_some()
     }
 
     /// Whether memory of the stack comes from pools of the driver.

@@ -6,11 +6,12 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use serde::Serialize;
 
 use super::live::Changes;
-use super::share::{Grouping, ROWS};
+use super::share::{Grouping, ROWS, live_at};
 use crate::page::view::{NEVER, View, ViewBlock};
 
 /// Windows of the run.
@@ -31,13 +32,15 @@ pub struct Growth {
     pub grows: bool,
     /// Whether there are enough events.
     pub is_known: bool,
-    /// The position at which the windows that are compared begin.
+    /// The positions that are compared: where the least is live, in the first of the windows and in
+    /// the last. If the whole does not grow, where the first begins and where the run ends: what
+    /// follows frees what is left.
     pub from: u32,
-    /// The position at which the run ends: what follows frees what is left.
+    /// The second of them.
     pub to: u32,
     /// The least that is live in each window.
     pub floors: Vec<u64>,
-    /// By how much the least rises from the first of the windows compared to the last.
+    /// By how much what grows rises between these positions.
     pub bytes: u64,
     /// What grows, by tag, site, size and stream; the most first, of each kind.
     pub growers: Vec<Grower>,
@@ -102,17 +105,31 @@ impl Growth {
             }
         }
         let peak = live.iter().copied().max().unwrap_or(0);
+        let bytes = all.growth(peak);
+        let ends = bytes.map(|_| [windows.lowest(live, START), windows.lowest(live, WINDOWS - 1)]);
+        let [from, end] = ends.unwrap_or([windows.start(START), to]);
+        let of_kinds = |block: &ViewBlock| -> Vec<(Grouping, u64)> {
+            kinds.iter().map(|&kind| (kind, key(kind, block))).collect()
+        };
+        let parts = rises(view, ends, of_kinds);
+        let parts_of_groups = rises(view, ends, |block| vec![pair(block)]);
         let mut left: HashMap<(Grouping, u64), u64> = HashMap::new();
         for block in view.blocks.iter().filter(|block| block.end == NEVER) {
-            for &kind in &kinds {
-                *left.entry((kind, key(kind, block))).or_default() += block.aligned();
+            for part in of_kinds(block) {
+                *left.entry(part).or_default() += block.aligned();
             }
         }
         let mut growers: Vec<(Grouping, u64, u64)> = floors
             .into_iter()
-            .filter_map(|((kind, key), floor)| Some((kind, key, floor.growth(peak)?)))
+            .filter_map(|((kind, key), floor)| {
+                let bytes = floor.growth(peak)?;
+                Some((kind, key, parts.get(&(kind, key)).copied().unwrap_or(bytes)))
+            })
             .collect();
         growers.sort_unstable_by_key(|&(kind, key, bytes)| (kind, Reverse(bytes), key));
+        // Of the first kind in which something grows.
+        let of_first = growers.iter().take_while(|grower| grower.0 == growers[0].0);
+        let named = of_first.fold(0_u64, |sum, grower| sum.saturating_add(grower.2));
         let mut counts: HashMap<Grouping, usize> = HashMap::new();
         growers.retain(|&(kind, ..)| {
             let count = counts.entry(kind).or_default();
@@ -130,27 +147,47 @@ impl Growth {
             left_bytes: left.get(&(kind, key)).copied().unwrap_or(0),
         };
         let growers: Vec<Grower> = growers.into_iter().map(grower).collect();
-        let bytes = all.growth(peak);
-        let group =
-            |((one, other), floor): ((u64, u64), Floor)| Some((one, other, floor.growth(peak)?));
+        let group = |((one, other), floor): ((u64, u64), Floor)| {
+            let bytes = floor.growth(peak)?;
+            Some((one, other, parts_of_groups.get(&(one, other)).copied().unwrap_or(bytes)))
+        };
         let mut groups: Vec<_> = groups.into_iter().filter_map(group).collect();
         groups.sort_unstable();
-        // The whole may rise and fall with other things.
-        let of_growers = kinds.iter().map(|kind| {
-            let mine = growers.iter().filter(|grower| grower.kind == *kind);
-            mine.map(|grower| grower.bytes).sum()
-        });
         Self {
             grows: bytes.is_some() || !growers.is_empty(),
             is_known: true,
-            from: windows.start(START),
-            to,
-            bytes: bytes.or_else(|| of_growers.max()).unwrap_or(0),
+            from,
+            to: end,
+            // The whole rises and falls with other things, too: what grows is what counts, unless
+            // more grows than has a name.
+            bytes: match bytes {
+                Some(bytes) if named.abs_diff(bytes) > bytes / 10 => bytes,
+                _ => named,
+            },
             floors: all.finished().to_vec(),
             growers,
             groups,
         }
     }
+}
+
+/// By how much parts of a view rise from one position to another. Where the whole grows, its parts
+/// are compared at the same two positions, so that they add up to it.
+fn rises<K: Eq + Hash>(
+    view: &View,
+    ends: Option<[u32; 2]>,
+    keys: impl Fn(&ViewBlock) -> Vec<K>,
+) -> HashMap<K, u64> {
+    let mut parts: HashMap<K, [u64; 2]> = HashMap::new();
+    for (index, position) in ends.into_iter().flatten().enumerate() {
+        for block in live_at(view, position) {
+            for key in keys(block) {
+                parts.entry(key).or_default()[index] += block.aligned();
+            }
+        }
+    }
+    let rise = |(key, [before, after]): (K, [u64; 2])| Some((key, after.checked_sub(before)?));
+    parts.into_iter().filter_map(rise).filter(|(_, bytes)| *bytes > 0).collect()
 }
 
 /// The position at which the run ends and its end begins, in which a program frees what is left:
@@ -190,6 +227,14 @@ impl Windows {
     fn start(self, window: usize) -> u32 {
         let start = (u64::from(self.to) + 1) * window as u64 / WINDOWS as u64;
         u32::try_from(start).unwrap_or(self.to)
+    }
+
+    /// The first position at which the least is live in a window or where it begins.
+    fn lowest(self, live: &[u64], window: usize) -> u32 {
+        let first = self.start(window).saturating_sub(1);
+        let next = if window + 1 < WINDOWS { self.start(window + 1) } else { self.to + 1 };
+        let least = (first..next).min_by_key(|&position| live[position as usize]);
+        least.unwrap_or(first)
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Peak {
     pub blocks: u64,
     /// Positions at which at least nine tenths of it are live.
     pub near: u64,
-    /// What is not exceeded at 19 of 20 positions.
+    /// What is not exceeded at 95 % of the positions.
     pub usual_bytes: u64,
     /// The largest shares by tag, site, size and stream.
     pub shares: Vec<Share>,

@@ -41,6 +41,26 @@ impl Grouping {
         kinds
     }
 
+    /// The heading above a list of them.
+    pub(crate) const fn heading(self) -> &'static str {
+        match self {
+            Self::Tag => "By tag",
+            Self::Site => "By call site",
+            Self::Size => "By size",
+            Self::Stream => "By stream",
+        }
+    }
+
+    /// The heading above differences of what is live at two peaks.
+    pub(crate) const fn at_the_peaks(self) -> &'static str {
+        match self {
+            Self::Tag => "At the peaks, by tag",
+            Self::Site => "At the peaks, by call site",
+            Self::Size => "At the peaks, by size",
+            Self::Stream => "At the peaks, by stream",
+        }
+    }
+
     /// The number of a block's share.
     pub(crate) fn key(self, block: &ViewBlock) -> u64 {
         match self {

@@ -3,9 +3,14 @@
 use super::compare::Compared;
 use super::failed::WhatItTakes;
 use super::share::Grouping;
-use super::words::{say, say_compared};
+use super::words::say_compared;
 use super::*;
-use crate::page::view::{Names, ViewBlock, ViewFailure, ViewLimit, ViewSegment};
+use crate::page::view::{Names, ViewBlock, ViewFailure, ViewLimit, ViewReplay, ViewSegment};
+
+/// The answers about one view alone.
+fn say(answers: &Answers) -> Vec<words::Answer> {
+    words::say(answers, &[])
+}
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -188,7 +193,8 @@ fn one_short_spike_is_found_with_its_holders() {
         .collect();
     assert_eq!(tags, [("steps", GIB), ("cache", 10 * MIB)]);
     let short = &say(&answers)[0].short;
-    assert!(short.contains("short spike") && short.contains("held by steps (99 %)"), "{short}");
+    let spike = "short spike: within 10 % of it at only 1 event, and at most 20.0 MiB at 95 %";
+    assert!(short.contains(spike) && short.contains("held by steps (99 %)"), "{short}");
 }
 
 #[test]
@@ -200,7 +206,7 @@ fn who_held_the_peak_is_said_without_names_too() {
         program.allocate(size, 0);
     }
     let short = |program: &Program| say(&program.answers())[0].short.clone();
-    assert!(short(&program).ends_with("Most was held by blocks of 4.0 MiB (66 %)."));
+    assert!(short(&program).ends_with("Most was held by blocks of 4.0 MiB (67 %)."));
     program.allocate(3 * MIB, 0);
     assert!(short(&program).ends_with("The largest share was held by blocks of 4.0 MiB (44 %)."));
 }
@@ -256,9 +262,24 @@ fn of_a_log_alone_the_pages_of_live_blocks_stand_for_what_is_held() {
 
 #[test]
 fn a_failure_says_what_would_have_let_it_succeed() {
-    let failed = fragmented().answers().failed.expect("a failure");
+    let answers = fragmented().answers();
+    let failed = answers.failed.as_ref().expect("a failure");
     assert_eq!((failed.count, failed.bytes, failed.tag.as_str()), (1, 8 * MIB, "steps"));
-    assert_eq!(failed.remedy, WhatItTakes::Join { free_bytes: 32 * MIB, missing_bytes: 7 * MIB });
+    let expected = WhatItTakes::Join {
+        free_bytes: 32 * MIB,
+        whole_free_bytes: 0,
+        pages_are_enough: false,
+        limit_bytes: None,
+    };
+    assert_eq!(failed.remedy, expected);
+    let said = &say(&answers)[1].short;
+    assert!(
+        said.ends_with(
+            "32.0 MiB were free, but in pieces of at most 1.0 MiB. No page of 2 MiB was free as a \
+             whole, so none could be joined. It would have fitted with 8.0 MiB more memory."
+        ),
+        "{said}"
+    );
 
     let mut program = fragmented();
     program.view.failures[0].size = 40 * MIB;
@@ -273,7 +294,9 @@ fn a_failure_says_what_would_have_let_it_succeed() {
     assert_eq!((remedy, answers.settings.least_bytes), (expected, 72 * MIB));
     let said = say(&answers);
     assert!(said[1].short.contains("4.0 MiB more memory, a limit of 104.0 MiB"), "{said:?}");
-    assert!(said[4].short.contains("72.0 MiB: that much would be live"), "{said:?}");
+    let least = "At least 72.0 MiB: that much would be live at once with a request that failed. \
+                 Requests failed when this was recorded, so this is only what was reached";
+    assert!(said[4].short.contains(least), "{said:?}");
 
     program.view.failures[0].size = MIB / 2;
     let failed = program.answers().failed.expect("a failure");
@@ -295,6 +318,123 @@ fn a_failure_says_what_would_have_let_it_succeed() {
 }
 
 #[test]
+fn pages_that_are_free_as_a_whole_are_fragmentation_where_a_request_fails() {
+    let mut program = Program::new();
+    let base = program.next;
+    let blocks: Vec<usize> = (0..8).map(|_| program.allocate(6 * MIB, 1)).collect();
+    for block in blocks.into_iter().step_by(2) {
+        program.free(block);
+    }
+    program.fail(8 * MIB, 2);
+    program.fail(9 * MIB, 2);
+    program.view.failures[0].limit = Some(ViewLimit { most: 48 * MIB, used: 48 * MIB });
+    program.view.reserved = Some(vec![(1, 48 * MIB)]);
+    program.view.segments =
+        vec![ViewSegment { address: base, size: 48 * MIB, start: 1, end: NEVER }];
+    let said = |program: &Program| say(&Answers { leaked_bytes: 0, ..program.answers() });
+    let found = said(&program);
+    let failure = "24.0 MiB were free, but in pieces of at most 6.0 MiB. 24.0 MiB of that were whole \
+                   pages, which a pool over virtual memory (pool-virtual) joins. It would have \
+                   fitted with a limit of 56.0 MiB. That is for the first alone: the later one may \
+                   take more.";
+    assert!(found[1].short.ends_with(failure), "{}", found[1].short);
+    let loss = "Fragmentation: 24.0 MiB are free, but in pieces of at most 6.0 MiB when 8.0 MiB \
+                were asked for.";
+    assert!(found[3].short.starts_with(loss), "{}", found[3].short);
+
+    // Such a pool is not advised to be one.
+    program.view.replay = Some(ViewReplay { joins_pages: true, ..ViewReplay::default() });
+    let found = said(&program);
+    assert!(!found[1].short.contains("pool-virtual"), "{}", found[1].short);
+    assert!(found[0].short.ends_with("The 2 requests that failed are not in it."));
+}
+
+/// A program that keeps two blocks, on a resource that held this much or refused one of them.
+fn replayed(resource: &str, held: u64, failures: u64) -> Answers {
+    let mut program = Program::new();
+    program.allocate(10 * MIB, 1);
+    match failures {
+        0 => drop(program.allocate(30 * MIB, 2)),
+        _ => (0..failures).for_each(|_| program.fail(30 * MIB, 2)),
+    }
+    program.view.resource = Some(resource.to_owned());
+    program.view.reserved = Some(vec![(0, 0), (1, 10 * MIB), (2, held)]);
+    program.view.replay = Some(ViewReplay {
+        recorded_peak: 40 * MIB,
+        failures,
+        driver_calls: Some(7),
+        ..ViewReplay::default()
+    });
+    program.answers()
+}
+
+#[test]
+fn the_resource_that_held_least_is_named_and_those_that_failed() {
+    let all = [
+        replayed("pool-cuda", 64 * MIB, 0),
+        replayed("pool-virtual", 42 * MIB, 0),
+        replayed("pool(max=20MiB)", 20 * MIB, 2),
+    ];
+    let short = |answers: &Answers, all: &[Answers]| words::say(answers, all)[4].short.clone();
+    let expected = "Of the 3 resources replayed here pool-virtual held least: 42.0 MiB at most. It \
+                    grew 2 times, with 7 driver calls, and no stream waited for another. pool-cuda \
+                    held 64.0 MiB. One does not run: 2 requests failed in pool(max=20MiB). At least \
+                    40.0 MiB: that much is live at once. Other pools and settings were not tried here.";
+    for answers in &all {
+        let found = short(answers, &all);
+        assert!(found.starts_with(expected), "{found}");
+    }
+    let found = short(&all[0], &all[..1]);
+    assert!(found.starts_with("pool-cuda runs, and held 64.0 MiB at most."), "{found}");
+    let found = short(&all[2], &all[2..]);
+    assert!(
+        found.starts_with(
+            "It does not run: 2 requests failed in pool(max=20MiB). At least 40.0 MiB"
+        ),
+        "{found}"
+    );
+    let none = [all[2].clone(), replayed("pool(max=15MiB)", 15 * MIB, 1)];
+    let found = short(&none[0], &none);
+    let expected = "None of the 2 resources replayed here runs: 2 requests failed in \
+                    pool(max=20MiB), 1 request failed in pool(max=15MiB). At least 40.0 MiB";
+    assert!(found.starts_with(expected), "{found}");
+    let mut unknown = all[0].clone();
+    unknown.settings.used_bytes = None;
+    let found = short(&unknown, &[]);
+    assert!(found.starts_with("pool-cuda runs; what it would hold on a GPU is not known."));
+}
+
+#[test]
+fn a_growth_is_that_of_what_grows() {
+    let mut program = Program::new();
+    // What ends meanwhile does not grow, and makes the whole rise by less.
+    let ends = program.allocate(2 * MIB, 2);
+    let mut kept = Vec::new();
+    for step in 0..403 {
+        if step == 200 {
+            program.free(ends);
+        }
+        let work: Vec<usize> = (0..6).map(|_| program.allocate(MIB, 2)).collect();
+        if step % 4 == 0 {
+            kept.push(program.allocate(MIB, 1));
+        }
+        for block in work {
+            program.free(block);
+        }
+    }
+    let growth = program.answers().growth;
+    assert!(growth.grows);
+    let all: Vec<(Grouping, u64)> =
+        growth.growers.iter().map(|grower| (grower.kind, grower.bytes)).collect();
+    let expected = [Grouping::Tag, Grouping::Site, Grouping::Size].map(|kind| (kind, growth.bytes));
+    assert_eq!(all, expected, "the same by whatever it is named");
+    // As much as was kept between the two positions.
+    let between = kept.iter().map(|&block| program.view.blocks[block].start);
+    let between = between.filter(|&start| start > growth.from && start <= growth.to);
+    assert_eq!(between.count() as u64 * MIB, growth.bytes);
+}
+
+#[test]
 fn two_versions_are_told_apart() {
     let (before, after) = (leak_freed_at_exit(200), leak_freed_at_exit(260));
     let answers = [before.answers(), after.answers()];
@@ -304,7 +444,8 @@ fn two_versions_are_told_apart() {
     assert_eq!(compared.shares[0].after - compared.shares[0].before, 60 * 100_096);
     let short = say_compared(&compared).short;
     assert!(
-        short.starts_with("The peak is 5.7 MiB higher") && short.contains("cache (+5.7 MiB)"),
+        short.starts_with("The peak is 5.7 MiB higher in b (98.7 MiB) than in a (93.0 MiB).")
+            && short.contains("cache (+5.7 MiB)"),
         "{short}"
     );
     let same = Compared::of(("a", &before.view, &answers[0]), ("a", &before.view, &answers[0]));
@@ -326,8 +467,22 @@ fn what_changed_most_comes_first() {
         compared.shares.iter().map(|one| (one.name.as_str(), one.before, one.after)).collect();
     assert_eq!(changed, [("steps", 50 * MIB, 20 * MIB), ("cache", 5 * MIB, 8 * MIB)]);
     let short = say_compared(&compared).short;
-    assert!(short.starts_with("The peak is 27.0 MiB lower"), "{short}");
+    assert!(short.starts_with("The peak is 27.0 MiB lower in b (28.0 MiB)"), "{short}");
     assert!(short.contains("steps (\u{2212}30.0 MiB)"), "{short}");
+    let said = say_compared(&compared);
+    assert_eq!(said.caption, "Differences: b less a");
+    let rows: Vec<(&str, &str, &str, &str)> = said
+        .rows
+        .iter()
+        .map(|row| (row.group, row.what.as_str(), row.value.as_str(), row.note.as_str()))
+        .collect();
+    let expected = [
+        ("", "peak live", "\u{2212}27.0 MiB", "28.0 MiB, was 55.0 MiB"),
+        ("", "never freed", "\u{2212}27.0 MiB", "28.0 MiB, was 55.0 MiB"),
+        ("At the peaks, by tag", "steps", "\u{2212}30.0 MiB", "20.0 MiB, was 50.0 MiB"),
+        ("At the peaks, by tag", "cache", "+3.0 MiB", "8.0 MiB, was 5.0 MiB"),
+    ];
+    assert_eq!(rows, expected);
 }
 
 #[test]
@@ -341,6 +496,14 @@ fn a_view_without_anything_has_answers() {
 fn the_command_can_be_copied_into_a_shell() {
     let mut program = Program::new();
     program.view.log = "my log's.csv".to_owned();
-    let row = &say(&program.answers())[4].rows[0];
-    assert_eq!(row.what, "rmm tune 'my log'\\''s.csv'");
+    let said = say(&program.answers());
+    assert_eq!(said[4].rows[0].what, "rmm tune 'my log'\\''s.csv'");
+    assert!(said[4].short.contains("A log alone does not say which pool"), "{}", said[4].short);
+}
+
+#[test]
+fn shares_are_rounded_to_nearest() {
+    let shares = [(0, 9), (2, 3), (1, 3), (995, 1000), (996, 10_000), (9_949, 100_000)];
+    let shown = shares.map(|(part, whole)| words::percent(part, whole));
+    assert_eq!(shown, ["0.0 %", "67 %", "33 %", "100 %", "10 %", "9.9 %"]);
 }

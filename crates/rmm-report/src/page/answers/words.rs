@@ -40,22 +40,25 @@ pub struct AnswerRow {
     pub note: String,
     /// The position that it is about, if there is one.
     pub position: Option<u32>,
+    /// The heading of the rows that it belongs to; empty if they need none.
+    pub group: &'static str,
 }
 
 impl AnswerRow {
     fn new(what: impl Into<String>, value: String, note: impl Into<String>) -> Self {
-        Self { what: what.into(), value, note: note.into(), position: None }
+        Self { what: what.into(), value, note: note.into(), ..Self::default() }
     }
 }
 
-/// The questions about one view, each with its answer.
-pub fn say(answers: &Answers) -> Vec<Answer> {
+/// The questions about one view, each with its answer. `all` are the answers about all views that
+/// are shown together, if there are others.
+pub fn say(answers: &Answers, all: &[Answers]) -> Vec<Answer> {
     vec![
         peak(answers),
         failure::failure(answers),
         growth::growth(answers),
         split::kind_of_loss(answers),
-        settings::settings(answers),
+        settings::settings(answers, all),
     ]
 }
 
@@ -80,16 +83,15 @@ pub(crate) fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// A share of a whole in percent.
+/// A share of a whole in percent, rounded to nearest.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "0 %".to_owned();
     }
-    let tenths = u128::from(part) * 1000 / u128::from(whole);
-    if tenths < 100 {
-        format!("{}.{} %", tenths / 10, tenths % 10)
-    } else {
-        format!("{} %", tenths / 10)
+    let rounded = |of: u128| (u128::from(part) * of + u128::from(whole) / 2) / u128::from(whole);
+    match rounded(1000) {
+        tenths @ 0..100 => format!("{}.{} %", tenths / 10, tenths % 10),
+        _ => format!("{} %", rounded(100)),
     }
 }
 
@@ -104,12 +106,8 @@ fn peak(answers: &Answers) -> Answer {
     if peak.is_spike(answers.events) {
         let _ = write!(
             short,
-            " It is a short spike: only {} within a tenth of it, and 19 of 20 stay below {}.",
-            if peak.near == 1 {
-                "1 event comes".to_owned()
-            } else {
-                format!("{} come", count(peak.near, "event"))
-            },
+            " It is a short spike: within 10 % of it at only {}, and at most {} at 95 % of the events.",
+            count(peak.near, "event"),
             bytes(peak.usual_bytes)
         );
     }
@@ -121,6 +119,13 @@ fn peak(answers: &Answers) -> Answer {
             (_, name) => name,
         };
         let _ = write!(short, " {part} was held by {who} ({}).", percent(share.bytes, peak.bytes));
+    }
+    if let Some(failed) = &answers.failed {
+        let requests = match failed.count {
+            1 => "The request that failed is".to_owned(),
+            more => format!("The {} requests that failed are", thousands(more)),
+        };
+        let _ = write!(short, " {requests} not in it.");
     }
     let mut rows = share_rows(&peak.shares, peak.bytes);
     rows.extend(peak.largest.iter().map(holder_row));
@@ -143,7 +148,8 @@ fn share_rows(shares: &[Share], whole: u64) -> Vec<AnswerRow> {
         |share: &&Share| !(is_named && matches!(share.kind, Grouping::Size | Grouping::Stream));
     let row = |share: &Share| {
         let note = format!("{}, {}", percent(share.bytes, whole), count(share.blocks, "block"));
-        AnswerRow::new(share.name.clone(), bytes(share.bytes), note)
+        let group = share.kind.heading();
+        AnswerRow { group, ..AnswerRow::new(share.name.clone(), bytes(share.bytes), note) }
     };
     shares.iter().filter(shown).map(row).collect()
 }
@@ -160,6 +166,7 @@ fn holder_row(holder: &Holder) -> AnswerRow {
     }
     AnswerRow {
         position: Some(holder.start),
+        group: "The largest blocks",
         ..AnswerRow::new("one block", bytes(holder.bytes), note)
     }
 }

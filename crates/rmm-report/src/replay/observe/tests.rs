@@ -152,3 +152,27 @@ fn every_stack_is_reported_as_it_counts_itself() {
     assert!(with_waits >= 10, "only {with_waits} stacks waited");
     assert!(with_maps >= 24, "only {with_maps} stacks have pools");
 }
+
+#[test]
+fn a_failure_is_told_without_figures_that_a_page_has_itself() {
+    for (spec, memory, text) in [
+        ("pool(cuda, max=2MiB)", 1 << 30, "out of memory: pool could not allocate; "),
+        ("limiting(cuda, limit=2MiB)", 1 << 30, "out of memory: limiting could not allocate; "),
+        ("cuda", 2 << 20, "out of memory: cuMemAlloc_v2 could not allocate: "),
+    ] {
+        let _machine = Machine::builder().memory(memory).enter();
+        let resource = spec.parse::<ResourceSpec>().expect("a specification").build();
+        let subject = ReplaySubject::new(resource.expect("a resource"));
+        let trace = trace();
+        let player = Player::new(&trace, ReplayOptions::default()).expect("streams");
+        let found = observe(&trace, &player, &subject, &|_| ()).expect("the driver answers");
+        let failure = &found.view.failures[0];
+        assert!(failure.text.starts_with(text), "{}", failure.text);
+        for figure in ["stream #", "1048576", "reserved"] {
+            assert!(!failure.text.contains(figure), "{}", failure.text);
+        }
+        // The terminal has all of it.
+        let said = found.first_failure.expect("it failed");
+        assert!(said.contains("1.0 MiB (1048576 bytes, alignment 256)"), "{said}");
+    }
+}

@@ -29,31 +29,48 @@ pub fn say_compared(compared: &Compared) -> Answer {
     };
     let differs = |&&(_, before, after): &&(&str, Option<u64>, Option<u64>)| before != after;
     let changed: Vec<_> = compared.figures.iter().filter(differs).collect();
+    // Each difference is the second less the first.
+    let by = |before: u64, after: u64, show: &dyn Fn(u64) -> String| {
+        format!(
+            "{}{}",
+            if after >= before { "+" } else { "\u{2212}" },
+            show(after.abs_diff(before))
+        )
+    };
     let mut rows: Vec<AnswerRow> = changed
         .iter()
-        .map(|(what, before, after)| {
+        .map(|&&(what, before, after)| {
             let label = what.strip_suffix(" bytes").unwrap_or(what);
-            AnswerRow::new(label, show(what, *after), format!("was {}", show(what, *before)))
+            let change = match (before, after) {
+                (Some(before), Some(after)) => {
+                    by(before, after, &|figure| show(what, Some(figure)))
+                }
+                _ => "-".to_owned(),
+            };
+            AnswerRow::new(
+                label,
+                change,
+                format!("{}, was {}", show(what, after), show(what, before)),
+            )
         })
         .collect();
-    let sign = |before: u64, after: u64| if after >= before { "+" } else { "\u{2212}" };
     rows.extend(compared.shares.iter().map(|share| {
-        let by = format!(
-            "{}{}",
-            sign(share.before, share.after),
-            bytes(share.after.abs_diff(share.before))
-        );
-        let note = format!("{} at the peak, was {}", bytes(share.after), bytes(share.before));
-        AnswerRow::new(share.name.clone(), by, note)
+        let note = format!("{}, was {}", bytes(share.after), bytes(share.before));
+        AnswerRow {
+            group: compared.kind.at_the_peaks(),
+            ..AnswerRow::new(share.name.clone(), by(share.before, share.after, &bytes), note)
+        }
     }));
     let peaks = compared.figures.iter().find(|(what, ..)| *what == "peak live bytes");
     let mut short = match peaks {
         _ if compared.is_same() => "Nothing that is counted here.".to_owned(),
         Some((_, Some(before), Some(after))) if before != after => format!(
-            "The peak is {} {} ({} after {}).",
+            "The peak is {} {} in {} ({}) than in {} ({}).",
             bytes(after.abs_diff(*before)),
             if after > before { "higher" } else { "lower" },
+            compared.after,
             bytes(*after),
+            compared.before,
             bytes(*before)
         ),
         _ => "The peak of live bytes is the same.".to_owned(),
@@ -66,13 +83,8 @@ pub fn say_compared(compared: &Compared) -> Answer {
     let explains =
         |share: &&Changed| rises.is_none_or(|rises| (share.after > share.before) == rises);
     if let Some(most) = compared.shares.iter().find(explains) {
-        let by = bytes(most.after.abs_diff(most.before));
-        let _ = write!(
-            short,
-            " Most of the difference: {} ({}{by}).",
-            most.name,
-            sign(most.before, most.after)
-        );
+        let by = by(most.before, most.after, &bytes);
+        let _ = write!(short, " Most of the difference: {} ({by}).", most.name);
     }
     let held = compared.figures.iter().find(|(what, ..)| *what == "most held bytes");
     if let Some((_, Some(before), Some(after))) = held
@@ -94,6 +106,6 @@ pub fn say_compared(compared: &Compared) -> Answer {
         question,
         short,
         rows,
-        caption: format!("{}, after {}", compared.after, compared.before),
+        caption: format!("Differences: {} less {}", compared.after, compared.before),
     }
 }

@@ -26,15 +26,19 @@ pub(super) fn failure(answers: &Answers) -> Answer {
         1 => "no other failed".to_owned(),
         more => format!("{} failed in all", thousands(more)),
     };
-    let _ = write!(short, "; {others}. {}", remedy(failed));
+    let _ = write!(short, "; {others}. {}{}", remedy(failed), of_others(failed));
     let mut rows = vec![AnswerRow {
         position: Some(failed.position),
         ..AnswerRow::new("asked for", bytes(failed.bytes), format!("stream {}", failed.stream))
     }];
-    rows.extend(split_rows(&failed.split));
+    rows.extend(
+        failed.limit_bytes.map(|limit| AnswerRow::new("the limit", bytes(limit), String::new())),
+    );
     if !failed.text.is_empty() {
         rows.push(AnswerRow::new("the error", String::new(), failed.text.clone()));
     }
+    let held = split_rows(&failed.split).into_iter();
+    rows.extend(held.map(|row| AnswerRow { group: "What was held", ..row }));
     rows.extend(share_rows(&failed.shares, failed.split.live_bytes()));
     Answer { question, short, rows, caption: "What there was at that moment".to_owned() }
 }
@@ -46,12 +50,29 @@ fn remedy(failed: &Failed) -> String {
              above the pool refused.",
             bytes(hole_bytes)
         ),
-        WhatItTakes::Join { free_bytes, missing_bytes } => format!(
-            "{} were free, in pieces that are too small: in one piece they would have been enough. A \
-             pool over virtual memory (pool-virtual) joins free pages; {} more memory would do, too.",
-            bytes(free_bytes),
-            bytes(missing_bytes)
-        ),
+        WhatItTakes::Join { free_bytes, whole_free_bytes, pages_are_enough, limit_bytes } => {
+            let whole = match whole_free_bytes {
+                whole if pages_are_enough => format!(
+                    " {} of that were whole pages, which a pool over virtual memory (pool-virtual) \
+                     joins.",
+                    bytes(whole)
+                ),
+                0 => " No page of 2 MiB was free as a whole, so none could be joined.".to_owned(),
+                whole if whole < failed.bytes => {
+                    format!(" Only {} of that were whole pages, too few to join.", bytes(whole))
+                }
+                _ => String::new(),
+            };
+            let more = match limit_bytes {
+                Some(limit) => format!("a limit of {}", bytes(limit)),
+                None => format!("{} more memory", bytes(failed.bytes)),
+            };
+            format!(
+                "{} were free, but in pieces of at most {}.{whole} It would have fitted with {more}.",
+                bytes(free_bytes),
+                bytes(failed.split.largest_hole_bytes)
+            )
+        }
         WhatItTakes::More { missing_bytes } => format!(
             "It would have fitted with {} more memory, or with as much less that is live.",
             bytes(missing_bytes)
@@ -68,4 +89,26 @@ fn remedy(failed: &Failed) -> String {
             bytes(total)
         ),
     }
+}
+
+/// What is known of the failures after the first.
+fn of_others(failed: &Failed) -> String {
+    let others = match failed.count - 1 {
+        0 => return String::new(),
+        1 => "The later one".to_owned(),
+        more => format!("The {} later ones", thousands(more)),
+    };
+    match failed.remedy {
+        WhatItTakes::Total { bytes: total } if failed.wanted_bytes <= total => {
+            format!(" {others} would have made no more.")
+        }
+        WhatItTakes::Total { .. } => {
+            format!(" {others} would have made at most {}.", bytes(failed.wanted_bytes))
+        }
+        _ => format!(" That is for the first alone: {} may take more.", lower(&others)),
+    }
+}
+
+fn lower(text: &str) -> String {
+    text.replacen('T', "t", 1)
 }

@@ -44,7 +44,11 @@ pub(super) fn growth(answers: &Answers) -> Answer {
             0 => "all freed at the end".to_owned(),
             left => format!("{} never freed", bytes(left)),
         };
-        AnswerRow::new(grower.name.clone(), format!("+{}", bytes(grower.bytes)), note)
+        let group = grower.kind.heading();
+        AnswerRow {
+            group,
+            ..AnswerRow::new(grower.name.clone(), format!("+{}", bytes(grower.bytes)), note)
+        }
     };
     let rows = growth.growers.iter().map(row).collect();
     Answer { question, short, rows, caption: "What grows".to_owned() }

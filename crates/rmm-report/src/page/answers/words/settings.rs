@@ -1,35 +1,118 @@
-//! How much memory, in words, and the command that finds the rest.
+//! Which resource, how much memory, in words, and the command that finds the rest.
 
 use std::fmt::Write as _;
+use std::ptr;
 
 use super::{Answer, AnswerRow};
 use crate::format::{bytes, count};
 use crate::page::answers::Answers;
 
-pub(super) fn settings(answers: &Answers) -> Answer {
+/// The answer about one view. `all` are the answers about the views of the page: the resources
+/// among them that served the same log are compared.
+pub(super) fn settings(answers: &Answers, all: &[Answers]) -> Answer {
     let question = "Which pool, settings and amount of memory?";
     let settings = &answers.settings;
-    let what = match &answers.failed {
-        Some(_) if settings.least_bytes > answers.peak.bytes => {
-            "that much would be live at once with the request that failed"
-        }
-        _ => "that much is live at once",
+    let is_replay = |of: &&Answers| of.log == answers.log && of.resource.is_some();
+    let replayed: Vec<&Answers> = match &answers.resource {
+        Some(_) if all.is_empty() => vec![answers],
+        Some(_) => all.iter().filter(is_replay).collect(),
+        None => Vec::new(),
     };
-    let mut short = format!("At least {}: {what}.", bytes(settings.least_bytes));
-    if let (Some(used), Some(resource)) = (settings.used_bytes, &answers.resource) {
-        let waits = match settings.waits {
-            0 => "without a wait".to_owned(),
-            waits => format!("with {}", count(waits, "wait")),
-        };
-        let _ = write!(short, " {resource} held {} at most, {waits}.", bytes(used));
+    let mut short = String::new();
+    if !replayed.is_empty() {
+        short += &verdict(&replayed);
+        short.push(' ');
+    } else if let Some(used) = settings.used_bytes {
+        let _ = write!(short, "What was recorded held {} at most. ", bytes(used));
     }
-    short += " To find the least in which it runs, and the line to copy:";
-    let rows = vec![AnswerRow::new(
-        format!("rmm tune {}", quoted(&answers.log)),
-        String::new(),
-        String::new(),
-    )];
+    let with_failure = settings.is_cut_short
+        && answers.failed.as_ref().is_some_and(|failed| failed.wanted_bytes > answers.peak.bytes);
+    let what = if with_failure {
+        "that much would be live at once with a request that failed"
+    } else {
+        "that much is live at once"
+    };
+    let _ = write!(short, "At least {}: {what}.", bytes(settings.least_bytes));
+    if settings.is_cut_short {
+        short += " Requests failed when this was recorded, so this is only what was reached: \
+                  without a failure it may need more.";
+    }
+    short += if replayed.is_empty() {
+        " A log alone does not say which pool and settings suit it. To find them, and the least \
+         memory in which it runs:"
+    } else {
+        " Other pools and settings were not tried here. To find the least memory in which it \
+         runs, and the line to copy:"
+    };
+    let command = format!("rmm tune {}", quoted(&answers.log));
+    let rows = vec![AnswerRow::new(command, String::new(), String::new())];
     Answer { question, short, rows, caption: "The command".to_owned() }
+}
+
+/// Which of the resources that served a log ran, and which of them held least.
+fn verdict(replayed: &[&Answers]) -> String {
+    let name = |of: &Answers| of.resource.clone().unwrap_or_default();
+    let (ran, failed): (Vec<&Answers>, Vec<&Answers>) =
+        replayed.iter().partition(|of| of.settings.failures == 0);
+    let used = |of: &&&Answers| of.settings.used_bytes.unwrap_or(u64::MAX);
+    let known = ran.iter().filter(|of| of.settings.used_bytes.is_some());
+    let best = known.clone().min_by_key(used);
+    let number = replayed.len();
+    let mut text = match best {
+        Some(best) if number == 1 => format!("{} runs, and held {}", name(best), held(best)),
+        Some(best) => {
+            format!(
+                "Of the {number} resources replayed here {} held least: {}",
+                name(best),
+                held(best)
+            )
+        }
+        None => String::new(),
+    };
+    let mut add = |sentence: String| {
+        text += if text.is_empty() { "" } else { " " };
+        text += &sentence;
+    };
+    let others: Vec<String> = known
+        .filter(|of| best.is_none_or(|best| !ptr::eq(**of, *best)))
+        .map(|of| format!("{} held {}", name(of), bytes(of.settings.used_bytes.unwrap_or(0))))
+        .collect();
+    if !others.is_empty() {
+        add(format!("{}.", others.join(", ")));
+    }
+    for of in ran.iter().filter(|of| of.settings.used_bytes.is_none()) {
+        add(format!("{} runs; what it would hold on a GPU is not known.", name(of)));
+    }
+    let failures: Vec<String> = failed
+        .iter()
+        .map(|of| format!("{} failed in {}", count(of.settings.failures, "request"), name(of)))
+        .collect();
+    let failures = failures.join(", ");
+    match (failed.as_slice(), ran.len()) {
+        ([], _) => {}
+        ([_], 0) => add(format!("It does not run: {failures}.")),
+        (_, 0) => add(format!("None of the {number} resources replayed here runs: {failures}.")),
+        ([_], _) => add(format!("One does not run: {failures}.")),
+        (more, _) => add(format!("{} do not run: {failures}.", more.len())),
+    }
+    text
+}
+
+/// What a resource held at most, and what that took.
+fn held(of: &Answers) -> String {
+    let settings = &of.settings;
+    let used = bytes(settings.used_bytes.unwrap_or(0));
+    let grew = match settings.growths {
+        0 => "It never grew".to_owned(),
+        growths => format!("It grew {}", count(growths, "time")),
+    };
+    let calls =
+        settings.driver_calls.map(|calls| format!(", with {}", count(calls, "driver call")));
+    let waits = match settings.waits {
+        0 => "no stream waited for another".to_owned(),
+        waits => format!("streams waited for others {}", count(waits, "time")),
+    };
+    format!("{used} at most. {grew}{}, and {waits}.", calls.unwrap_or_default())
 }
 
 /// A word of a shell's command.

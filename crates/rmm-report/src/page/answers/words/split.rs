@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::{Answer, AnswerRow, at, percent};
 use crate::format::{bytes, count};
 use crate::page::answers::Answers;
+use crate::page::answers::failed::WhatItTakes;
 use crate::page::answers::split::Split;
 
 pub(super) fn kind_of_loss(answers: &Answers) -> Answer {
@@ -12,6 +13,20 @@ pub(super) fn kind_of_loss(answers: &Answers) -> Answer {
     let split = &answers.split;
     let growth = if answers.growth.grows { answers.growth.bytes } else { 0 };
     let leak = answers.leaked_bytes.max(growth);
+    // Free memory that could not serve a request is no reserve, whole pages or not.
+    let in_pieces = answers.failed.as_ref().filter(|failed| {
+        failed.position == split.position && matches!(failed.remedy, WhatItTakes::Join { .. })
+    });
+    let unserved = in_pieces.map(|failed| {
+        let asked = bytes(failed.bytes);
+        let largest = bytes(split.largest_hole_bytes);
+        format!("free, but in pieces of at most {largest} when {asked} were asked for")
+    });
+    let (between, whole) = match unserved {
+        Some(_) => (split.free_bytes(), 0),
+        None => (split.hole_bytes, split.whole_free_bytes),
+    };
+    let unserved = unserved.as_deref();
     let parts = [
         (
             leak,
@@ -19,15 +34,11 @@ pub(super) fn kind_of_loss(answers: &Answers) -> Answer {
             if growth > 0 { "added to what stays live" } else { "blocks that are never freed" },
         ),
         (
-            split.hole_bytes,
+            between,
             "Fragmentation",
-            "free memory between live blocks, in pages that are in use",
+            unserved.unwrap_or("free memory between live blocks, in pages that are in use"),
         ),
-        (
-            split.whole_free_bytes,
-            "Neither, but unused memory",
-            "whole free pages, which the pool keeps for later",
-        ),
+        (whole, "Neither, but unused memory", "whole free pages, which the pool keeps for later"),
         (
             split.other_bytes,
             "Neither, but other memory",
