@@ -62,6 +62,16 @@ def test_a_leak_that_is_freed_at_exit_grows(tmp_path, report, show) -> None:
     assert "Nothing is left at the end." in answer(page, LOST)
 
 
+def test_what_grows_in_turns_is_all_that_grows(tmp_path, report, show) -> None:
+    program = programs.Program(tmp_path / "turns.csv")
+    for step in range(300):
+        program.steps(1)
+        program.allocate(MIB, "cache", f"a.py:{step // 50} keep")
+    page = show(report(program.written()))
+    grown = answer(page, GROWS).split("by ")[1].split(" between")[0]
+    assert page.locator("table.who tbody tr").first.locator("td").last.inner_text() == f"+{grown}"
+
+
 def test_fragmentation_is_told(tmp_path, report, rmm, show) -> None:
     program = programs.fragmented(tmp_path / "fragmented.csv")
     page = show(report(program.path))
@@ -127,6 +137,24 @@ def test_two_versions_are_compared(tmp_path, report, show) -> None:
     text = answer(page, CHANGED)
     assert text.startswith(f"The peak is {shown(after.peak - before.peak)} higher in after.csv (")
     assert f"Most of the difference: cache (+{shown(after.peak - before.peak)})" in text
+
+
+def test_differences_have_one_sign_and_name_their_direction(tmp_path, report, show) -> None:
+    before = programs.leak_freed_at_exit(tmp_path / "before.csv")
+    after = programs.leak_freed_at_exit(tmp_path / "after.csv", kept=200_000)
+    page = show(report(before.path, after.path))
+    grown = f"+{shown(after.peak - before.peak)}"
+    card = page.locator(".card", has_text=CHANGED)
+    assert card.locator("summary").inner_text() == "Differences: after.csv less before.csv"
+    card.locator("summary").click()
+    assert card.locator("tr", has_text="peak live").locator("td").first.inner_text() == grown
+    # Also where the later one is shown, and compared with the earlier.
+    for shown_first, other in (("0", "1"), ("1", "0")):
+        page.locator("#view").select_option(shown_first)
+        page.locator("#two-select").select_option(other)
+        assert page.locator(".two caption").inner_text() == "Differences: after.csv less before.csv"
+        row = page.locator(".two tbody tr", has_text="live at the peak")
+        assert row.locator("td").all_inner_texts() == [shown(before.peak), shown(after.peak), grown]
 
 
 def test_each_run_has_its_answers_open(tmp_path, report, show) -> None:
@@ -206,3 +234,18 @@ def test_names_from_logs_are_text(tmp_path, report, show) -> None:
     assert page.locator(".said").inner_text().startswith(f"{len(program.blocks)} blocks")
     page.locator("table.who button.fold").first.click()
     assert page.locator("img").count() == 0
+
+
+def test_shares_are_rounded_alike_above_and_in_the_picture(tmp_path, report, show) -> None:
+    program = programs.fragmented(tmp_path / "fragmented.csv")
+    page = show(report(program.path))
+    card = page.locator(".card", has_text=LOST)
+    card.locator("summary").click()
+    for part in ("live", "rounding", "holes"):
+        above = card.locator("tr", has_text=part).first.locator("td").nth(1).inner_text()
+        below = page.locator(".moment tr", has_text=part).first.locator("td").nth(1).inner_text()
+        assert above.split(" %")[0] == below.split(" %")[0]
+    # 64 of 428 MiB.
+    assert "15 %" in page.locator(".moment tr", has_text="holes").inner_text()
+    text = page.locator("body").inner_text()
+    assert ", ," not in text and "slept" not in text

@@ -232,3 +232,63 @@ def test_memory_that_is_not_held_looks_different(tmp_path, rmm, show) -> None:
         return ['held', 'void', 'hatch'].map((name) => seen[style.getPropertyValue('--' + name).trim().slice(1)] ?? 0);
     }""")
     assert all(count > 500 for count in colours), colours
+
+
+def test_what_lasts_one_event_is_hit_beside_it(tmp_path, report, show) -> None:
+    program = programs.spike(tmp_path / "spike.csv")
+    page = show(report(program.path))
+    assert program.events > 2000
+    part = (program.peak_event + 0.5) / (program.events + 1)
+    x, y = point(page, part, 0.9)
+    for away in (-4, 4):
+        page.mouse.move(x + away, y)
+        assert "1,073,741,824 bytes" in page.locator(".picture.map .tip").inner_text()
+        page.locator("#cursor").press("Home")
+        page.mouse.click(x + away, y)
+        assert place(page) == program.peak_event
+    box = page.locator(".picture.bytes").bounding_box()
+    assert box is not None
+    page.mouse.move(x + 4, box["y"] + 80)
+    tip = page.locator(".picture.bytes .tip").inner_text()
+    assert f"event {program.peak_event:,}" in tip and "1.00 GiB live" in tip
+    page.mouse.click(x + 30, y)
+    assert place(page) not in (0, program.peak_event)
+
+
+def test_pictures_have_titles_and_say_what_their_axes_are(leak) -> None:
+    _, page = leak
+    assert page.locator(".left h3").all_inner_texts() == ["Bytes", "Map of addresses"]
+    axes = page.locator(".axes")
+    assert axes.nth(0).inner_text() == "Upwards: bytes. To the right: events."
+    assert "Upwards: addresses" in axes.nth(1).inner_text() and axes.nth(1).inner_text().endswith("events.")
+    page.locator("#axis").select_option("time")
+    assert axes.nth(0).inner_text().endswith("time.") and axes.nth(1).inner_text().endswith("time.")
+
+
+def legend(page: Page, home: str) -> dict[str, str]:
+    """The colour of each name in a legend of blocks."""
+    items = page.locator(f"{home} .legend").last.locator("li").all()
+    return {item.inner_text(): item.locator("i").evaluate("it => getComputedStyle(it).backgroundColor") for item in items}
+
+
+def test_a_tag_has_one_colour_in_all_runs(tmp_path, report, show) -> None:
+    runs = [("a", "b", "c"), ("c", "d", "e"), ("e", "b", "f", "a", "d")]
+    logs = []
+    for index, tags in enumerate(runs):
+        program = Program(tmp_path / f"{index}.csv")
+        for size, tag in enumerate(tags):
+            program.allocate((10 - size) * MIB, tag)
+        logs.append(program.written())
+    page = show(report(*logs))
+    colours: dict[str, str] = {}
+    for index, tags in enumerate(runs):
+        page.locator("#view").select_option(str(index))
+        other = (index + 1) % len(runs)
+        page.locator("#two-select").select_option(str(other))
+        for home, expected in ((".left", tags), (".two", runs[other])):
+            seen = legend(page, home)
+            assert set(seen) == set(expected)
+            for tag, colour in seen.items():
+                assert colours.setdefault(tag, colour) == colour, tag
+    assert len(set(colours.values())) == len(colours) == 6, "and no two have the same"
+    assert page.locator(".two h4").inner_text() == "Map of addresses of 0.csv"

@@ -1,5 +1,8 @@
 // What all pictures share: the view that is shown, the range, the cursor, and the axis.
 
+/** So many pixels from the peak or a failure are that place: one event is narrower than a pixel. */
+const REACH = 6;
+
 /** The room for labels at the left of pictures, and at their right. */
 const LEFT = 76;
 const RIGHT = 14;
@@ -115,6 +118,30 @@ class State {
     return model.positionAt(low + (model.timeOf(this.to) - low) * part);
   }
 
+  /**
+   * The position below the pointer in a picture of a model: the peak or a failure if one is near,
+   * so that what lasts one event can be hit; else that at its place.
+   * @param {Model} model @param {number} part @param {number} width
+   */
+  near(model, part, width) {
+    const { x } = this.scale(model, width);
+    let [found, distance] = [-1, REACH];
+    for (const mark of [model.data.peak, ...model.data.failures.map(({ at }) => at)]) {
+      const place = x(mark);
+      const away = Math.abs(place - part * width);
+      if (away < distance && place >= 0 && place <= width) [found, distance] = [mark, away];
+    }
+    if (found >= 0) return found;
+    const share = model.data.log === this.model.data.log ? 1 : model.events / Math.max(1, this.model.events);
+    return Math.max(0, Math.min(model.events, Math.round(this.positionAt(part) * share)));
+  }
+
+  /** What the pictures have to the right. */
+  get acrossText() {
+    if (this.model.events === 0) return "one moment";
+    return this.byTime ? "time" : "events";
+  }
+
   /** A position in words. @param {number} position */
   say(position) {
     const event = position === 0 ? "before the first event" : `event ${thousands(position)}`;
@@ -122,8 +149,8 @@ class State {
   }
 }
 
-/** Mouse and touch on a picture: move, click, drag. @param {HTMLElement} element @param {State} state @param {(part: number, y: number, event: PointerEvent) => void} hover @param {() => void} leave */
-function followPointer(element, state, hover, leave) {
+/** Mouse and touch on a picture of a model: move, click, drag. @param {HTMLElement} element @param {State} state @param {() => Model} shown @param {(part: number, y: number, event: PointerEvent) => void} hover @param {() => void} leave */
+function followPointer(element, state, shown, hover, leave) {
   const band = make("div", { class: "band", hidden: true });
   element.append(band);
   let begun = -1;
@@ -153,7 +180,11 @@ function followPointer(element, state, hover, leave) {
     const wasDrag = !band.hidden;
     band.hidden = true;
     if (wasDrag) state.setRange(state.positionAt(from), state.positionAt(to));
-    else state.moveTo(state.positionAt(to));
+    else {
+      const isSame = shown().data.log === state.model.data.log;
+      const width = element.clientWidth - LEFT - RIGHT;
+      state.moveTo(isSame ? state.near(shown(), to, width) : state.positionAt(to));
+    }
   };
   element.addEventListener("pointerup", end);
   element.addEventListener("pointercancel", () => {

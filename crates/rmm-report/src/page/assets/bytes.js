@@ -13,7 +13,7 @@ class BytesPicture {
     this.plot = null;
     /** Of the picture when it was drawn: to ask for it at each move would lay out the page anew. */
     this.width = 0;
-    followPointer(home, state, (part, _, event) => this.hover(part, event), () => (this.tip.hidden = true));
+    followPointer(home, state, () => state.model, (part, _, event) => this.hover(part, event), () => (this.tip.hidden = true));
   }
 
   /** The views that are drawn: those of the same log. */
@@ -100,7 +100,7 @@ class BytesPicture {
   /** Shows the bytes below the pointer. @param {number} part @param {PointerEvent} event */
   hover(part, event) {
     const { state } = this;
-    const position = Math.max(0, Math.min(state.model.events, state.positionAt(part)));
+    const position = state.near(state.model, part, this.width - LEFT - RIGHT);
     const held = this.models.map((model) => `${sizeText(model.reservedAt(position) ?? 0)} held by ${model.data.resource ?? model.title}`);
     const lines = [`${sizeText(state.model.live[position])} live`, ...held];
     this.tip.replaceChildren(make("strong", {}, state.say(position)), ...lines.map((line) => make("span", {}, line)));

@@ -57,7 +57,10 @@ function byName(model, by) {
   const known = COLOURS_OF_NAMES[by];
   /** @type {Map<number, number>} */
   const ranks = new Map();
-  const free = new Set(Array.from({ length: COLOURS }, (_, rank) => rank));
+  // Those that no other run has used come first.
+  const all = Array.from({ length: COLOURS }, (_, rank) => rank);
+  const used = new Set(known.values());
+  const free = new Set([...all.filter((rank) => !used.has(rank)), ...all]);
   for (const name of shown) {
     const rank = known.get(names[name]);
     if (rank !== undefined && free.delete(rank)) ranks.set(name, rank);

@@ -11,7 +11,7 @@ function sizeText(bytes) {
   const size = Math.abs(bytes);
   const sign = bytes < 0 ? "\u2212" : "";
   if (size < 1024) return `${sign}${Math.round(size)} B`;
-  const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+  const units = ["KiB", "MiB", "GiB"];
   let unit = 0;
   let value = size / 1024;
   while (value >= 1024 && unit < units.length - 1) {
@@ -41,11 +41,11 @@ function timeText(microseconds) {
   return `${(microseconds / 6e7).toFixed(1)} min`;
 }
 
-/** A share of a whole. @param {number} part @param {number} whole */
+/** A share of a whole, rounded to nearest. @param {number} part @param {number} whole */
 function percentText(part, whole) {
   if (whole <= 0) return "0 %";
-  const share = (part * 100) / whole;
-  return share < 10 ? `${share.toFixed(1)} %` : `${Math.floor(share)} %`;
+  const tenths = Math.round((part * 1000) / whole);
+  return tenths < 100 ? `${(tenths / 10).toFixed(1)} %` : `${Math.round((part * 100) / whole)} %`;
 }
 
 /** A size that a person typed, such as `1.5MiB` or `4096`; NaN if it is none. @param {string} text */
@@ -89,6 +89,11 @@ function makeRow(heading, ...cells) {
     else row.append(make("td", { class: "about" }, cell));
   }
   return row;
+}
+
+/** An item of a legend. @param {string} name @param {string} text */
+function keyItem(name, text) {
+  return make("li", {}, make("i", { class: `swatch k-${name}` }), text);
 }
 
 /** A colour of the style sheet. @param {string} name */

@@ -57,8 +57,9 @@ function slider(state, home) {
   const input = make("input", { type: "range", id: "cursor", min: 0, step: 1, "aria-label": "Cursor",
     "aria-describedby": "keys" });
   const keys = make("p", { class: "keys", id: "keys" },
-    "Drag in a picture to zoom, click to set the cursor. Keys, on this slider: arrows move it, with Shift further, "
-    + ", and . by one event; + and \u2212 zoom, 0 shows all; p goes to the peak, f to the first failure.");
+    "Drag in a picture to zoom, click to set the cursor. Keys on this slider: the arrows move the cursor, with Shift "
+    + "further; comma and full stop move it by one event; + and \u2212 zoom, 0 shows all; p goes to the peak, f to the "
+    + "first failure.");
   home.append(input, keys);
   input.addEventListener("input", () => state.moveTo(Number(input.value)));
   input.addEventListener("keydown", (event) => {
@@ -87,28 +88,17 @@ function slider(state, home) {
   update();
 }
 
-/** @param {State} state @param {MapPicture} map @param {HTMLElement} home */
-function legend(state, map, home) {
-  const key = (/** @type {string} */ name, /** @type {string} */ text) =>
-    make("li", {}, make("i", { class: `swatch k-${name}` }), text);
-  const items = map.coloured.labels.map(({ index, text }) => key(index > COLOURS ? `s${index - COLOURS - 1}` : `c${index}`, text));
-  const { model } = state;
-  if (model.segments) items.push(key("held", "held, not in use"), key("void", "no memory"));
-  home.replaceChildren(...items);
-}
-
 /** @param {State} state @param {HTMLElement} home */
 function lineLegend(state, home) {
-  const key = (/** @type {string} */ name, /** @type {string} */ text) => make("li", {}, make("i", { class: `swatch k-${name}` }), text);
   const { model } = state;
-  const items = [key("live", "live")];
+  const items = [keyItem("live", "live")];
   state.models.forEach((other, index) => {
-    if (other.data.log === model.data.log && other.reserved) items.push(key(`h${index % 4}`, `held by ${other.data.resource ?? other.title}`));
+    if (other.data.log === model.data.log && other.reserved) items.push(keyItem(`h${index % 4}`, `held by ${other.data.resource ?? other.title}`));
   });
-  items.push(key("peak", "peak"));
-  if (model.data.failures.length > 0) items.push(key("bad", "failure"));
-  if ((model.reserved?.length ?? 0) > 1) items.push(key("grow", "more held"));
-  if (model.waits.length > 0) items.push(key("wait", "wait"));
+  items.push(keyItem("peak", "peak"));
+  if (model.data.failures.length > 0) items.push(keyItem("bad", "failure"));
+  if ((model.reserved?.length ?? 0) > 1) items.push(keyItem("grow", "more held"));
+  if (model.waits.length > 0) items.push(keyItem("wait", "wait"));
   home.replaceChildren(...items);
 }
 
@@ -120,7 +110,7 @@ function notes(model) {
   }
   if (model.data.resource === null && model.events > 0) {
     const held = model.reserved ? "" : "what was held from the driver, nor ";
-    all.push(`Addresses are those that were recorded. The log does not say ${held}what was in caches of threads, waited for a stream, was kept for graphs, or slept.`);
+    all.push(`Addresses are those that were recorded. The log does not say ${held}what was in caches of threads, waiting for a stream, kept for graphs, or asleep.`);
   }
   if (model.data.counted.length > 0 && model.events > 0) {
     all.push("What is in caches of threads, waits for a stream, is kept for graphs, or is asleep is known at the first failure, at the peak, and where most is held.");
@@ -154,9 +144,14 @@ async function start() {
     return element;
   };
   const hasEvents = models.some((model) => model.events > 0);
+  if (hasEvents) left.append(make("h3", {}, "Bytes"));
+  const bytesAxes = make("p", { class: "axes" });
+  if (hasEvents) left.append(bytesAxes);
   const bytesHome = add("picture bytes", left);
   const lines = list();
   const bytes = hasEvents ? new BytesPicture(bytesHome, state) : null;
+  const mapAxes = make("p", { class: "axes" });
+  left.append(make("h3", {}, "Map of addresses"), mapAxes);
   const map = new MapPicture(add("picture map", left), state, () => state.model, true);
   if (hasEvents) slider(state, add("slider", left));
   const colours = list();
@@ -172,7 +167,9 @@ async function start() {
     who?.draw();
     two?.draw();
     if (hasEvents) lineLegend(state, lines);
-    legend(state, map, colours);
+    map.legend(colours);
+    bytesAxes.textContent = `Upwards: bytes. To the right: ${state.acrossText}.`;
+    mapAxes.textContent = `Each block is a rectangle. Upwards: addresses, without those that are never used. To the right: ${state.acrossText}.`;
     note.textContent = notes(state.model);
   };
   let wanted = 0;
@@ -181,7 +178,7 @@ async function start() {
     if (what === "colour") {
       map.draw();
       two?.draw();
-      return legend(state, map, colours);
+      return map.legend(colours);
     }
     if (what === "range") {
       bytes?.zoomed();

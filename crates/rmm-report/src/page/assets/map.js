@@ -16,7 +16,7 @@ class MapPicture {
     this.known = null;
     /** Of the picture when it was drawn. */
     this.width = 0;
-    followPointer(home, state, (part, y, event) => this.hover(part, y, event), () => (this.tip.hidden = true));
+    followPointer(home, state, shown, (part, y, event) => this.hover(part, y, event), () => (this.tip.hidden = true));
   }
 
   get height() {
@@ -75,6 +75,13 @@ class MapPicture {
     }
   }
 
+  /** What the colours mean. @param {HTMLElement} list */
+  legend(list) {
+    const items = this.coloured.labels.map(({ index, text }) => keyItem(index > COLOURS ? `s${index - COLOURS - 1}` : `c${index}`, text));
+    if (this.shown().segments) items.push(keyItem("held", "held, not in use"), keyItem("void", "no memory"));
+    list.replaceChildren(...items);
+  }
+
   moved() {
     if (this.isMain) placeCursor(this.line, this.state, this.width);
     else {
@@ -89,8 +96,7 @@ class MapPicture {
   /** Shows the block below the pointer. @param {number} part @param {number} y @param {PointerEvent} event */
   hover(part, y, event) {
     const model = this.shown();
-    const share = model === this.state.model || model.data.log === this.state.model.data.log ? 1 : model.events / Math.max(1, this.state.model.events);
-    const position = Math.min(model.events, Math.round(this.state.positionAt(part) * share));
+    const position = this.state.near(model, part, this.width - LEFT - RIGHT);
     const place = (1 - y / this.height) * model.span;
     const block = blockAt(model, position, place, model.span / this.height);
     if (block < 0 || y > this.height) {

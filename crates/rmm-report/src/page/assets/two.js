@@ -16,8 +16,11 @@ class TwoPanel {
     this.map = make("div", { class: "picture map" });
     this.body = make("tbody");
     this.head = make("tr");
-    this.table = make("table", {}, make("caption", {}, "Differences, first less second"), make("thead", {}, this.head), this.body);
-    this.rest = make("div", { hidden: true }, this.map, make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Differences" }, this.table));
+    this.title = make("h4");
+    this.caption = make("caption");
+    this.colours = make("ul", { class: "legend" });
+    this.table = make("table", {}, this.caption, make("thead", {}, this.head), this.body);
+    this.rest = make("div", { hidden: true }, this.title, this.map, this.colours, make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Differences" }, this.table));
     home.append(make("h3", {}, "Two side by side"), make("label", { for: "two-select" }, "Compare with "), this.select, this.rest);
     this.picture = new MapPicture(this.map, state, () => state.models[Math.max(0, state.other)], false);
   }
@@ -30,6 +33,8 @@ class TwoPanel {
     this.rest.hidden = !this.isShown;
     if (!this.isShown) return;
     this.picture.draw();
+    this.picture.legend(this.colours);
+    this.title.textContent = `Map of addresses of ${this.state.models[this.state.other].title}`;
     this.fill();
   }
 
@@ -41,28 +46,37 @@ class TwoPanel {
 
   fill() {
     const { state } = this;
-    const [mine, other] = [state.model, state.models[state.other]];
-    const isSame = mine.data.log === other.data.log;
-    const place = isSame ? state.cursor : Math.round((state.cursor * other.events) / Math.max(1, mine.events));
+    // The difference is the later one on the page less the earlier, as in the answers.
+    const [low, high] = [state.index, state.other].sort((a, b) => a - b);
+    const [one, next] = [state.models[low], state.models[high]];
+    const [atOne, atNext] = [one, next].map((model) => this.cursorOf(model));
     const head = (/** @type {string} */ text) => make("th", { scope: "col", class: "number" }, text);
-    this.head.replaceChildren(make("th", { scope: "col" }, "what"), head(mine.title), head(other.title), head("difference"));
+    this.caption.textContent = `Differences: ${next.title} less ${one.title}`;
+    this.head.replaceChildren(make("th", { scope: "col" }, "what"), head(one.title), head(next.title), head("difference"));
     /** @type {HTMLElement[]} */
     const rows = [];
     const add = (/** @type {string} */ what, /** @type {number | null} */ a, /** @type {number | null} */ b, /** @type {(n: number) => string} */ show) => {
       const text = (/** @type {number | null} */ value) => (value === null ? "-" : show(value));
-      const by = a === null || b === null ? "-" : show === sizeText ? changeText(a - b) : a === b ? "0" : `${a > b ? "+" : "\u2212"}${show(Math.abs(a - b))}`;
+      const by = a === null || b === null ? "-" : show === sizeText ? changeText(b - a) : a === b ? "0" : `${b > a ? "+" : "\u2212"}${show(Math.abs(a - b))}`;
       rows.push(makeRow(what, [text(a)], [text(b)], [by]));
     };
     const most = (/** @type {Model} */ model) => (model.reserved ? model.reserved.reduce((sum, [, bytes]) => Math.max(sum, bytes), 0) : null);
-    add("events", mine.events, other.events, thousands);
-    add("live at the peak", mine.live[mine.data.peak], other.live[other.data.peak], sizeText);
-    add("held at most", most(mine), most(other), sizeText);
-    add("live at the cursor", mine.live[state.cursor], other.live[place], sizeText);
-    add("held at the cursor", mine.reservedAt(state.cursor), other.reservedAt(place), sizeText);
-    add("failures", mine.data.failures.length, other.data.failures.length, thousands);
-    add("waits", total(mine), total(other), thousands);
-    for (const [name, a, b] of this.groups(mine, other)) add(`${name}, at the peak`, a, b, sizeText);
+    add("events", one.events, next.events, thousands);
+    add("live at the peak", one.live[one.data.peak], next.live[next.data.peak], sizeText);
+    add("held at most", most(one), most(next), sizeText);
+    add("live at the cursor", one.live[atOne], next.live[atNext], sizeText);
+    add("held at the cursor", one.reservedAt(atOne), next.reservedAt(atNext), sizeText);
+    add("failures", one.data.failures.length, next.data.failures.length, thousands);
+    add("waits", one.data.waited, next.data.waited, thousands);
+    for (const [name, a, b] of this.groups(one, next)) add(`${name}, at the peak`, a, b, sizeText);
     this.body.replaceChildren(...rows);
+  }
+
+  /** The position of the cursor in a model; of another log, by the share of it. @param {Model} model */
+  cursorOf(model) {
+    const { cursor, model: shown } = this.state;
+    if (model.data.log === shown.data.log) return cursor;
+    return Math.round((cursor * model.events) / Math.max(1, shown.events));
   }
 
   /** The groups that differ most at the peaks. @param {Model} mine @param {Model} other @returns {[string, number, number][]} */
@@ -75,9 +89,4 @@ class TwoPanel {
     this.known = { mine, other, groups };
     return groups;
   }
-}
-
-/** @param {Model} model */
-function total(model) {
-  return model.waits.reduce((sum, [, count]) => sum + count, 0);
 }

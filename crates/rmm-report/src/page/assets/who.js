@@ -29,6 +29,7 @@ class WhoTable {
       this.known = { model, sets: [model.liveAt(peak), model.liveAt(growth[1])] };
     }
     const all = groupsOf(model, [model.liveAt(cursor), ...this.known.sets]);
+    all.growth = growth[2];
     const rises = growth[1] > growth[0] ? ` Growth: by how much what stays live rises from event ${thousands(growth[0])} to ${thousands(growth[1])}.` : "";
     this.caption.textContent = `By ${kindOfGroups(model.data)}.${rises}`;
     /** @type {HTMLElement[]} */
