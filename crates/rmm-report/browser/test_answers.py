@@ -69,7 +69,8 @@ def test_what_grows_in_turns_is_all_that_grows(tmp_path, report, show) -> None:
         program.allocate(MIB, "cache", f"a.py:{step // 50} keep")
     page = show(report(program.written()))
     grown = answer(page, GROWS).split("by ")[1].split(" between")[0]
-    assert page.locator("table.who tbody tr").first.locator("td").last.inner_text() == f"+{grown}"
+    for row in ("all", "cache"):
+        assert page.locator("table.who tbody tr", has_text=row).first.locator("td").last.inner_text() == f"+{grown}"
 
 
 def test_fragmentation_is_told(tmp_path, report, rmm, show) -> None:

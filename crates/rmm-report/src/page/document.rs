@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::answers::Answers;
 use super::answers::compare::Compared;
+use super::answers::share::Grouping;
 use super::answers::words::{self, Answer};
 use super::encode::{self, Columns};
 use super::escape::escape;
@@ -156,6 +157,9 @@ fn data(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
             encoded["peak"] = json!(answers.peak.position);
             let growth = &answers.growth;
             encoded["growth"] = json!([growth.from, growth.to, growth.bytes]);
+            let of_tags = growth.growers.iter().filter(|grower| grower.kind == Grouping::Tag);
+            encoded["tagsGrow"] =
+                of_tags.map(|grower| json!([grower.name, grower.bytes])).collect::<Vec<_>>().into();
             encoded["growers"] = json!(growth.groups);
             encoded
         })

@@ -82,7 +82,8 @@ class Numbers {
  *   segments: number | null, times: { step: number, column: number } | null,
  *   counted: { at: number, parts: { what: string, bytes: number }[] }[],
  *   failures: { at: number, size: number, text: string, stream: number, tag: number, site: number }[],
- *   waited: number, peak: number, growth: [number, number, number], growers: [number, number, number][] }} ViewData
+ *   waited: number, peak: number, growth: [number, number, number], growers: [number, number, number][],
+ *   tagsGrow: [string, number][] }} ViewData
  */
 
 /** Reads the data of the page; the text of a column leaves the document once it is read. */

@@ -30,6 +30,11 @@ class WhoTable {
     }
     const all = groupsOf(model, [model.liveAt(cursor), ...this.known.sets]);
     all.growth = growth[2];
+    // A tag may grow by sites that take turns, none of which grows alone.
+    for (const [tag, bytes] of model.data.tagsGrow) {
+      const group = all.below.get(tag);
+      if (group) group.growth = bytes;
+    }
     const rises = growth[1] > growth[0] ? ` Growth: by how much what stays live rises from event ${thousands(growth[0])} to ${thousands(growth[1])}.` : "";
     this.caption.textContent = `By ${kindOfGroups(model.data)}.${rises}`;
     /** @type {HTMLElement[]} */
