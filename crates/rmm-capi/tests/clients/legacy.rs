@@ -68,16 +68,41 @@ fn its_own_stream_needs_no_record() {
     free(block);
 }
 
+/// A pool, and a client of it.
+fn shared_pool(maximum: u64) -> (PoolMemoryResource, Client) {
+    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let pool = builder.maximum_size(maximum).build().expect("a pool");
+    let resource = Pool(ResourceHandle::handle_of(AnyResource::of(&pool)));
+    (pool, Client::new(0, resource.0))
+}
+
+/// It is one stream, so the pool need not grow.
+#[test]
+fn memory_that_is_still_used_goes_to_others_on_the_stream() {
+    let _test = Test::begin();
+    let (pool, client) = shared_pool(1 << 30);
+    let (own, layout) = (Stream::legacy(), layout(8 * MIB));
+    let mut first = None;
+    for _ in 0..10 {
+        let block = client.allocate(&own, 8 * MIB);
+        assert_eq!(*first.get_or_insert(block), block);
+        own.keep_busy(block);
+        free(block);
+        let pointer = pool.allocate(StreamRef::legacy(), layout).expect("memory");
+        assert_eq!(pointer, DevicePtr::new(block.addr() as u64));
+        own.keep_busy(block);
+        // SAFETY: allocated above; its use comes before in the order of the stream.
+        unsafe { pool.deallocate(StreamRef::legacy(), pointer, layout) };
+    }
+}
+
 /// Other users of the pool may leave uses of blocking streams to the implicit order.
 #[test]
 fn memory_goes_in_order_between_a_client_and_others() {
     let _test = Test::begin();
-    let builder = PoolMemoryResource::builder(CudaMemoryResource::new());
-    let pool = builder.maximum_size(2 << 20).build().expect("a pool");
-    let resource = Pool(ResourceHandle::handle_of(AnyResource::of(&pool)));
-    let client = Client::new(0, resource.0);
+    let (pool, client) = shared_pool(2 << 20);
     let (own, [first, second]) = (Stream::legacy(), [(); 2].map(|()| Stream::blocking()));
-    let layout = Layout::from_size_align(2 * MIB, 256).expect("a layout");
+    let layout = layout(2 * MIB);
     for _ in 0..10 {
         let block = client.allocate(&own, 2 * MIB);
         own.fill(block, 2 * MIB);
@@ -91,4 +116,8 @@ fn memory_goes_in_order_between_a_client_and_others() {
             unsafe { pool.deallocate(StreamRef::legacy(), pointer, layout) };
         }
     }
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).expect("a layout")
 }

@@ -4,7 +4,8 @@
 //!    blocks only, and try steps 1 to 4 while the pool stays within what it retains
 //! 1. [`take_free`](Ladder::take_free): the stream's own free list, idle blocks, blocks of other
 //!    streams whose last use the stream is already ordered after
-//! 2. [`poll`](Ladder::poll): ask the driver which events of a few streams are complete
+//! 2. [`poll`](Ladder::poll): ask the driver which events of a few streams are complete; the legacy
+//!    default stream gets what was freed on it under its other identity
 //! 3. [`coalesce`](Ladder::coalesce): merge free neighbours of several streams
 //! 4. [`grow_to_soft_limit`](Ladder::grow_to_soft_limit)
 //! 5. [`wait_on_stream`](Ladder::wait_on_stream): `cuStreamWaitEvent`, never the host
@@ -304,7 +305,21 @@ impl<'l, 'p> Ladder<'l, 'p> {
     /// Asks the driver which events of other streams are complete, and looks again. Stops
     /// after a few streams that lag behind: a pool that is full makes the stream wait for one.
     fn poll(&mut self) -> Option<NodeId> {
-        self.poll_with(Polling::Bounded)
+        self.poll_with(Polling::Bounded).or_else(|| self.wait_on_own_stream())
+    }
+
+    /// Makes the legacy default stream wait for an event on itself, which is done when it comes to
+    /// that.
+    fn wait_on_own_stream(&mut self) -> Option<NodeId> {
+        let stream = self.request.stream.filter(|stream| stream.is_default())?;
+        let identities = [StreamRef::legacy(), StreamRef::legacy_of_own_work()];
+        let other = identities.into_iter().find(|other| other.id() != stream.id())?;
+        let list = self.session.timeline.find(other.id())?;
+        // SAFETY: the legacy default stream always exists.
+        if unsafe { CudaStream::may_be_capturing_raw(stream.as_raw()) } {
+            return None;
+        }
+        self.wait_for_one(stream, vec![list], Polling::Bounded)
     }
 
     /// Asks about all streams, if `poll` has not, and looks again.
