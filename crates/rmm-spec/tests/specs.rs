@@ -174,7 +174,9 @@ fn virtual_memory_is_made_for_export_as_it_says() {
         assert_eq!(export.expect("it is virtual memory").handles, handles, "{text}");
     }
     for refused in ["virtual(export=fabric)", "host-virtual(export=fabric)"] {
-        assert_eq!(build(refused).unwrap_err().kind(), ErrorKind::Unsupported);
+        let error = build(refused).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("as fabric handles"), "{error}");
     }
     let elsewhere = build("host-virtual(numa-node=7)").unwrap_err();
     assert_eq!(elsewhere.code(), Some(CuResult::INVALID_VALUE), "{elsewhere}");

@@ -32,8 +32,8 @@ def test_virtual_memory_of_the_host_is_for_both() -> None:
     mr.set_current_device_resource(mr.HostVirtualMemoryResource(0, export="posix_fd"))
     with rmm_rs.import_memory(rmm_rs.export(DeviceBuffer.to_device(contents))) as memory:
         assert ctypes.string_at(memory.ptr, memory.size) == contents
-    for wrong in ({"numa_node": "any"}, {"numa_node": -1}, {"export": "fabric"}):
-        with pytest.raises(ValueError, match="NUMA node|export"):
+    for wrong in ({"numa_node": "any"}, {"numa_node": -1}, {"export": "file"}):
+        with pytest.raises(ValueError, match="NUMA node|posix_fd"):
             mr.HostVirtualMemoryResource(**wrong)
 
 

@@ -78,13 +78,12 @@ def test_what_is_no_export_is_refused() -> None:
         rmm_rs.import_memory([first, second])
     with pytest.raises(TypeError, match="multiprocessing"):
         pickle.dumps(first)
-    with pytest.raises(ValueError, match="posix_fd"):
-        mr.VirtualMemoryResource(export="file")
-    with pytest.raises((RuntimeError, MemoryError), match="fabric"):
-        mr.VirtualMemoryResource(export="fabric")
-    rmm_rs.export(
-        rmm_rs.DeviceBuffer(size=100, mr=mr.VirtualMemoryResource(export="fabric_or_posix_fd"))
-    )
+    for kind in (mr.VirtualMemoryResource, mr.HostVirtualMemoryResource):
+        with pytest.raises(ValueError, match="posix_fd"):
+            kind(export="file")
+        with pytest.raises((RuntimeError, MemoryError), match="fabric"):
+            kind(export="fabric")
+        rmm_rs.export(rmm_rs.DeviceBuffer(size=100, mr=kind(export="fabric_or_posix_fd")))
 
 
 def test_readers_map_what_a_killed_writer_wrote(run: Run, tmp_path: Path) -> None:

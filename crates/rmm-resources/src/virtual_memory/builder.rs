@@ -386,7 +386,8 @@ impl PhysicalKind {
         let what = "cannot export virtual memory as fabric handles";
         require(NAME, device, CuDeviceAttribute::HANDLE_TYPE_FABRIC_SUPPORTED, what)?;
         // The attribute says nothing of the NVLink domain and its IMEX channel.
-        self.probe(granularity_of(self)?).map_err(|error| match error.code() {
+        let made = granularity_of(self).and_then(|page| self.probe(page));
+        made.map_err(|error| match error.code() {
             Some(code) if is_refusal(code) => lacking(NAME, device, what).with_source(error),
             _ => error,
         })

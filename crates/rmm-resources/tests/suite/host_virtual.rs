@@ -120,7 +120,8 @@ fn what_the_machine_lacks_is_named() {
     let rdma = VirtualMemoryResource::builder().rdma(true).build_at(Location::HostNuma(0));
     assert!(rdma.unwrap_err().to_string().contains("RDMA"));
     let fabric = VirtualMemoryResource::builder().export(ExportHandleTypes::FABRIC);
-    assert!(fabric.build_at(Location::HostNuma(0)).unwrap_err().is_unsupported());
+    let error = fabric.build_at(Location::HostNuma(0)).unwrap_err();
+    assert!(error.is_unsupported() && error.to_string().contains("as fabric handles"), "{error}");
     let resource = build(Location::HostNuma(0)).unwrap();
     let most = resource.most_bytes().unwrap();
     let layout = layout(usize::try_from(most).unwrap() + PAGE);
