@@ -221,6 +221,19 @@
 #define RMM_RS_POOL_GRAPHS 8
 
 /**
+ * Flag of a pool: each block lies within one segment, which is one allocation of the driver, so
+ * that it is exported and registered as one. Then a pool over virtual memory does not grow in
+ * place, and takes more memory.
+ */
+#define RMM_RS_POOL_SINGLE_HANDLE 16
+
+/**
+ * Flag of a pool: segments stay until its end, so that what is registered stays registered. No
+ * trim, no other pool and no request gets them, and the pool cannot sleep.
+ */
+#define RMM_RS_POOL_PINNED_SEGMENTS 32
+
+/**
  * No budget: `maximum_size` alone counts.
  */
 #define RMM_RS_BUDGET_NONE 0
@@ -592,8 +605,8 @@ typedef struct rmm_rs_pool_options {
    */
   uint32_t budget;
   /**
-   * Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE`, `RMM_RS_POOL_CHECK_FREES`
-   * and `RMM_RS_POOL_GRAPHS`.
+   * Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE`, `RMM_RS_POOL_CHECK_FREES`,
+   * `RMM_RS_POOL_GRAPHS`, `RMM_RS_POOL_SINGLE_HANDLE` and `RMM_RS_POOL_PINNED_SEGMENTS`.
    */
   uint32_t flags;
   /**
@@ -613,6 +626,11 @@ typedef struct rmm_rs_pool_options {
    * blocks are freed; 0 for never.
    */
   uint64_t release_after_ms;
+  /**
+   * Bytes of each segment, which the pool takes from upstream at a time: a power of two, of at
+   * least a page of upstream; 0 for segments that grow with the pool.
+   */
+  uint64_t segment_size;
 } rmm_rs_pool_options;
 
 /**
@@ -1873,6 +1891,13 @@ rmm_rs_status rmm_rs_virtual_resource_for_export(uint32_t kinds,
 rmm_rs_status rmm_rs_export_kinds(const struct rmm_rs_resource *resource,
                                   uint32_t *kinds,
                                   bool *rdma);
+
+/**
+ * Stores whether each block of the resource lies within the memory of one handle, so that its
+ * export has one piece, also through pools and adaptors; false if it may span several, cannot be
+ * exported, or does not know. A pool's does with `RMM_RS_POOL_SINGLE_HANDLE`.
+ */
+rmm_rs_status rmm_rs_export_has_single_handle(const struct rmm_rs_resource *resource, bool *out);
 
 /**
  * Exports memory at an address for other processes: blocks of a resource of

@@ -176,7 +176,8 @@
     X(rmm_rs_lease_get)                            \
     X(rmm_rs_lease_walk_names)                     \
     X(rmm_rs_host_virtual_resource_new)            \
-    X(rmm_rs_import_grant_access)
+    X(rmm_rs_import_grant_access)                  \
+    X(rmm_rs_export_has_single_handle)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

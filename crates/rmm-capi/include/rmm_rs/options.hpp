@@ -93,6 +93,10 @@ struct pool_options {
   std::optional<std::uint64_t> release_above{};
   /// How long memory is unused until it goes back as blocks are freed; 0 for never.
   std::chrono::milliseconds release_after{0};
+  std::uint64_t segment_size = 0;  ///< Taken from upstream at a time; 0 for segments that grow.
+  /// Each block lies within one segment, which is one allocation of the driver.
+  bool single_handle = false;
+  bool pinned_segments = false;  ///< Segments stay until the end of the pool.
 };
 
 /// As what a pool of the driver can be exported; a sum of these. As

@@ -251,6 +251,9 @@ class RMM_RS_TYPE basic_resource {
       raw.release_above = *options.release_above;
     }
     raw.release_after_ms = static_cast<std::uint64_t>(options.release_after.count());
+    raw.segment_size     = options.segment_size;
+    if (options.single_handle) { raw.flags |= RMM_RS_POOL_SINGLE_HANDLE; }
+    if (options.pinned_segments) { raw.flags |= RMM_RS_POOL_PINNED_SEGMENTS; }
     return made(&rmm_rs_pool_new, upstream.get(), &raw);
   }
 

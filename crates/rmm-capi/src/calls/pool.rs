@@ -45,11 +45,21 @@ pub const RMM_RS_POOL_CHECK_FREES: u32 = 4;
 /// `RMM_RS_POOL_CHECK_FREES`.
 pub const RMM_RS_POOL_GRAPHS: u32 = 8;
 
+/// Flag of a pool: each block lies within one segment, which is one allocation of the driver, so
+/// that it is exported and registered as one. Then a pool over virtual memory does not grow in
+/// place, and takes more memory.
+pub const RMM_RS_POOL_SINGLE_HANDLE: u32 = 16;
+/// Flag of a pool: segments stay until its end, so that what is registered stays registered. No
+/// trim, no other pool and no request gets them, and the pool cannot sleep.
+pub const RMM_RS_POOL_PINNED_SEGMENTS: u32 = 32;
+
 /// All flags.
 const POOL_FLAGS: u32 = RMM_RS_POOL_CLEAR_BLOCKS
     | RMM_RS_POOL_RELEASE_ABOVE
     | RMM_RS_POOL_CHECK_FREES
-    | RMM_RS_POOL_GRAPHS;
+    | RMM_RS_POOL_GRAPHS
+    | RMM_RS_POOL_SINGLE_HANDLE
+    | RMM_RS_POOL_PINNED_SEGMENTS;
 
 /// No budget: `maximum_size` alone counts.
 pub const RMM_RS_BUDGET_NONE: u32 = 0;
@@ -80,8 +90,8 @@ pub struct PoolOptions {
     /// A maximum in relation to the memory that there is: one of `RMM_RS_BUDGET_*`. Of this and
     /// `maximum_size` the smaller one counts.
     pub budget: u32,
-    /// Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE`, `RMM_RS_POOL_CHECK_FREES`
-    /// and `RMM_RS_POOL_GRAPHS`.
+    /// Any of `RMM_RS_POOL_CLEAR_BLOCKS`, `RMM_RS_POOL_RELEASE_ABOVE`, `RMM_RS_POOL_CHECK_FREES`,
+    /// `RMM_RS_POOL_GRAPHS`, `RMM_RS_POOL_SINGLE_HANDLE` and `RMM_RS_POOL_PINNED_SEGMENTS`.
     pub flags: u32,
     /// From 0 to 1.
     pub budget_fraction: f64,
@@ -92,6 +102,9 @@ pub struct PoolOptions {
     /// Milliseconds after which the pool returns memory by itself that was not in use in them, as
     /// blocks are freed; 0 for never.
     pub release_after_ms: u64,
+    /// Bytes of each segment, which the pool takes from upstream at a time: a power of two, of at
+    /// least a page of upstream; 0 for segments that grow with the pool.
+    pub segment_size: u64,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers only.
@@ -205,6 +218,12 @@ pub unsafe extern "C" fn rmm_rs_pool_new(
                 return Err(Failure::invalid(text));
             }
             builder = builder.for_graphs(options.flags & graphs != 0);
+            builder = builder
+                .single_handle(options.flags & RMM_RS_POOL_SINGLE_HANDLE != 0)
+                .pinned_segments(options.flags & RMM_RS_POOL_PINNED_SEGMENTS != 0);
+            if options.segment_size > 0 {
+                builder = builder.segment_size(options.segment_size);
+            }
             if options.flags & RMM_RS_POOL_CHECK_FREES != 0 {
                 reports = true;
                 builder = builder.on_wrong_free(note_wrong_free);

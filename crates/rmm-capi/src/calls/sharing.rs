@@ -149,6 +149,32 @@ pub unsafe extern "C" fn rmm_rs_export_kinds(
     })
 }
 
+/// Stores whether each block of the resource lies within the memory of one handle, so that its
+/// export has one piece, also through pools and adaptors; false if it may span several, cannot be
+/// exported, or does not know. A pool's does with `RMM_RS_POOL_SINGLE_HANDLE`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_export_has_single_handle(
+    resource: *const ResourceHandle,
+    out: *mut bool,
+) -> Status {
+    if !out.is_null() {
+        // SAFETY: by the clause on pointers, it is valid for a write; it is not null.
+        unsafe { out.write(false) };
+    }
+    guard::status(|| {
+        if out.is_null() {
+            return Err(Failure::invalid("the place for the answer is null"));
+        }
+        // SAFETY: by the clause on handles, `resource` is null or live during the call.
+        let resource = unsafe { borrow(resource) }?;
+        let export = resource.any.try_property::<Export>();
+        let single = export.is_some_and(|it| it.single_handle && !it.handles.is_empty());
+        // SAFETY: by the clause on pointers, it is valid for a write; it is not null.
+        unsafe { out.write(single) };
+        Ok(())
+    })
+}
+
 /// Exports memory at an address for other processes: blocks of a resource of
 /// `rmm_rs_virtual_resource_for_export`, or parts of them, also of pools and adaptors over it.
 /// Stores an array of pieces in `pieces`, and their number in `count`; release it by

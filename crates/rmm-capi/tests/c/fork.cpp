@@ -86,6 +86,7 @@ static int call(int wanted) {
   char text[400];
   uint64_t number;
   uint32_t kinds;
+  bool single;
   size_t count;
   rmm_rs_piece *exported;
   rmm_rs_imported *made_import;
@@ -161,6 +162,7 @@ static int call(int wanted) {
   REFUSED(rmm_rs_host_virtual_resource_new(RMM_RS_NUMA_NODE_OF_DEVICE, 0, &made));
   REFUSED(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false, &made));
   DONE(rmm_rs_export_kinds(pool, &kinds, NULL));
+  DONE(rmm_rs_export_has_single_handle(pool, &single));
   REFUSED(rmm_rs_export(block, 1000, &exported, &count));
   REFUSED(rmm_rs_import(pieces, piece_count, 0, false, &memory, &made_import));
   DONE(rmm_rs_pieces_release(pieces, piece_count));

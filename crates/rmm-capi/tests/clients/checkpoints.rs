@@ -31,6 +31,7 @@ fn graph_pool() -> Pool {
         budget_bytes: 0,
         release_above: 0,
         release_after_ms: 0,
+        segment_size: 0,
     };
     ok(c!(rmm_rs_pool_new(cuda.0, &raw const options, &raw mut pool)));
     Pool(pool)

@@ -120,6 +120,20 @@ TEST(the_memory_of_graphs_is_returned_once_they_are_gone)
   CHECK(pool.pool_trim() == 8 * MiB);
 }
 
+TEST(segments_stay_where_they_are_pinned)
+{
+  pool_options options;
+  options.segment_size    = 8 * MiB;
+  options.single_handle   = true;
+  options.pinned_segments = true;
+  auto const pool = cuda_pool(options);
+  use(pool, MiB);
+  CHECK(pool.pool_trim() == 0);
+  CHECK(pool.pool_reserved_bytes() == 8 * MiB);
+  options.segment_size = 3 * MiB;
+  THROWS(rmm_rs::invalid_argument, "power of two", cuda_pool(options));
+}
+
 TEST(a_pool_returns_memory_by_itself)
 {
   pool_options options;

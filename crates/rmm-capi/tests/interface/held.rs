@@ -213,7 +213,7 @@ fn a_budget_is_a_maximum() {
     assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, 1.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(budget(RMM_RS_BUDGET_FREE_FRACTION, f64::NAN, 0), Err(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(budget(4, 0.5, 0), Err(RMM_RS_INVALID_ARGUMENT));
-    for flags in [16, RMM_RS_POOL_GRAPHS | RMM_RS_POOL_CHECK_FREES] {
+    for flags in [64, RMM_RS_POOL_GRAPHS | RMM_RS_POOL_CHECK_FREES] {
         assert_eq!(maximum(PoolOptions { flags, ..options() }), Err(RMM_RS_INVALID_ARGUMENT));
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn options() -> PoolOptions {
         budget_bytes: 0,
         release_above: 0,
         release_after_ms: 0,
+        segment_size: 0,
     }
 }
 

@@ -92,6 +92,50 @@ fn memory_is_exported_and_mapped_again() {
 }
 
 #[test]
+fn blocks_lie_within_one_handle_where_that_is_asked_for() {
+    let _machine = Machine::builder().schedule(Schedule::Eager).enter();
+    let is_single = |resource: &Owned| {
+        let mut single = true;
+        let status = c!(rmm_rs_export_has_single_handle(resource.0, &raw mut single));
+        (status, single)
+    };
+    let base = made(|out| {
+        c!(rmm_rs_virtual_resource_for_export(RMM_RS_EXPORT_POSIX_FILE_DESCRIPTOR, false, out))
+    });
+    let base = base.expect("the device has virtual memory");
+    let plain = made(|out| c!(rmm_rs_virtual_resource_new(out))).expect("a resource");
+    assert_eq!(is_single(&base), (RMM_RS_OK, true));
+    assert_eq!(is_single(&plain), (RMM_RS_OK, false), "it cannot be exported");
+    let null = c!(rmm_rs_export_has_single_handle(base.0, ptr::null_mut()));
+    assert_eq!(null, RMM_RS_INVALID_ARGUMENT);
+    for (flags, segment_size) in [
+        (0, 2 * MIB),
+        (RMM_RS_POOL_SINGLE_HANDLE, 2 * MIB),
+        (RMM_RS_POOL_SINGLE_HANDLE | RMM_RS_POOL_PINNED_SEGMENTS, 8 * MIB),
+    ] {
+        let with = PoolOptions { flags, segment_size, ..options() };
+        let pool = made(|out| c!(rmm_rs_pool_new(base.0, &raw const with, out))).expect("a pool");
+        let single = flags & RMM_RS_POOL_SINGLE_HANDLE != 0;
+        assert_eq!(is_single(&pool), (RMM_RS_OK, single));
+        let block = allocate(&pool, ptr::null_mut(), 5 << 20).expect("there is memory");
+        let pieces = export(block, 5 * MIB).expect("it is exportable");
+        assert_eq!(pieces.len(), if single { 1 } else { 3 });
+        close(&pieces);
+        c!(rmm_rs_resource_deallocate(pool.0, ptr::null_mut(), block, 5 << 20, 256));
+        let mut trimmed = 77;
+        assert_eq!(c!(rmm_rs_pool_trim(pool.0, 0, &raw mut trimmed)), RMM_RS_OK);
+        assert_eq!(trimmed == 0, flags & RMM_RS_POOL_PINNED_SEGMENTS != 0, "{trimmed}");
+    }
+    let odd = PoolOptions { segment_size: 3 * MIB, ..options() };
+    let odd = made(|out| c!(rmm_rs_pool_new(base.0, &raw const odd, out))).map(drop);
+    assert_eq!(odd, Err(RMM_RS_INVALID_ARGUMENT));
+    // A program that was built before there was the last field says so by its size.
+    let size = std::mem::offset_of!(PoolOptions, segment_size);
+    let older = PoolOptions { size, segment_size: 3 * MIB, ..options() };
+    made(|out| c!(rmm_rs_pool_new(base.0, &raw const older, out))).expect("it is not read");
+}
+
+#[test]
 fn another_device_is_granted_access() {
     let machine = Machine::builder().schedule(Schedule::Eager).devices(2).enter();
     let pool = exportable();

@@ -130,7 +130,7 @@ table! {
     calls::lease: rmm_rs_lease_connect rmm_rs_lease_lock rmm_rs_lease_commit rmm_rs_lease_detach
         rmm_rs_lease_attach rmm_rs_lease_put rmm_rs_lease_get rmm_rs_lease_walk_names;
     calls::base: rmm_rs_host_virtual_resource_new;
-    calls::sharing: rmm_rs_import_grant_access;
+    calls::sharing: rmm_rs_import_grant_access rmm_rs_export_has_single_handle;
 }
 
 /// The names of the table's functions, in their order.
