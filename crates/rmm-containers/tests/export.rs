@@ -16,7 +16,7 @@ use rmm_resources::{
     CudaMemoryResource, Export, ExportHandleTypes, ImportAccess, ImportedMemory, Piece,
     ShareableHandle, VirtualMemoryResource, export_range,
 };
-use rmm_sim::{Fault, Kernel, Machine, Schedule};
+use rmm_sim::{Fault, Kernel, LeakKind, Machine, Schedule};
 use rmm_sys::{CuCaptureMode, CuDeviceAttribute, CuDevicePtr, CuGraph, CuResult};
 
 const PAGE: u64 = 2 << 20;
@@ -120,6 +120,23 @@ fn an_import_is_at_its_address_outlives_its_exporter_and_keeps_its_rights() {
     machine.launch(stream.as_raw(), kernel).unwrap();
     drop(memory);
     assert_eq!(machine.memory_in_use(0), 0);
+}
+
+// A process that maps hundreds of exports must not use up the addresses that the driver has.
+#[test]
+fn an_import_takes_the_addresses_of_its_handles_alone() {
+    let machine = Machine::builder().schedule(Schedule::Eager).enter();
+    let buffer = DeviceBuffer::zeroed_in(100, &stream(), &pages()).unwrap();
+    let reserved = || -> u64 {
+        let ranges = machine.leaks().into_iter().filter(|it| it.kind == LeakKind::AddressRange);
+        ranges.map(|it| it.bytes as u64).sum()
+    };
+    let before = reserved();
+    let imports: Vec<_> = (0..300).map(|_| map(export(&buffer).unwrap()).unwrap()).collect();
+    assert_eq!(reserved() - before, 300 * PAGE);
+    assert_eq!(machine.memory_in_use(0) as u64, PAGE, "and no memory");
+    drop(imports);
+    assert_eq!(reserved(), before);
 }
 
 #[test]
