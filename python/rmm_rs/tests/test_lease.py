@@ -270,11 +270,13 @@ kept.append(kept)
 """
 
 
-@pytest.mark.parametrize("end", ["", "sys.exit(0)", "os._exit(0)", "atexit.register(memory.detach)"])
+@pytest.mark.parametrize(
+    "end", ["", "sys.exit(0)", "os._exit(0)", "atexit.register(memory.detach)"]
+)
 def test_leases_in_globals_end_with_the_process(owner: Owner, run: Run, end: str) -> None:
     result = run("", arguments=("-c", HELD + end, owner.socket), env=owner.environment)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    code = IMPORT + f"memory = lease.connect({owner.socket!r}, 'rw', timeout=20); print(memory.names())"
+    code = IMPORT + f"print(lease.connect({owner.socket!r}, 'rw', timeout=20).names())"
     result = run(code, env=owner.environment)
     assert (result.returncode, result.stdout) == (0, "[]\n"), result.stderr
 
