@@ -143,6 +143,11 @@ impl Toolchain {
 
     /// Compiles and links a program.
     fn build(&self, source: &Path) -> PathBuf {
+        self.build_with(source, None)
+    }
+
+    /// The same with another library, which comes first.
+    fn build_with(&self, source: &Path, library: Option<&Path>) -> PathBuf {
         let folder = self.folder.path();
         for library in ["librmm_rs.so", "librmm_rs.so.1"] {
             symlink(built("librmm_rs.so"), folder.join(library)).expect("the folder is writable");
@@ -153,7 +158,7 @@ impl Toolchain {
         }
         let program = folder.join(source.file_stem().expect("it is a file"));
         let mut command = self.compile(source, "-std=c++20");
-        command.arg("-o").arg(&program).arg("-L").arg(folder);
+        command.arg("-o").arg(&program).args(library).arg("-L").arg(folder);
         command.args(["-pthread", "-lrmm_rs", "-lcuda"]);
         for library in self.libraries() {
             command.arg("-L").arg(library);
@@ -344,16 +349,29 @@ fn rmm_adaptors_stand_above_and_below_when_clang_compiled_them() {
     passes("rmm", "clang++", Headers::Rmm);
 }
 
-/// The programs of the guide, each with `main`.
-fn programs_of_the_guide() -> Vec<String> {
-    let guide = fs::read_to_string(of_crate("../../docs/cpp.md")).expect("the guide is there");
-    let blocks = guide.split("```cpp\n").skip(1).filter_map(|rest| rest.split_once("```"));
-    blocks.map(|(block, _)| block.to_owned()).filter(|block| block.contains("int main()")).collect()
+/// The blocks of C++ of a page.
+fn blocks_of(page: &str) -> Vec<String> {
+    let text = fs::read_to_string(of_crate("../../docs").join(page)).expect("the page is there");
+    let blocks = text.split("```cpp\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    blocks.map(|(block, _)| block.to_owned()).collect()
+}
+
+/// Builds and runs a program of a page: it prints something, no error, and the device saw none.
+fn runs(toolchain: &Toolchain, program: &str, library: Option<&Path>) {
+    let source = toolchain.folder.path().join("guide.cpp");
+    fs::write(&source, program).expect("the folder is writable");
+    let program = toolchain.build_with(&source, library);
+    let (output, report) = toolchain.run(&program);
+    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{:?}\n{printed}\n{errors}", output.status);
+    assert!(!printed.is_empty() && errors.is_empty(), "{printed}\n{errors}");
+    assert_clean(&report);
 }
 
 #[test]
 fn the_programs_of_the_guide_run() {
-    let programs = programs_of_the_guide();
+    let mut programs = blocks_of("cpp.md");
+    programs.retain(|block| block.contains("int main()"));
     assert_eq!(programs.len(), 3);
     let first = fs::read_to_string(of_tests("first")).expect("it is there");
     assert_eq!(programs[0], first, "docs/cpp.md prints another program than tests/cpp/first.cpp");
@@ -362,21 +380,50 @@ fn the_programs_of_the_guide_run() {
         let uses_rmm = program.contains("#include <rmm/");
         let headers = if uses_rmm { Headers::Rmm } else { Headers::Cccl };
         let Some(toolchain) = Toolchain::find("g++", headers) else { continue };
-        let source = toolchain.folder.path().join("guide.cpp");
-        fs::write(&source, program).expect("the folder is writable");
-        if uses_rmm {
-            let mut command = toolchain.compile(&source, "-std=c++20");
-            command.arg("-fsyntax-only");
-            succeed(command);
+        if !uses_rmm {
+            runs(&toolchain, &program, None);
             continue;
         }
-        let program = toolchain.build(&source);
-        let (output, report) = toolchain.run(&program);
-        let (printed, errors) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{:?}\n{printed}\n{errors}", output.status);
-        assert!(!printed.is_empty() && errors.is_empty(), "{printed}\n{errors}");
-        assert_clean(&report);
+        let source = toolchain.folder.path().join("guide.cpp");
+        fs::write(&source, program).expect("the folder is writable");
+        let mut command = toolchain.compile(&source, "-std=c++20");
+        command.arg("-fsyntax-only");
+        succeed(command);
     }
+}
+
+#[test]
+fn the_guides_lines_about_pools_run() {
+    let Some(toolchain) = Toolchain::find("g++", Headers::Cccl) else { return };
+    let blocks = blocks_of("cpp.md");
+    let lines = blocks.iter().find(|block| block.contains("pool_sleep")).expect("it is there");
+    let program = format!(
+        "#include <rmm_rs.hpp>\n#include <cstdio>\nusing rmm_rs::device_resource;\n\
+         static struct {{ bool free(std::uint64_t) {{ return false; }} }} cache;\n\
+         int main() {{\n{lines}\n\
+         reserved.deallocate_sync(reserved.allocate_sync(1 << 30), 1 << 30);\n\
+         (void)spill; std::puts(\"done\"); }}\n"
+    );
+    runs(&toolchain, &program, None);
+}
+
+#[test]
+fn the_program_with_a_graph_runs() {
+    let Some(toolchain) = Toolchain::find("g++", Headers::Cccl) else { return };
+    let programs = blocks_of("cuda-graphs.md");
+    let [program] = programs.as_slice() else { panic!("{programs:?}") };
+    // NVIDIA's runtime does not start on the software device, so another one is linked first.
+    let library = toolchain.folder.path().join("libruntime.so");
+    let files = fs::read_dir(of_crate("../../xtask/rmm-tests/cudart")).expect("it is there");
+    let mut sources = files.map(|file| file.expect("it is a file").path()).collect::<Vec<_>>();
+    sources.retain(|path| path.extension().is_some_and(|end| end == "cpp"));
+    let mut command = Command::new(&toolchain.compiler);
+    command.args(["-std=c++20", "-w", "-shared", "-fPIC", "-o"]).arg(&library).args(sources);
+    for folder in toolchain.headers.folders(&toolchain.wheels).expect("it was found before") {
+        command.arg("-isystem").arg(folder);
+    }
+    succeed(command);
+    runs(&toolchain, program, Some(&library));
 }
 
 #[test]

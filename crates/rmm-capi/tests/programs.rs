@@ -111,6 +111,36 @@ fn the_guides_client_frees_by_pointer_alone() {
     assert_eq!(printed(&output), "1024 bytes at most, 0 now\n");
 }
 
+/// What the lines of the guide that are no program take from their reader.
+const BEFORE: &str = "#include <rmm_rs.h>\n#include <stdio.h>\n\
+    static int errors(void *stream, size_t bytes) {\n\
+      const rmm_rs_resource *pool;\n  void *memory;\n\
+      if (rmm_rs_resource_from_spec(\"pool(cuda, max=1MiB)\", &pool)) return 1;\n";
+
+#[test]
+fn the_lines_of_the_guide_run() {
+    let guide = fs::read_to_string(of_crate("../../docs/c.md")).expect("the guide is there");
+    let blocks = guide.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut lines = blocks.filter(|block| !block.contains("int main("));
+    let [error, remedies, pool] = [(); 3].map(|()| lines.next().expect("it is there"));
+    assert_eq!(lines.next(), None);
+    let program = format!(
+        "{BEFORE}{error}{remedies}\
+         rmm_rs_resource_release(pool);\n  return rmm_rs_last_error_remedy_count() == 0;\n}}\n\
+         int main(void) {{\n  if (errors(NULL, 2 << 20)) return 2;\n{pool}\
+         if (rmm_rs_pool_is_asleep(pool)) return 3;\n\
+         rmm_rs_resource_release(pool);\n  rmm_rs_resource_release(pages);\n\
+         puts(\"done\");\n  return 0;\n}}\n"
+    );
+    let folder = folder();
+    let source = folder.path().join("lines.c");
+    fs::write(&source, program).expect("the folder is writable");
+    let source = source.to_str().expect("the folder's name is text");
+    let Some(program) = compile("cc", &["-std=c99"], source, folder.path()) else { return };
+    let output = command(&program, folder.path()).output().expect("it starts");
+    assert_eq!(printed(&output), "done\n");
+}
+
 #[test]
 fn the_guides_recorder_writes_what_was_asked_for() {
     let guide = fs::read_to_string(of_crate("../../docs/c.md")).expect("the guide is there");
