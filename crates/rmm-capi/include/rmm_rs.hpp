@@ -27,5 +27,6 @@
 #include "rmm_rs/resource.hpp"
 #include "rmm_rs/stream.hpp"
 #include "rmm_rs/upstream.hpp"
+#include "rmm_rs/watch.hpp"
 
 #endif  // RMM_RS_HPP

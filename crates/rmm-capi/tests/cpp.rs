@@ -330,6 +330,17 @@ fn pools_do_with_their_memory_as_they_are_told() {
 }
 
 #[test]
+fn a_watcher_sees_what_it_is_told() {
+    passes("watch", "g++", Headers::Cccl);
+}
+
+#[test]
+fn a_profiler_gets_counters() {
+    // The headers of NVTX come with RMM's.
+    passes("nvtx", "g++", Headers::Rmm);
+}
+
+#[test]
 fn streams_are_known_as_they_say() {
     passes("streams", "g++", Headers::Cccl);
 }

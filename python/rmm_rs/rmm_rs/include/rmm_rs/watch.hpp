@@ -1,0 +1,1 @@
+../../../../../crates/rmm-capi/include/rmm_rs/watch.hpp
