@@ -16,19 +16,22 @@ pub struct Peer {
 
 /// A file that can be read once the process at the other end of a connected Unix socket has ended:
 /// also where others that it forked have the connection, and where it has no number in this PID
-/// namespace. None before Linux 6.5, and where the process had ended already.
-pub fn end_of(socket: impl AsFd) -> Option<OwnedFd> {
+/// namespace.
+///
+/// # Errors
+/// Before Linux 6.5, and where the process had ended already (`ESRCH`).
+pub fn end_of(socket: impl AsFd) -> io::Result<OwnedFd> {
     let mut end: c_int = -1;
     let mut length = libc::socklen_t::try_from(size_of_val(&end)).unwrap_or(0);
     let file = socket.as_fd().as_raw_fd();
     let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERPIDFD);
     let place = (&raw mut end).cast();
     // SAFETY: the file is open during the call; `length` bytes may be written to at the place.
-    if unsafe { libc::getsockopt(file, level, name, place, &raw mut length) } != 0 || end < 0 {
-        return None;
+    if unsafe { libc::getsockopt(file, level, name, place, &raw mut length) } != 0 {
+        return Err(io::Error::last_os_error());
     }
     // SAFETY: the system opened it for the caller.
-    Some(unsafe { OwnedFd::from_raw_fd(end) })
+    Ok(unsafe { OwnedFd::from_raw_fd(end) })
 }
 
 /// The process at the other end of a connected Unix socket: that which connected or listened.

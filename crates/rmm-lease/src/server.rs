@@ -199,7 +199,10 @@ impl Server {
     fn add(&mut self, stream: UnixStream, process: Option<u32>) {
         self.last += 1;
         let handshake = Instant::now().checked_add(self.handshake);
-        self.sessions.insert(SessionId(self.last), Session::new(stream, process, handshake));
+        // Where the process has ended already, dropping the connection ends that of its children.
+        if let Some(session) = Session::new(stream, process, handshake) {
+            self.sessions.insert(SessionId(self.last), session);
+        }
     }
 
     /// Goes on with a session, and ends it if it cannot go on.

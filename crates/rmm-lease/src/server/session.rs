@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use rmm_core::peer;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Refusal;
@@ -43,17 +44,16 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// None if the process has ended already.
     pub(super) fn new(
         stream: UnixStream,
         process: Option<u32>,
         handshake: Option<Instant>,
-    ) -> Self {
+    ) -> Option<Self> {
         let process = process.unwrap_or(0);
-        let id = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let by_number = || id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        let end = peer::end_of(&stream).or_else(by_number);
+        let end = end_of(&stream, i32::try_from(process).ok().and_then(Pid::from_raw)).ok()?;
         let (connection, phase) = (Connection::new(stream), Phase::New(handshake));
-        Self { connection, process, end, phase, pending: None }
+        Some(Self { connection, process, end, phase, pending: None })
     }
 
     /// When it has asked for nothing, or waited, too long.
@@ -76,5 +76,24 @@ impl Session {
     pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), ConnectionError> {
         let Refusal { message, out_of_memory } = refusal.clone();
         self.connection.send(&Message::ErrorResponse { message, out_of_memory }, None)
+    }
+}
+
+/// What can be read once the process at the other end, which may have a number, has ended; `None`
+/// where the system knows no such process.
+///
+/// # Errors
+/// If it has ended already.
+fn end_of(stream: &UnixStream, number: Option<Pid>) -> Result<Option<OwnedFd>, Errno> {
+    let of_socket = peer::end_of(stream).map_err(|error| Errno::from_io_error(&error));
+    let end = of_socket.or_else(|error| match (error, number) {
+        (Some(Errno::SRCH), _) => Err(Errno::SRCH),
+        (_, Some(number)) => pidfd_open(number, PidfdFlags::empty()),
+        (_, None) => Err(Errno::NOTSUP),
+    });
+    match end {
+        Ok(end) => Ok(Some(end)),
+        Err(Errno::SRCH) => Err(Errno::SRCH),
+        Err(_) => Ok(None),
     }
 }

@@ -58,6 +58,18 @@ pub(super) fn play(role: &str, socket: &Path, say: impl Fn(&str), wait: impl Fn(
             kill_process(getpid(), Signal::KILL).expect("it is this process");
             let _never = child.wait();
         }
+        "writer that is not heard" => {
+            let stream = UnixStream::connect(socket).expect("an owner");
+            fcntl_setfd(&stream, FdFlags::empty()).expect("it is open");
+            let lock_type = Lock::Write;
+            let begin = Message::HandshakeRequest { lock_type, expected_identity: None };
+            (&stream).write_all(&encode(&begin).expect("it is small")).expect("its queue");
+            // It ends with the input that the test gives this process.
+            let mut child = Command::new("cat").spawn().expect("it is a program");
+            say("asks");
+            kill_process(getpid(), Signal::KILL).expect("it is this process");
+            let _never = child.wait();
+        }
         "reader with a descriptor" => {
             let _file = connect(Lock::Read).export("weights").expect("it is committed");
             say("has it");
@@ -133,9 +145,22 @@ fn a_killed_writer_leaves_nothing_whatever_it_had() {
 }
 
 #[test]
+fn a_writer_that_was_killed_before_it_was_heard_holds_no_one_up() {
+    let site = Site::new();
+    let (owner, _) = site.start("owner");
+    stop(&owner);
+    let (mut writer, _) = site.start("writer that is not heard");
+    assert!(!writer.child.wait().expect("it was started here").success());
+    owner.signal(Signal::CONT);
+    let deadline = Some(Instant::now() + Duration::from_secs(20));
+    let lease = Lease::connect(site.socket(), Lock::Write, deadline);
+    assert_eq!(lease.expect("the writer was killed").lock(), Granted::Write);
+}
+
+#[test]
 fn a_killed_writer_of_another_namespace_whose_child_lives_on_holds_no_one_up() {
     let Some(apart) = apart() else { return };
-    if end_of(&UnixStream::pair().expect("the system has sockets").0).is_none() {
+    if end_of(&UnixStream::pair().expect("the system has sockets").0).is_err() {
         return; // before Linux 6.5
     }
     let site = Site::new();
