@@ -49,6 +49,8 @@ mod logging;
 mod lost_context;
 #[path = "suite/oom_reason.rs"]
 mod oom_reason;
+#[path = "suite/own_process.rs"]
+mod own_process;
 #[path = "suite/page_sizes.rs"]
 mod page_sizes;
 #[path = "suite/pool.rs"]

@@ -12,6 +12,7 @@ use rmm_sys::{
     Driver,
 };
 
+use crate::own_process;
 use crate::siblings::{ASKERS, waits};
 use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream};
 
@@ -159,6 +160,9 @@ fn what_libraries_freed_in_driver_pools_is_had() {
 
 #[test]
 fn no_request_waits_for_driver_pools_in_a_capture() {
+    if own_process::has_run() {
+        return;
+    }
     every_way(|machine, asker, library, since, case| {
         let (on, _scope) = (stream(), CaptureScope::announce());
         let before = waits(machine);
@@ -173,6 +177,9 @@ fn no_request_waits_for_driver_pools_in_a_capture() {
 
 #[test]
 fn a_request_in_a_capture_learns_what_driver_pools_hold() {
+    if own_process::has_run() {
+        return;
+    }
     let machine = machine().enter();
     let pool = Pool::builder(CudaMemoryResource::new()).build().unwrap();
     let library = Library::new(From::Default, u64::MAX);

@@ -395,9 +395,9 @@ fn growth_takes_less_when_upstream_has_less() {
 #[test]
 fn a_driver_error_keeps_its_code() {
     let (machine, _entered, pool, [stream]) = pool_on(Machine::new(), |builder| builder);
-    machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, CuResult::ILLEGAL_ADDRESS));
+    machine.fail(Fault::from_nth("cuMemAlloc_v2", 1, CuResult::NOT_PERMITTED));
     let error = pool.allocate(&stream, layout(1000)).unwrap_err();
-    assert_eq!((error.kind(), error.code()), (ErrorKind::Driver, Some(CuResult::ILLEGAL_ADDRESS)));
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Driver, Some(CuResult::NOT_PERMITTED)));
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 
-use rmm_adaptors::{PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, ReleasePolicy};
+use rmm_adaptors::{
+    Contents, PoolMemoryResource, PoolMemoryResourceBuilder, PoolPreset, ReleasePolicy,
+};
 use rmm_core::{CudaStream, DevicePtr, Resource, StreamRef};
 use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::{Machine, Schedule};
 
+use crate::pool_sleep;
 use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream, write};
 
 const SMALL: usize = 256;
@@ -31,6 +34,22 @@ fn free_all(pool: &Pool, stream: &CudaStream, blocks: Vec<DevicePtr>, bytes: usi
     for block in blocks {
         free(pool, stream, block, bytes);
     }
+}
+
+#[test]
+fn the_sleep_of_another_pool_costs_no_hit() {
+    let _machine = machine().enter();
+    let (pool, other, user) = (pool(mib(256)), pool_sleep::pool(), stream());
+    let pair = || free_all(&pool, &user, allocate(&pool, &user, 1, SMALL), SMALL);
+    let hits = || pool.statistics().cached_allocations;
+    (0..20).for_each(|_| pair()); // the thread has a cache then
+    let before = hits();
+    for _ in 0..10 {
+        pool_sleep::sleep(&other, Contents::Discard).expect("it falls asleep");
+        pair();
+        other.wake().expect("there is memory");
+    }
+    assert_eq!(hits() - before, 10);
 }
 
 #[test]

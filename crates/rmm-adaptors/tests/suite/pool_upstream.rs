@@ -333,6 +333,7 @@ fn requests_whose_sum_overflows_fail() {
         set(&upstream.on_allocate, move || {
             thread::spawn(move || {
                 let _entered = machine.enter();
+                let pool = pool; // dropped before the thread leaves the machine
                 let second = std::panic::AssertUnwindSafe(|| pool.allocate_sync(layout(most)));
                 ended.send(Some(std::panic::catch_unwind(second))).expect("the test goes on");
             });

@@ -10,6 +10,7 @@ use rmm_core::{CaptureScope, DevicePtr, RemedyAction, Resource, SynchronousResou
 use rmm_resources::CudaMemoryResource;
 
 use crate::fixtures::{lazy_machine, pool};
+use crate::own_process;
 use crate::support::{MIB, Pool, free, keep_busy, layout, mib, stream};
 
 fn free_sync(pool: &impl SynchronousResource, block: DevicePtr, bytes: usize) {
@@ -19,6 +20,9 @@ fn free_sync(pool: &impl SynchronousResource, block: DevicePtr, bytes: usize) {
 
 #[test]
 fn the_cheapest_remedy_that_is_enough_comes_first() {
+    if own_process::has_run() {
+        return;
+    }
     let (machine, _entered, pool, [large, small]) = pool(|builder| builder.maximum_size(mib(16)));
     let blocks = [(&large, 6 * MIB), (&small, 2 * MIB), (&small, 8 * MIB)]
         .map(|(on, bytes)| pool.allocate(on, layout(bytes)).unwrap());
@@ -48,6 +52,9 @@ fn the_cheapest_remedy_that_is_enough_comes_first() {
 
 #[test]
 fn a_sibling_that_could_not_wait_is_a_remedy() {
+    if own_process::has_run() {
+        return;
+    }
     let machine = lazy_machine().enter();
     // Without asking the driver what is complete, so that the memory stays pending.
     let presets = [PoolPreset::Throughput, PoolPreset::Deterministic];

@@ -197,6 +197,7 @@ fn sizes_that_no_device_has_are_kept_as_large_ones() {
 
 #[test]
 fn room_for_events_has_a_limit() {
+    let _machine = rmm_sim::enter();
     let builder = RecorderResourceAdaptor::builder(CudaMemoryResource::new());
     assert_eq!(builder.events(usize::MAX).build().capacity(), 1 << 24);
 }

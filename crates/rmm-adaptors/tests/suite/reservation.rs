@@ -9,6 +9,7 @@ use rmm_resources::{CudaMemoryResource, VirtualMemoryResource};
 use rmm_sim::Machine;
 
 use crate::fixtures::{lazy_machine, pool};
+use crate::own_process;
 use crate::support::{MIB, free, layout, mib, read, stream, write};
 
 /// Takes all that is left of the pool's memory, in ever smaller blocks.
@@ -100,6 +101,9 @@ fn a_reservation_is_a_resource_of_the_pool_s_memory() {
 
 #[test]
 fn a_capture_does_not_keep_a_reservation_from_serving() {
+    if own_process::has_run() {
+        return;
+    }
     let (machine, _entered, pool, [on]) = pool(|builder| builder.maximum_size(mib(4)));
     let reservation = pool.reserve(mib(4)).unwrap();
     let scope = CaptureScope::announce();

@@ -6,7 +6,8 @@
 use std::alloc::Layout;
 
 use rmm_core::{
-    AnyResource, CUDA_ALLOCATION_ALIGNMENT, DevicePtr, Error, RelaxedCapture, StreamRef, fork,
+    AnyResource, CUDA_ALLOCATION_ALIGNMENT, CaptureScope, DevicePtr, Error, RelaxedCapture,
+    StreamRef, fork,
 };
 
 use super::ladder::allocate_slow;
@@ -73,10 +74,16 @@ impl PoolCore {
         fork::check()?;
         // The handle may name another stream than at the last call.
         let stream = self.identified(stream)?;
+        // Before the caches: what happens to another pool costs this one no hit.
+        let mut may_hit = self.in_checked_epoch();
+        if !may_hit {
+            self.check_memory()?;
+            may_hit = !CaptureScope::is_announced();
+        }
         let class = self.class(layout);
         if missed == Take::NotHere
+            && may_hit
             && let (Some(class), Some(stream)) = (class, stream)
-            && self.in_checked_epoch()
         {
             let is_kept = self.caches.keeps(stream.id(), class);
             missed = if is_kept { self.caches.take(stream.id(), class) } else { Take::Missed };
@@ -99,9 +106,6 @@ impl PoolCore {
         layout: Layout,
         missed: Option<(Class, Take)>,
     ) -> Result<DevicePtr, Error> {
-        if !self.in_checked_epoch() {
-            self.check_memory()?;
-        }
         let needed = self.block_size(layout)?;
         let size = missed.map_or(needed, |(class, _)| class.block_size());
         let allocated = self.allocate_block(upstream, stream, layout, size, missed);
