@@ -1,6 +1,10 @@
-//! A process of its own, for a test of what affects all pools of a process: that a capture is
-//! announced, or that a context has ended or failed. Each pool then calls the driver again where it
-//! otherwise calls none, keeps blocks, and does not wait. Other tests count calls, hits and waits.
+//! A process of its own, for a test that other tests of its process would notice, or the other way
+//! round.
+//!
+//! An announced capture, and a context that has ended or failed, affect all pools of a process:
+//! each calls the driver again where it otherwise calls none, keeps blocks, and does not wait.
+//! Other tests count calls, hits and waits. Ids of streams and numbers of threads are the
+//! process's.
 
 use std::process::Command;
 use std::{env, thread};
