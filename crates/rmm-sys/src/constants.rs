@@ -47,8 +47,14 @@ macro_rules! integer_kinds {
         $use! {
             /// A device attribute, for `cuDeviceGetAttribute`.
             CuDeviceAttribute(c_int) = CUdevice_attribute "CUdevice_attribute" {
+                /// Most threads of a block.
+                MAX_THREADS_PER_BLOCK = 1 CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK";
+                /// Threads of a warp.
+                WARP_SIZE = 10 CU_DEVICE_ATTRIBUTE_WARP_SIZE "CU_DEVICE_ATTRIBUTE_WARP_SIZE";
                 /// Number of multiprocessors.
                 MULTIPROCESSOR_COUNT = 16 CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT";
+                /// Most threads that a multiprocessor has at a time.
+                MAX_THREADS_PER_MULTIPROCESSOR = 39 CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR";
                 /// 1 if the device shares memory with the host.
                 INTEGRATED = 18 CU_DEVICE_ATTRIBUTE_INTEGRATED "CU_DEVICE_ATTRIBUTE_INTEGRATED";
                 /// Bytes of second-level cache.

@@ -167,6 +167,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device)
     read(p.multiProcessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, handle);
     read(p.warpSize, CU_DEVICE_ATTRIBUTE_WARP_SIZE, handle);
     read(p.maxThreadsPerBlock, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, handle);
+    read(p.maxThreadsPerMultiProcessor,
+         CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+         handle);
     read(p.integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, handle);
     read(p.unifiedAddressing, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, handle);
     read(p.managedMemory, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, handle);

@@ -275,7 +275,11 @@ pub(crate) fn default_attributes() -> BTreeMap<CuDeviceAttribute, i32> {
     use CuDeviceAttribute as A;
     let exports = cfg!(target_os = "linux");
     BTreeMap::from([
+        // Libraries choose the shape of a launch by these, and divide by them.
         (A::MULTIPROCESSOR_COUNT, 132),
+        (A::MAX_THREADS_PER_MULTIPROCESSOR, 2048),
+        (A::MAX_THREADS_PER_BLOCK, 1024),
+        (A::WARP_SIZE, 32),
         (A::INTEGRATED, 0),
         (A::L2_CACHE_SIZE, 50 << 20),
         (A::UNIFIED_ADDRESSING, 1),
