@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rmm_rs import _rmm
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,6 +29,17 @@ def test_the_readmes_example_runs(run: Callable[..., Any]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", text, re.S)
     result = run(block)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_collector_of_prometheus_is_registered_as_printed(run: Callable[..., Any]) -> None:
+    pytest.importorskip("prometheus_client")
+    text = (ROOT / "docs" / "watching.md").read_text()
+    (block,) = re.findall(r"```python,ignore\n(.*?)```", text, re.S)
+    before = "from rmm_rs import mr\npool = mr.PoolMemoryResource(mr.CudaMemoryResource(), '1MiB')\n"
+    after = "print(prometheus_client.generate_latest().decode())"
+    result = run(before + block + after)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert 'rmm_pool_reserved_bytes{pool="workers"} 1.048576e+06\n' in result.stdout
 
 
 def test_sections_of_docstrings_are_sections() -> None:

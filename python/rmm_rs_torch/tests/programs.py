@@ -8,6 +8,7 @@ libraries of ``cargo build -p rmm-capi -p rmm-sim-driver``, a C++ compiler, CMak
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,8 +56,8 @@ def folder_of(version: str) -> Path:
 
 def printed_program(page: str, part: str) -> str:
     """The code block of a page of the repository that has a part in it."""
-    blocks = (ROOT / page).read_text().split("```py\n")[1:]
-    return next(code for code in (block.split("```")[0] for block in blocks) if part in code)
+    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    return next(code for code in blocks if part in code)
 
 
 def _run(*command: str | Path) -> None:
