@@ -142,7 +142,8 @@
 //! - Suballocators: [`PoolMemoryResource`]; [`ArenaMemoryResource`], a pool of a fixed size;
 //!   [`FixedSizeMemoryResource`] and [`BinningMemoryResource`] by size.
 //! - Adaptors that observe: [`LoggingResourceAdaptor`], [`StatisticsResourceAdaptor`],
-//!   [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for bytes by tag.
+//!   [`TrackingResourceAdaptor`] for leaks, [`TaggedResourceAdaptor`] for bytes by tag, and
+//!   [`RecorderResourceAdaptor`](mr::RecorderResourceAdaptor) for the calls before a failure.
 //! - Adaptors that limit or fall back: [`LimitingResourceAdaptor`], [`FallbackMemoryResource`],
 //!   [`FailureCallbackResourceAdaptor`].
 //! - Type-erased resources: [`AnyResource`] (owned) and [`ResourceRef`] (borrowed).
@@ -327,6 +328,7 @@
 //! The root and the [`prelude`] hold what most programs name. The rest is in modules:
 //!
 //! - [`mr`]: all memory resources and adaptors, with their builders, policies and statistics.
+//! - [`resource`]: the concepts of resources, type-erased ones, efforts, and resources from text.
 //! - [`containers`]: all containers.
 //! - [`sharing`]: memory that other processes map, and theirs.
 //! - `lease`, with the feature of this name: memory of an owner outside the process.
