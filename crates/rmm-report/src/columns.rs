@@ -46,11 +46,13 @@ pub fn modelled(report: &Report) -> Option<String> {
 
 /// The values of one row, in the order of [`COLUMNS`].
 pub fn values(resource: &ResourceResult) -> [String; COLUMNS.len()] {
+    let ratio = resource.reserved_over_live.filter(|_| resource.failures == 0);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         resource.resource.clone(),
         or_dash(resource.peak_reserved_bytes.map(mib)),
-        or_dash(resource.reserved_over_live.map(|ratio| float(ratio, 3))),
+        // What is live at most is not reached where a request fails.
+        or_dash(ratio.map(|ratio| float(ratio, 3))),
         float(resource.cold_ns_per_op, 1),
         or_dash(resource.warm_ns_per_op.map(|nanos| float(nanos, 1))),
         or_dash(resource.stream_waits.map(thousands)),

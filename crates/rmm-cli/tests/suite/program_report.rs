@@ -41,7 +41,8 @@ fn the_questions_are_answered_in_the_terminal() {
     for answer in [
         "1.4 MiB in 101 blocks, at event 299, 0.30 ms in.",
         "The first was 1.00 GiB, at event 301, 0.30 ms in, by work; no other failed.",
-        "Most of it: cache, though all of it is freed at the end.",
+        "Yes: cache grows steadily by ",
+        ", though all of it is freed at the end (",
         "Nothing is left at the end.",
         "rmm tune ",
     ] {

@@ -99,9 +99,15 @@ fn texts(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
         if index == 0 && view.events > 0 {
             said.push(match page.views.len() {
                 1 => words::say_alone(about),
+                _ if are_of_one_log(&page.views) => words::say_resources(answers, titles),
                 count => compared(page, answers, titles, count - 1),
             });
         }
+        let same = if index > 0 && are_of_one_log(&page.views) {
+            drop_same(&mut said, &self::said(&page.views[0], &answers[0], answers), &titles[0])
+        } else {
+            String::new()
+        };
         let cards = tables::cards(&said, index);
         let title = match page.views.len() {
             1 => "Answers".to_owned(),
@@ -117,7 +123,7 @@ fn texts(page: &MemoryPage, answers: &[Answers], titles: &[String]) -> String {
             let open = if page.views.len() <= OPEN { " open" } else { "" };
             writeln!(
                 html,
-                "<details class=\"more\"{open}>\n<summary><h2>{title}</h2></summary>\n<div class=\"cards\">\n{cards}</div>\n</details>"
+                "<details class=\"more\"{open}>\n<summary><h2>{title}</h2></summary>\n{same}<div class=\"cards\">\n{cards}</div>\n</details>"
             )
         };
     }
@@ -134,6 +140,26 @@ fn said(view: &View, answers: &Answers, all: &[Answers]) -> Vec<Answer> {
         said.retain(|answer| answer.question == "Leak or fragmentation?");
     }
     said
+}
+
+/// Whether the views are resources that served one log.
+fn are_of_one_log(views: &[View]) -> bool {
+    views.iter().all(|view| view.resource.is_some() && view.log == views[0].log)
+}
+
+/// Takes out the answers that the first view has, too; what they are, as markup.
+fn drop_same(said: &mut Vec<Answer>, first: &[Answer], title: &str) -> String {
+    let same: Vec<&str> = said
+        .iter()
+        .filter(|answer| first.contains(answer))
+        .map(|answer| answer.question.trim_end_matches('?'))
+        .collect();
+    if same.is_empty() {
+        return String::new();
+    }
+    let text = format!("As for {title}: {}.", same.join("; "));
+    said.retain(|answer| !first.contains(answer));
+    format!("<p class=\"note same\">{}</p>\n", escape(&text))
 }
 
 /// What changed from the first view to another.

@@ -7,10 +7,10 @@ use crate::results::{Report, TraceResult};
 
 /// What the columns mean, for readers who did not run the program.
 const NOTES: &str = "\
-Live: bytes in use, each block rounded up to 256. Reserved: bytes held from the driver. Cold: the \
+Live: bytes in use, each block rounded up to 256. Reserved: bytes held from the driver; their \
+ratio to what is live at most is given where nothing failed. Cold: the \
 first replay, on a fresh resource; warm: the later ones. Times are host time for one event. Waits: \
-how often a stream was made to wait for another so that memory could change hands. Leaks: blocks \
-still live at the end of the trace.";
+how often a stream was made to wait for another so that memory could change hands.";
 
 /// Renders a replay. The same report gives the same bytes.
 pub fn render(report: &Report) -> String {

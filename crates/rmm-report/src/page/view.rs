@@ -157,13 +157,15 @@ pub struct ViewFailure {
     pub site: u32,
 }
 
-/// A limit of a resource, at one moment.
+/// A limit of a resource, at one moment, or what the device has for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ViewLimit {
     /// The most bytes that it may have.
     pub most: u64,
     /// What it has of them.
     pub used: u64,
+    /// Whether no limit was set, and the device has no more.
+    pub is_device: bool,
 }
 
 /// A range of addresses that has memory for some time.

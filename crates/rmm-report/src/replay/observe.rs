@@ -77,10 +77,7 @@ fn observe_events(
             Err(error) => {
                 observed.failures += 1;
                 let text = error.to_string();
-                let usage = error.usage();
-                let limit = usage
-                    .and_then(|usage| Some(ViewLimit { most: usage.limit?, used: usage.reserved }));
-                recording.fail(index, &without_figures(&error, event.action), limit);
+                recording.fail(index, &without_figures(&error, event.action), limit(&error));
                 if observed.failures == 1 {
                     recording.count(index + 1, &meter);
                 }
@@ -105,6 +102,15 @@ fn observe_events(
     observed.pool_peak_live = subject.counted().map(|pool| pool.peak_live_bytes);
     observed.view = recording.into_view();
     Ok(observed)
+}
+
+/// The limit that an error is about; without one, what the device has for the resource.
+fn limit(error: &Error) -> Option<ViewLimit> {
+    let usage = error.usage()?;
+    let used = usage.reserved;
+    let device = || error.device_usage().map(|usage| used.saturating_add(usage.memory.free));
+    let is_device = usage.limit.is_none();
+    Some(ViewLimit { most: usage.limit.or_else(device)?, used, is_device })
 }
 
 /// An error without its size, its stream and the figures of its pool: a page has them in its own

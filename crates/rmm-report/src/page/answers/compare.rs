@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Answers;
+use super::growth::{Grower, Growth};
 use super::share::{Grouping, ROWS, live_at};
 use crate::page::view::View;
 
@@ -18,10 +19,25 @@ pub struct Compared {
     pub after: String,
     /// Figures of both: what, the first's, the second's.
     pub figures: Vec<(&'static str, Option<u64>, Option<u64>)>,
+    /// What grows in the first only, or in the second only, by tag, by site, or else by size.
+    pub turns: Vec<Turn>,
     /// What holds more or less at the peaks, by tag, by site, or else by size.
     pub shares: Vec<Changed>,
     /// What the shares have in common.
     pub kind: Grouping,
+}
+
+/// What grows in one of two views only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Turn {
+    /// Its name.
+    pub name: String,
+    /// What it has in common.
+    pub kind: Grouping,
+    /// By how much it grows in the view in which it does.
+    pub bytes: u64,
+    /// Whether it grows in the second.
+    pub is_new: bool,
 }
 
 /// A share of the peak, in two views.
@@ -69,6 +85,7 @@ impl Compared {
             .into_iter()
             .find(|&kind| has(kind))
             .unwrap_or(Grouping::Size);
+        let turns = turns(kind, before.1, after.1);
         let mut sums: BTreeMap<String, Changed> = BTreeMap::new();
         for (is_after, (view, answers)) in [(false, before), (true, after)] {
             for block in live_at(view, answers.peak.position) {
@@ -80,11 +97,37 @@ impl Compared {
         let mut shares: Vec<Changed> = sums.into_values().filter(|share| share.by() > 0).collect();
         shares.sort_by_key(|share| Reverse(share.by()));
         shares.truncate(ROWS);
-        Self { before: names[0].to_owned(), after: names[1].to_owned(), figures, shares, kind }
+        Self {
+            before: names[0].to_owned(),
+            after: names[1].to_owned(),
+            figures,
+            turns,
+            shares,
+            kind,
+        }
     }
 
     /// Whether nothing that is compared differs.
     pub fn is_same(&self) -> bool {
-        self.shares.is_empty() && self.figures.iter().all(|(_, before, after)| before == after)
+        self.shares.is_empty()
+            && self.turns.is_empty()
+            && self.figures.iter().all(|(_, before, after)| before == after)
     }
+}
+
+/// What stopped or began to grow; what stopped first.
+fn turns(kind: Grouping, before: &Answers, after: &Answers) -> Vec<Turn> {
+    let (before, after) = (&before.growth, &after.growth);
+    if !before.is_known || !after.is_known {
+        return Vec::new();
+    }
+    let only = |one: &Growth, other: &Growth, is_new| -> Vec<Turn> {
+        let is_other =
+            |grower: &&Grower| other.growers.iter().all(|other| other.name != grower.name);
+        let of_kind = one.growers.iter().filter(|grower| grower.kind == kind).filter(is_other);
+        let turn =
+            |grower: &Grower| Turn { name: grower.name.clone(), kind, bytes: grower.bytes, is_new };
+        of_kind.map(turn).collect()
+    };
+    [only(before, after, false), only(after, before, true)].concat()
 }

@@ -29,6 +29,14 @@ pub struct Failed {
     pub text: String,
     /// The limit of the resource, if one is known.
     pub limit_bytes: Option<u64>,
+    /// What the device had for the resource, if that was the limit.
+    pub device_bytes: Option<u64>,
+    /// By how much what is live and the request exceed the limit, or the memory of the device; if
+    /// neither is known, what is held. 0 if they would fit without a free byte between blocks;
+    /// `None` if nothing is known.
+    pub short_bytes: Option<u64>,
+    /// What would be held with the request as one more block, if what is held is known.
+    pub needed_bytes: Option<u64>,
     /// What is held then, in parts.
     pub split: Split,
     /// What would have let it succeed.
@@ -59,9 +67,9 @@ pub enum WhatItTakes {
         /// The limit that is enough, if the resource has one.
         limit_bytes: Option<u64>,
     },
-    /// More memory, or less that is live.
+    /// More memory.
     More {
-        /// By how much.
+        /// By how much, if all that is free could be joined.
         missing_bytes: u64,
     },
     /// A higher limit of the resource.
@@ -70,6 +78,8 @@ pub enum WhatItTakes {
         missing_bytes: u64,
         /// The limit that is enough.
         limit_bytes: u64,
+        /// Whether it counts what is allocated, as an adaptor's does, and not what is held below.
+        is_of_live: bool,
     },
     /// What is held is not known: with this many bytes for the program it would have fitted.
     Total {
@@ -93,7 +103,10 @@ impl Failed {
         Some(Self {
             count: view.failed,
             wanted_bytes: wanted.max().unwrap_or(0),
-            limit_bytes: first.limit.map(|limit| limit.most),
+            limit_bytes: first.limit.filter(|limit| !limit.is_device).map(|limit| limit.most),
+            short_bytes: short(first, &split),
+            device_bytes: first.limit.filter(|limit| limit.is_device).map(|limit| limit.most),
+            needed_bytes: split.is_known.then(|| needed(first, &split)),
             position: first.position,
             time_ns: view.time(first.position),
             bytes: first.size,
@@ -109,6 +122,26 @@ impl Failed {
     }
 }
 
+/// What would be held with a request as one more block from upstream, in whole pages, whatever is
+/// free in pieces.
+fn needed(failure: &ViewFailure, split: &Split) -> u64 {
+    split.held_bytes.saturating_add(in_pages(failure.size))
+}
+
+fn in_pages(size: u64) -> u64 {
+    size.checked_next_multiple_of(PAGE).unwrap_or(size)
+}
+
+/// What is lacking even without a free byte between blocks.
+fn short(failure: &ViewFailure, split: &Split) -> Option<u64> {
+    // A limit of one part of a resource is not about all that is live.
+    let live = failure.limit.map_or(u64::MAX, |limit| limit.used).min(split.live_bytes());
+    let packed = live.saturating_add(failure.size);
+    let most = failure.limit.map(|limit| limit.most);
+    let most = most.or(split.is_known.then_some(split.held_bytes))?;
+    Some(packed.saturating_sub(most))
+}
+
 impl WhatItTakes {
     fn of(view: &View, failure: &ViewFailure, split: &Split) -> Self {
         let size = failure.size;
@@ -116,11 +149,20 @@ impl WhatItTakes {
         if !split.is_known {
             return Self::Total { bytes: split.live_bytes().saturating_add(size) };
         }
-        // Pools take whole pages from upstream.
-        let in_pages = size.checked_next_multiple_of(PAGE).unwrap_or(size);
-        // As one more block from upstream, whatever is free in pieces.
-        let enough = |limit: ViewLimit| limit.used.saturating_add(in_pages);
-        if size <= hole_bytes {
+        // A limit of what is allocated is below what is held.
+        let is_of_live = |limit: ViewLimit| limit.used < split.held_bytes;
+        let counts = |limit| if is_of_live(limit) { size } else { in_pages(size) };
+        let enough = |limit: ViewLimit| limit.used.saturating_add(counts(limit));
+        let limit = failure.limit.filter(|limit| !limit.is_device);
+        let lacks = |limit: ViewLimit| enough(limit).saturating_sub(limit.most);
+        if let Some(limit) = limit
+            && is_of_live(limit)
+            && lacks(limit) > 0
+        {
+            // It refuses whatever is free below it.
+            let (missing_bytes, limit_bytes) = (lacks(limit), enough(limit));
+            Self::Limit { missing_bytes, limit_bytes, is_of_live: true }
+        } else if size <= hole_bytes {
             Self::Wait { hole_bytes }
         } else if free_bytes >= size {
             let whole_free_bytes = split.whole_free_bytes;
@@ -128,13 +170,13 @@ impl WhatItTakes {
             Self::Join {
                 free_bytes,
                 whole_free_bytes,
-                pages_are_enough: whole_free_bytes >= in_pages && !joins_pages,
-                limit_bytes: failure.limit.map(enough),
+                pages_are_enough: whole_free_bytes >= in_pages(size) && !joins_pages,
+                limit_bytes: limit.map(enough),
             }
-        } else if let Some(limit) = failure.limit
-            && let missing_bytes @ 1.. = enough(limit).saturating_sub(limit.most)
+        } else if let Some(limit) = limit
+            && let missing_bytes @ 1.. = lacks(limit)
         {
-            Self::Limit { missing_bytes, limit_bytes: enough(limit) }
+            Self::Limit { missing_bytes, limit_bytes: enough(limit), is_of_live: false }
         } else {
             Self::More { missing_bytes: size - free_bytes }
         }

@@ -44,6 +44,8 @@ pub struct Growth {
     pub bytes: u64,
     /// What grows, by tag, site, size and stream; the most first, of each kind.
     pub growers: Vec<Grower>,
+    /// What is not freed at the end, and does not grow; the most first.
+    pub stays: Vec<Stay>,
     /// What grows, by tag and site, or else by stream and size, and by how much; for the page.
     #[serde(skip)]
     pub(crate) groups: Vec<(u64, u64, u64)>,
@@ -60,6 +62,21 @@ pub struct Grower {
     pub bytes: u64,
     /// Bytes of them that are not freed at the end.
     pub left_bytes: u64,
+    /// Those of them that are not made at the start.
+    pub lost_bytes: u64,
+}
+
+/// Blocks that are not freed at the end, and do not become more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stay {
+    /// What they have in common: the first kind by which the view is told apart.
+    pub kind: Grouping,
+    /// Its name.
+    pub name: String,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Whether all of them are made at the start.
+    pub is_from_start: bool,
 }
 
 impl Growth {
@@ -113,12 +130,7 @@ impl Growth {
         };
         let parts = rises(view, ends, of_kinds);
         let parts_of_groups = rises(view, ends, |block| vec![pair(block)]);
-        let mut left: HashMap<(Grouping, u64), u64> = HashMap::new();
-        for block in view.blocks.iter().filter(|block| block.end == NEVER) {
-            for part in of_kinds(block) {
-                *left.entry(part).or_default() += block.aligned();
-            }
-        }
+        let left = left_of(view, windows, of_kinds);
         let mut growers: Vec<(Grouping, u64, u64)> = floors
             .into_iter()
             .filter_map(|((kind, key), floor)| {
@@ -140,12 +152,14 @@ impl Growth {
             Grouping::Size if are_many => format!("blocks of up to {}", crate::format::bytes(key)),
             _ => kind.name(view, key),
         };
-        let grower = |(kind, key, bytes)| Grower {
-            kind,
-            name: name(kind, key),
-            bytes,
-            left_bytes: left.get(&(kind, key)).copied().unwrap_or(0),
+        let grower = |(kind, key, bytes)| {
+            let left = left.get(&(kind, key)).copied().unwrap_or_default();
+            let (left_bytes, lost_bytes) = (left.all(), left.lost());
+            Grower { kind, name: name(kind, key), bytes, left_bytes, lost_bytes }
         };
+        let first = growers.first().map_or(Grouping::Size, |grower| grower.0);
+        let is_grower = |key| growers.iter().any(|grower| (grower.0, grower.1) == (first, key));
+        let stays = stays(&left, first, is_grower, &name);
         let growers: Vec<Grower> = growers.into_iter().map(grower).collect();
         let group = |((one, other), floor): ((u64, u64), Floor)| {
             let bytes = floor.growth(peak)?;
@@ -166,8 +180,74 @@ impl Growth {
             },
             floors: all.finished().to_vec(),
             growers,
+            stays,
             groups,
         }
+    }
+}
+
+/// What is not freed at the end, by what its blocks have in common.
+fn left_of(
+    view: &View,
+    windows: Windows,
+    kinds: impl Fn(&ViewBlock) -> Vec<(Grouping, u64)>,
+) -> HashMap<(Grouping, u64), Left> {
+    let mut left: HashMap<(Grouping, u64), Left> = HashMap::new();
+    for block in view.blocks.iter().filter(|block| block.end == NEVER) {
+        let is_late = block.start > windows.to || windows.of(block.start) > 0;
+        for part in kinds(block) {
+            left.entry(part).or_default().add(block.aligned(), is_late);
+        }
+    }
+    left
+}
+
+/// What of one kind is not freed at the end and does not grow; the most first.
+fn stays(
+    left: &HashMap<(Grouping, u64), Left>,
+    kind: Grouping,
+    is_grower: impl Fn(u64) -> bool,
+    name: impl Fn(Grouping, u64) -> String,
+) -> Vec<Stay> {
+    let of_kind = left.iter().filter(|((of, _), _)| *of == kind);
+    let mut stays: Vec<Stay> = of_kind
+        .map(|(&(_, key), left)| left.stay(kind, name(kind, key), is_grower(key)))
+        .filter(|stay| stay.bytes > 0)
+        .collect();
+    stays.sort_by(|one, next| next.bytes.cmp(&one.bytes).then_with(|| one.name.cmp(&next.name)));
+    stays.truncate(ROWS);
+    stays
+}
+
+/// Bytes that are not freed at the end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    /// Made in the first window.
+    early: u64,
+    late: u64,
+}
+
+impl Left {
+    fn add(&mut self, bytes: u64, is_late: bool) {
+        let part = if is_late { &mut self.late } else { &mut self.early };
+        *part = part.saturating_add(bytes);
+    }
+
+    fn all(self) -> u64 {
+        self.early.saturating_add(self.late)
+    }
+
+    /// What of it does not grow.
+    fn stay(self, kind: Grouping, name: String, grows: bool) -> Stay {
+        let (bytes, is_from_start) =
+            if grows { (self.all() - self.lost(), true) } else { (self.all(), self.late == 0) };
+        Stay { kind, name, bytes, is_from_start }
+    }
+
+    /// What grows of it: the first window counts where it has no more than two others.
+    fn lost(self) -> u64 {
+        let others = WINDOWS as u64 - 1;
+        if self.early > self.late / others * 2 { self.late } else { self.all() }
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Settings {
     pub failures: u64,
     /// What the resource held at most, if it is known and nothing failed.
     pub used_bytes: Option<u64>,
+    /// What it held at most, whether or not something failed.
+    pub held_bytes: Option<u64>,
     /// How often what it holds rose.
     pub growths: u64,
     /// How often a stream was made to wait for another.
@@ -36,12 +38,14 @@ impl Settings {
         let replay = view.replay.unwrap_or_default();
         let counted = view.peak_reserved;
         let levels = || view.reserved.iter().flatten().map(|&(_, bytes)| bytes);
+        let held_bytes = counted.or(levels().max());
         let wanted = failed.map_or(0, |failed| failed.wanted_bytes);
         Self {
             least_bytes: peak.bytes.max(wanted).max(replay.recorded_peak),
             is_cut_short: recorded > 0,
             failures,
-            used_bytes: counted.or(levels().max()).filter(|_| failures == 0 && view.failed == 0),
+            used_bytes: held_bytes.filter(|_| failures == 0 && view.failed == 0),
+            held_bytes,
             growths: levels().zip(levels().skip(1)).filter(|(one, next)| next > one).count() as u64,
             waits: replay
                 .stream_waits

@@ -7,6 +7,9 @@ use super::words::say_compared;
 use super::*;
 use crate::page::view::{Names, ViewBlock, ViewFailure, ViewLimit, ViewReplay, ViewSegment};
 
+#[path = "tests/verdicts.rs"]
+mod verdicts;
+
 /// The answers about one view alone.
 fn say(answers: &Answers) -> Vec<words::Answer> {
     words::say(answers, &[])
@@ -122,10 +125,15 @@ fn a_leak_that_is_freed_at_exit_is_named() {
     assert!(answers.growth.growers.iter().all(|grower| grower.left_bytes == 0));
     let short = &say(&answers)[2].short;
     assert!(
-        short.starts_with("Yes, by ") && short.contains("cache, though all of it is freed"),
+        short.starts_with("Yes: cache grows steadily by ")
+            && short.contains(", though all of it is"),
         "{short}"
     );
-    assert!(say(&answers)[3].short.starts_with("Growth: "), "{}", say(&answers)[3].short);
+    assert!(
+        say(&answers)[3].short.starts_with("Growth: cache grows "),
+        "{}",
+        say(&answers)[3].short
+    );
 }
 
 #[test]
@@ -163,7 +171,8 @@ fn what_is_never_freed_is_a_leak_unless_the_program_runs() {
     program.allocate(96 * MIB, 1);
     let answers = program.answers();
     assert_eq!((answers.leaked_blocks, answers.leaked_bytes), (1, 96 * MIB));
-    assert!(say(&answers)[3].short.starts_with("A leak: 96.0 MiB"), "{}", say(&answers)[3].short);
+    let short = &say(&answers)[3].short;
+    assert!(short.starts_with("Never freed, but not growing: 96.0 MiB."), "{short}");
     program.view.ending = crate::page::view::Ending::Open;
     assert_eq!(program.answers().leaked_blocks, 0);
 }
@@ -287,13 +296,15 @@ fn a_failure_says_what_would_have_let_it_succeed() {
     assert_eq!(failed.remedy, WhatItTakes::More { missing_bytes: 8 * MIB });
 
     // 36 MiB could still be held: as one more block it takes 4 MiB beyond them.
-    program.view.failures[0].limit = Some(ViewLimit { most: 100 * MIB, used: 64 * MIB });
+    program.view.failures[0].limit =
+        Some(ViewLimit { most: 100 * MIB, used: 64 * MIB, ..ViewLimit::default() });
     let answers = program.answers();
     let remedy = answers.failed.as_ref().expect("a failure").remedy;
-    let expected = WhatItTakes::Limit { missing_bytes: 4 * MIB, limit_bytes: 104 * MIB };
+    let expected =
+        WhatItTakes::Limit { missing_bytes: 4 * MIB, limit_bytes: 104 * MIB, is_of_live: false };
     assert_eq!((remedy, answers.settings.least_bytes), (expected, 72 * MIB));
     let said = say(&answers);
-    assert!(said[1].short.contains("4.0 MiB more memory, a limit of 104.0 MiB"), "{said:?}");
+    assert!(said[1].short.contains("a limit of 104.0 MiB, 4.0 MiB more"), "{said:?}");
     let least = "At least 72.0 MiB: that much would be live at once with a request that failed. \
                  Requests failed when this was recorded, so this is only what was reached";
     assert!(said[4].short.contains(least), "{said:?}");
@@ -327,7 +338,8 @@ fn pages_that_are_free_as_a_whole_are_fragmentation_where_a_request_fails() {
     }
     program.fail(8 * MIB, 2);
     program.fail(9 * MIB, 2);
-    program.view.failures[0].limit = Some(ViewLimit { most: 48 * MIB, used: 48 * MIB });
+    program.view.failures[0].limit =
+        Some(ViewLimit { most: 48 * MIB, used: 48 * MIB, ..ViewLimit::default() });
     program.view.reserved = Some(vec![(1, 48 * MIB)]);
     program.view.segments =
         vec![ViewSegment { address: base, size: 48 * MIB, start: 1, end: NEVER }];
@@ -378,7 +390,7 @@ fn the_resource_that_held_least_is_named_and_those_that_failed() {
     let short = |answers: &Answers, all: &[Answers]| words::say(answers, all)[4].short.clone();
     let expected = "Of the 3 resources replayed here pool-virtual held least: 42.0 MiB at most. It \
                     grew 2 times, with 7 driver calls, and no stream waited for another. pool-cuda \
-                    held 64.0 MiB. One does not run: 2 requests failed in pool(max=20MiB). At least \
+                    held 64.0 MiB, with 7 driver calls. One does not run: 2 requests failed in pool(max=20MiB). At least \
                     40.0 MiB: that much is live at once. Other pools and settings were not tried here.";
     for answers in &all {
         let found = short(answers, &all);
@@ -387,16 +399,14 @@ fn the_resource_that_held_least_is_named_and_those_that_failed() {
     let found = short(&all[0], &all[..1]);
     assert!(found.starts_with("pool-cuda runs, and held 64.0 MiB at most."), "{found}");
     let found = short(&all[2], &all[2..]);
-    assert!(
-        found.starts_with(
-            "It does not run: 2 requests failed in pool(max=20MiB). At least 40.0 MiB"
-        ),
-        "{found}"
-    );
+    let expected = "It does not run: 2 requests failed in pool(max=20MiB). By this replay it takes \
+                    50.0 MiB (not tried, and for the first failure); never below 40.0 MiB";
+    assert!(found.starts_with(expected), "{found}");
     let none = [all[2].clone(), replayed("pool(max=15MiB)", 15 * MIB, 1)];
     let found = short(&none[0], &none);
     let expected = "None of the 2 resources replayed here runs: 2 requests failed in \
-                    pool(max=20MiB), 1 request failed in pool(max=15MiB). At least 40.0 MiB";
+                    pool(max=20MiB), 1 request failed in pool(max=15MiB). By these replays the \
+                    least is pool(max=15MiB) with 45.0 MiB (not tried); never below 40.0 MiB";
     assert!(found.starts_with(expected), "{found}");
     let mut unknown = all[0].clone();
     unknown.settings.used_bytes = None;

@@ -3,6 +3,7 @@
 mod compared;
 mod failure;
 mod growth;
+mod resources;
 mod settings;
 mod split;
 
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 pub use compared::{say_alone, say_compared};
+pub(crate) use resources::say_resources;
 
 use super::Answers;
 use super::share::{Grouping, Holder, NO_SITE, NO_TAG, Share};
@@ -125,12 +127,21 @@ fn peak(answers: &Answers) -> Answer {
             1 => "The request that failed is".to_owned(),
             more => format!("The {} requests that failed are", thousands(more)),
         };
-        let _ = write!(short, " {requests} not in it.");
+        let with = match failed.wanted_bytes {
+            wanted if wanted <= peak.bytes => String::new(),
+            wanted => format!("; with {}{} would be live", one_of(failed.count), bytes(wanted)),
+        };
+        let _ = write!(short, " {requests} not in it{with}.");
     }
     let mut rows = share_rows(&peak.shares, peak.bytes);
     rows.extend(peak.largest.iter().map(holder_row));
     let question = "What was the peak, when, and who held it?";
     Answer { question, short, rows, caption: "Who held it".to_owned() }
+}
+
+/// How a request that failed would be added.
+fn one_of(count: u64) -> &'static str {
+    if count == 1 { "it " } else { "one of them at most " }
 }
 
 /// The share that says most of who holds bytes: the largest by tag, or else by call site, or else
@@ -155,9 +166,12 @@ fn share_rows(shares: &[Share], whole: u64) -> Vec<AnswerRow> {
 }
 
 fn holder_row(holder: &Holder) -> AnswerRow {
-    let until =
-        holder.end.map_or("never freed".to_owned(), |end| format!("to {}", thousands(end.into())));
-    let life = format!("events {} {until}", thousands(holder.start.into()));
+    let start = thousands(holder.start.into());
+    let life = match (holder.start, holder.end) {
+        (0, None) => "from before the first event, never freed".to_owned(),
+        (_, None) => format!("from event {start}, never freed"),
+        (_, Some(end)) => format!("events {start} to {}", thousands(end.into())),
+    };
     let mut note = [life, format!("stream {}", holder.stream)].join(", ");
     for name in [&holder.tag, &holder.site] {
         if !name.is_empty() {

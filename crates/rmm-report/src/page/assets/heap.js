@@ -16,7 +16,7 @@ class HeapPicture {
     this.ofCounted = table("As the pools count it", this.counted);
     home.append(
       this.heading, this.place, this.bar,
-      table("In parts", this.parts), this.ofCounted, table("Largest blocks", this.blocks), table("Largest holes", this.holes),
+      table("In parts", this.parts), this.ofCounted, table("Largest blocks", this.blocks), table("Longest free ranges, with the whole pages in them", this.holes),
     );
     this.timer = 0;
   }
@@ -47,7 +47,7 @@ class HeapPicture {
       ["rounding", "rounding", rounding, "to 256 bytes"],
     ];
     if (known) {
-      parts.push(["holes", "holes", moment.inHoles, "in pages in use"]);
+      parts.push(["holes", "holes", moment.inHoles, "free parts of pages in use"]);
       if (moment.held !== null) {
         parts.push(["free", "whole free pages", moment.wholeFree, "of 2 MiB"]);
         parts.push(["other", "other", moment.other, "caches, padding"]);
@@ -97,8 +97,8 @@ class HeapPicture {
 /** A row about a block, with a button that moves the cursor to where it is allocated. @param {Model} model @param {number} block @param {State} state */
 function blockRow(model, block, state) {
   const about = model.describe(block);
-  const until = about.to === null ? "never freed" : `to ${thousands(about.to)}`;
-  const from = model.events === 0 ? about.address : `events ${thousands(about.from)} ${until}`;
+  const life = about.to === null ? `from event ${thousands(about.from)}, never freed` : `events ${thousands(about.from)} to ${thousands(about.to)}`;
+  const from = model.events === 0 ? about.address : life;
   const names = [about.tag, about.site.split(" < ")[0]].filter((name) => name);
   if (names.length === 0 && model.events > 0) names.push(`stream ${about.stream}`);
   if (model.events === 0) return makeRow(sizeText(about.size), from);

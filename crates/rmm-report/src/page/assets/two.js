@@ -67,6 +67,7 @@ class TwoPanel {
     add("live at the cursor", one.live[atOne], next.live[atNext], sizeText);
     add("held at the cursor", one.reservedAt(atOne), next.reservedAt(atNext), sizeText);
     add("failures", one.data.failures.length, next.data.failures.length, thousands);
+    add("growth", one.data.growth[2], next.data.growth[2], sizeText);
     add("waits", one.data.waited, next.data.waited, thousands);
     for (const [name, a, b] of this.groups(one, next)) add(`${name}, at the peak`, a, b, sizeText);
     this.body.replaceChildren(...rows);

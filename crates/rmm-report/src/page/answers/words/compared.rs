@@ -6,7 +6,11 @@ use super::settings::quoted;
 use super::{Answer, AnswerRow};
 use crate::format::{self, bytes, thousands};
 use crate::page::answers::Answers;
-use crate::page::answers::compare::{Changed, Compared};
+use crate::page::answers::compare::{Changed, Compared, Turn};
+use crate::page::answers::share::Grouping;
+
+/// The most sentences about what began or stopped to grow.
+const TURNS: usize = 2;
 
 /// How to see what changed, where there is only one.
 pub fn say_alone(answers: &Answers) -> Answer {
@@ -62,7 +66,7 @@ pub fn say_compared(compared: &Compared) -> Answer {
         }
     }));
     let peaks = compared.figures.iter().find(|(what, ..)| *what == "peak live bytes");
-    let mut short = match peaks {
+    let peak = match peaks {
         _ if compared.is_same() => "Nothing that is counted here.".to_owned(),
         Some((_, Some(before), Some(after))) if before != after => format!(
             "The peak is {} {} in {} ({}) than in {} ({}).",
@@ -75,6 +79,7 @@ pub fn say_compared(compared: &Compared) -> Answer {
         ),
         _ => "The peak of live bytes is the same.".to_owned(),
     };
+    let mut short = turns(compared) + &peak;
     // What falls explains no rise.
     let rises = match peaks {
         Some((_, Some(before), Some(after))) if before != after => Some(after > before),
@@ -108,4 +113,19 @@ pub fn say_compared(compared: &Compared) -> Answer {
         rows,
         caption: format!("Differences: {} less {}", compared.after, compared.before),
     }
+}
+
+/// What stopped or began to grow, as sentences before others.
+fn turns(compared: &Compared) -> String {
+    let (first, second) = (&compared.before, &compared.after);
+    let say = |turn: &Turn| {
+        let (name, by) = (&turn.name, bytes(turn.bytes));
+        let grows = if turn.kind == Grouping::Size { "grow" } else { "grows" };
+        if turn.is_new {
+            format!("{name} {grows} in {second}, by {by}, and did not in {first}. ")
+        } else {
+            format!("{name} no longer {grows}: by {by} in {first}, not in {second}. ")
+        }
+    };
+    compared.turns.iter().take(TURNS).map(say).collect()
 }

@@ -74,19 +74,44 @@ fn remedy(failed: &Failed) -> String {
             )
         }
         WhatItTakes::More { missing_bytes } => format!(
-            "It would have fitted with {} more memory, or with as much less that is live.",
-            bytes(missing_bytes)
-        ),
-        WhatItTakes::Limit { missing_bytes, limit_bytes } => format!(
-            "It would have fitted with {} more memory, a limit of {}, or with as much less that is \
-             live.",
+            "It lacked {} even if all that is free were joined; with {} more memory it would have \
+             fitted.",
             bytes(missing_bytes),
-            bytes(limit_bytes)
+            bytes(failed.bytes)
+        ),
+        WhatItTakes::Limit { missing_bytes, limit_bytes, is_of_live: true } => format!(
+            "It would have fitted with a limit of {}, {} more, or with as much less that is live: \
+             this limit counts what is allocated. Below it {} would be held.",
+            bytes(limit_bytes),
+            bytes(missing_bytes),
+            bytes(failed.needed_bytes.unwrap_or(0))
+        ),
+        WhatItTakes::Limit { missing_bytes, limit_bytes, is_of_live: false } => format!(
+            "It would have fitted with a limit of {}, {} more{}.",
+            bytes(limit_bytes),
+            bytes(missing_bytes),
+            of_pieces(failed, missing_bytes)
         ),
         WhatItTakes::Total { bytes: total } => format!(
             "With what was live it makes {}: so much memory for this program would have been enough, \
              if none is lost between blocks.",
             bytes(total)
+        ),
+    }
+}
+
+/// What of the missing memory is so because what is free is in pieces.
+fn of_pieces(failed: &Failed, missing_bytes: u64) -> String {
+    let short = failed.short_bytes.unwrap_or(0).min(missing_bytes);
+    let largest = bytes(failed.split.largest_hole_bytes);
+    match (short, missing_bytes - short) {
+        (_, 0) => String::new(),
+        (0, _) => format!(", since what is free is in pieces of at most {largest}"),
+        (short, pieces) => format!(
+            ": {} for what is live and this, and {} since what is free is in pieces of at most \
+             {largest}",
+            bytes(short),
+            bytes(pieces)
         ),
     }
 }

@@ -6,6 +6,7 @@ use std::ptr;
 use super::{Answer, AnswerRow};
 use crate::format::{bytes, count};
 use crate::page::answers::Answers;
+use crate::page::answers::failed::WhatItTakes;
 
 /// The answer about one view. `all` are the answers about the views of the page: the resources
 /// among them that served the same log are compared.
@@ -25,6 +26,7 @@ pub(super) fn settings(answers: &Answers, all: &[Answers]) -> Answer {
     } else if let Some(used) = settings.used_bytes {
         let _ = write!(short, "What was recorded held {} at most. ", bytes(used));
     }
+    let advised = limit_advised(&replayed);
     let with_failure = settings.is_cut_short
         && answers.failed.as_ref().is_some_and(|failed| failed.wanted_bytes > answers.peak.bytes);
     let what = if with_failure {
@@ -32,7 +34,11 @@ pub(super) fn settings(answers: &Answers, all: &[Answers]) -> Answer {
     } else {
         "that much is live at once"
     };
-    let _ = write!(short, "At least {}: {what}.", bytes(settings.least_bytes));
+    let least = bytes(settings.least_bytes);
+    let _ = match advised {
+        Some(advised) => write!(short, "{advised}; never below {least}: {what}."),
+        None => write!(short, "At least {least}: {what}."),
+    };
     if settings.is_cut_short {
         short += " Requests failed when this was recorded, so this is only what was reached: \
                   without a failure it may need more.";
@@ -47,6 +53,35 @@ pub(super) fn settings(answers: &Answers, all: &[Answers]) -> Answer {
     let command = format!("rmm tune {}", quoted(&answers.log));
     let rows = vec![AnswerRow::new(command, String::new(), String::new())];
     Answer { question, short, rows, caption: "The command".to_owned() }
+}
+
+/// With what limit one of the resources would have gone on, if none of them runs.
+fn limit_advised(replayed: &[&Answers]) -> Option<String> {
+    if replayed.iter().any(|of| of.settings.failures == 0) {
+        return None;
+    }
+    let known = replayed.iter().filter_map(|of| {
+        let failed = of.failed.as_ref()?;
+        // What waits for a stream is no want of memory.
+        if matches!(failed.remedy, WhatItTakes::Wait { .. }) {
+            return None;
+        }
+        Some((failed.needed_bytes?, failed, of.resource.as_ref()?))
+    });
+    let (needed, failed, name) = known.min_by_key(|&(needed, ..)| needed)?;
+    let memory = match (failed.remedy, failed.limit_bytes) {
+        (
+            WhatItTakes::Limit { limit_bytes, .. }
+            | WhatItTakes::Join { limit_bytes: Some(limit_bytes), .. },
+            Some(limit),
+        ) => format!("a limit of {} instead of {}", bytes(limit_bytes), bytes(limit)),
+        _ => bytes(needed),
+    };
+    let tried = if failed.count > 1 { "not tried, and for the first failure" } else { "not tried" };
+    Some(match replayed.len() {
+        1 => format!("By this replay it takes {memory} ({tried})"),
+        _ => format!("By these replays the least is {name} with {memory} ({tried})"),
+    })
 }
 
 /// Which of the resources that served a log ran, and which of them held least.
@@ -75,10 +110,14 @@ fn verdict(replayed: &[&Answers]) -> String {
     };
     let others: Vec<String> = known
         .filter(|of| best.is_none_or(|best| !ptr::eq(**of, *best)))
-        .map(|of| format!("{} held {}", name(of), bytes(of.settings.used_bytes.unwrap_or(0))))
+        .map(|of| {
+            let held = bytes(of.settings.used_bytes.unwrap_or(0));
+            let calls = of.settings.driver_calls.map(with_calls).unwrap_or_default();
+            format!("{} held {held}{calls}", name(of))
+        })
         .collect();
     if !others.is_empty() {
-        add(format!("{}.", others.join(", ")));
+        add(format!("{}.", others.join("; ")));
     }
     for of in ran.iter().filter(|of| of.settings.used_bytes.is_none()) {
         add(format!("{} runs; what it would hold on a GPU is not known.", name(of)));
@@ -106,13 +145,16 @@ fn held(of: &Answers) -> String {
         0 => "It never grew".to_owned(),
         growths => format!("It grew {}", count(growths, "time")),
     };
-    let calls =
-        settings.driver_calls.map(|calls| format!(", with {}", count(calls, "driver call")));
+    let calls = settings.driver_calls.map(with_calls);
     let waits = match settings.waits {
         0 => "no stream waited for another".to_owned(),
         waits => format!("streams waited for others {}", count(waits, "time")),
     };
     format!("{used} at most. {grew}{}, and {waits}.", calls.unwrap_or_default())
+}
+
+fn with_calls(calls: u64) -> String {
+    format!(", with {}", count(calls, "driver call"))
 }
 
 /// A word of a shell's command.
