@@ -28,10 +28,16 @@ pub fn end_of(socket: impl AsFd) -> io::Result<OwnedFd> {
     let place = (&raw mut end).cast();
     // SAFETY: the file is open during the call; `length` bytes may be written to at the place.
     if unsafe { libc::getsockopt(file, level, name, place, &raw mut length) } != 0 {
-        return Err(io::Error::last_os_error());
+        return Err(error_of_end(io::Error::last_os_error()));
     }
     // SAFETY: the system opened it for the caller.
     Ok(unsafe { OwnedFd::from_raw_fd(end) })
+}
+
+/// Linux 6.5 to 6.15 say of a process that is gone that the argument is invalid.
+fn error_of_end(error: io::Error) -> io::Error {
+    let is_gone = error.raw_os_error() == Some(libc::EINVAL);
+    if is_gone { io::Error::from_raw_os_error(libc::ESRCH) } else { error }
 }
 
 /// The process at the other end of a connected Unix socket: that which connected or listened.
@@ -51,4 +57,17 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
     }
     let process = u32::try_from(credentials.pid).ok().filter(|&process| process != 0);
     Ok(Peer { user: credentials.uid, process })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_gone_is_told_from_an_older_system() {
+        let seen = |code| error_of_end(io::Error::from_raw_os_error(code)).raw_os_error();
+        assert_eq!(seen(libc::EINVAL), Some(libc::ESRCH));
+        assert_eq!(seen(libc::ESRCH), Some(libc::ESRCH));
+        assert_eq!(seen(libc::ENOPROTOOPT), Some(libc::ENOPROTOOPT));
+    }
 }
