@@ -43,8 +43,10 @@ pub struct ServerOptions {
     pub wait: Option<Duration>,
     /// How long an allocation waits for memory of the device that other processes have, such as
     /// those that were killed and are not gone yet, before it is refused. None by default: it is
-    /// refused at once. Each session that waits has to have an [answer
-    /// time](crate::Lease::set_answer_time) that is longer.
+    /// refused at once. A session that has waited and got nothing is refused at once from then on,
+    /// until it gets as many bytes: a pool tries several sizes. Each session that waits has to have
+    /// an [answer time](crate::Lease::set_answer_time) that is longer, and makes no other request
+    /// meanwhile, not even a free.
     pub memory_wait: Option<Duration>,
     /// How long a connection may stay without asking for a lock before it is ended; 10 seconds by
     /// default.

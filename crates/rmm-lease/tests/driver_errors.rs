@@ -97,6 +97,37 @@ fn an_allocation_that_waits_is_refused_in_time_and_ends_with_its_session() {
 }
 
 #[test]
+fn a_session_waits_once_for_memory_that_does_not_come() {
+    let mut options = ServerOptions::default();
+    options.memory_wait = Some(Duration::from_millis(120));
+    let owner = Owner::start_with(options);
+    let mut lease = owner.connect(Lock::Write);
+    let attempts = || {
+        let counts = owner.machine.call_counts();
+        counts.into_iter().find(|(name, _)| *name == "cuMemCreate").map_or(0, |(_, count)| count)
+    };
+    assert!(is_refused(lease.allocate("a", 1 << 50), CuResult::OUT_OF_MEMORY));
+    assert!(attempts() > 1, "it has waited");
+    // As a pool does, which asks for more than it needs at first.
+    for bytes in [1 << 49, 1 << 50] {
+        let before = attempts();
+        assert!(is_refused(lease.allocate("a", bytes), CuResult::OUT_OF_MEMORY));
+        assert_eq!(attempts(), before + 1, "it has not waited");
+        lease.allocate(&bytes.to_string(), BYTES).expect("there is less");
+    }
+    drop(lease);
+    // Once as much is there, what lacks may come, too.
+    let mut lease = owner.connect(Lock::Write);
+    owner.machine.fail(Fault::from_nth("cuMemCreate", 1, CuResult::OUT_OF_MEMORY));
+    assert!(is_refused(lease.allocate("a", BYTES), CuResult::OUT_OF_MEMORY));
+    owner.machine.clear_faults();
+    lease.allocate("a", BYTES).expect("there is memory");
+    let before = attempts();
+    assert!(is_refused(lease.allocate("b", 1 << 50), CuResult::OUT_OF_MEMORY));
+    assert!(attempts() > before + 1, "it has waited");
+}
+
+#[test]
 fn a_free_waits_for_its_stream_as_that_of_virtual_memory_does() {
     let owner = Owner::start();
     let _here = owner.machine.enter();

@@ -13,7 +13,9 @@ const RETRY: Duration = Duration::from_millis(50);
 impl Server {
     /// Allocates, now or later: whether the session goes on.
     pub(super) fn allocate(&mut self, session: SessionId, id: String, bytes: u64) -> bool {
-        let end = Instant::now().checked_add(self.memory_wait.unwrap_or_default());
+        let may_wait = self.sessions.get(&session).is_some_and(|it| it.refused.is_none());
+        let wait = self.memory_wait.filter(|_| may_wait).unwrap_or_default();
+        let end = Instant::now().checked_add(wait);
         // Without end, it is long enough.
         let far = Instant::now() + Duration::from_secs(1 << 30);
         let end = end.unwrap_or(far);
@@ -35,8 +37,16 @@ impl Server {
                 session.pending = Some(wanted);
                 true
             }
-            Err(refusal) => session.refuse(&refusal).is_ok(),
-            Ok(()) => session.connection.send(&Message::SuccessResponse {}, None).is_ok(),
+            Err(refusal) => {
+                if is_lacking && self.memory_wait.is_some() {
+                    session.refused.get_or_insert(wanted.bytes);
+                }
+                session.refuse(&refusal).is_ok()
+            }
+            Ok(()) => {
+                session.refused = session.refused.filter(|&bytes| bytes > wanted.bytes);
+                session.connection.send(&Message::SuccessResponse {}, None).is_ok()
+            }
         }
     }
 

@@ -41,6 +41,9 @@ pub(super) struct Session {
     pub(super) end: Option<OwnedFd>,
     pub(super) phase: Phase,
     pub(super) pending: Option<Pending>,
+    /// The bytes of an allocation that has waited and was refused: until as much is allocated, the
+    /// session waits no more.
+    pub(super) refused: Option<u64>,
 }
 
 impl Session {
@@ -53,7 +56,7 @@ impl Session {
         let process = process.unwrap_or(0);
         let end = end_of(&stream, i32::try_from(process).ok().and_then(Pid::from_raw)).ok()?;
         let (connection, phase) = (Connection::new(stream), Phase::New(handshake));
-        Some(Self { connection, process, end, phase, pending: None })
+        Some(Self { connection, process, end, phase, pending: None, refused: None })
     }
 
     /// When it has asked for nothing, or waited, too long.
