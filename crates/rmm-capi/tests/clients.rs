@@ -25,6 +25,8 @@ mod legacy;
 mod model;
 #[path = "clients/pending.rs"]
 mod pending;
+#[path = "clients/shared_pools.rs"]
+mod shared_pools;
 #[path = "clients/threads.rs"]
 mod threads;
 #[path = "clients/walks.rs"]
