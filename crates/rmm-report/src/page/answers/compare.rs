@@ -20,7 +20,7 @@ pub struct Compared {
     /// Figures of both: what, the first's, the second's.
     pub figures: Vec<(&'static str, Option<u64>, Option<u64>)>,
     /// What grows in the first only, or in the second only, by tag, by site, or else by size.
-    pub turns: Vec<Turn>,
+    pub growth_changes: Vec<GrowthChange>,
     /// What holds more or less at the peaks, by tag, by site, or else by size.
     pub shares: Vec<Changed>,
     /// What the shares have in common.
@@ -29,7 +29,7 @@ pub struct Compared {
 
 /// What grows in one of two views only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Turn {
+pub struct GrowthChange {
     /// Its name.
     pub name: String,
     /// What it has in common.
@@ -85,7 +85,7 @@ impl Compared {
             .into_iter()
             .find(|&kind| has(kind))
             .unwrap_or(Grouping::Size);
-        let turns = turns(kind, before.1, after.1);
+        let growth_changes = growth_changes(kind, before.1, after.1);
         let mut sums: BTreeMap<String, Changed> = BTreeMap::new();
         for (is_after, (view, answers)) in [(false, before), (true, after)] {
             for block in live_at(view, answers.peak.position) {
@@ -101,7 +101,7 @@ impl Compared {
             before: names[0].to_owned(),
             after: names[1].to_owned(),
             figures,
-            turns,
+            growth_changes,
             shares,
             kind,
         }
@@ -110,24 +110,28 @@ impl Compared {
     /// Whether nothing that is compared differs.
     pub fn is_same(&self) -> bool {
         self.shares.is_empty()
-            && self.turns.is_empty()
+            && self.growth_changes.is_empty()
             && self.figures.iter().all(|(_, before, after)| before == after)
     }
 }
 
 /// What stopped or began to grow; what stopped first.
-fn turns(kind: Grouping, before: &Answers, after: &Answers) -> Vec<Turn> {
+fn growth_changes(kind: Grouping, before: &Answers, after: &Answers) -> Vec<GrowthChange> {
     let (before, after) = (&before.growth, &after.growth);
     if !before.is_known || !after.is_known {
         return Vec::new();
     }
-    let only = |one: &Growth, other: &Growth, is_new| -> Vec<Turn> {
+    let only = |one: &Growth, other: &Growth, is_new| -> Vec<GrowthChange> {
         let is_other =
             |grower: &&Grower| other.growers.iter().all(|other| other.name != grower.name);
         let of_kind = one.growers.iter().filter(|grower| grower.kind == kind).filter(is_other);
-        let turn =
-            |grower: &Grower| Turn { name: grower.name.clone(), kind, bytes: grower.bytes, is_new };
-        of_kind.map(turn).collect()
+        let change = |grower: &Grower| GrowthChange {
+            name: grower.name.clone(),
+            kind,
+            bytes: grower.bytes,
+            is_new,
+        };
+        of_kind.map(change).collect()
     };
     [only(before, after, false), only(after, before, true)].concat()
 }

@@ -159,7 +159,7 @@ impl Growth {
         };
         let first = growers.first().map_or(Grouping::Size, |grower| grower.0);
         let is_grower = |key| growers.iter().any(|grower| (grower.0, grower.1) == (first, key));
-        let stays = stays(&left, first, is_grower, &name);
+        let stays = stays(&left, first, is_grower, name);
         let growers: Vec<Grower> = growers.into_iter().map(grower).collect();
         let group = |((one, other), floor): ((u64, u64), Floor)| {
             let bytes = floor.growth(peak)?;

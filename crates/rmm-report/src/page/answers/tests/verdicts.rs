@@ -123,7 +123,9 @@ fn leak() -> Program {
     for _ in 0..200 {
         let work: Vec<usize> = (1..=4).map(|_| program.allocate(MIB, 0)).collect();
         program.allocate(MIB, 1);
-        work.into_iter().for_each(|block| program.free(block));
+        for block in work {
+            program.free(block);
+        }
     }
     program
 }

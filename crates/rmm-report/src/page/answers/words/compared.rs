@@ -6,11 +6,11 @@ use super::settings::quoted;
 use super::{Answer, AnswerRow};
 use crate::format::{self, bytes, thousands};
 use crate::page::answers::Answers;
-use crate::page::answers::compare::{Changed, Compared, Turn};
+use crate::page::answers::compare::{Changed, Compared, GrowthChange};
 use crate::page::answers::share::Grouping;
 
 /// The most sentences about what began or stopped to grow.
-const TURNS: usize = 2;
+const CHANGES: usize = 2;
 
 /// How to see what changed, where there is only one.
 pub fn say_alone(answers: &Answers) -> Answer {
@@ -79,7 +79,7 @@ pub fn say_compared(compared: &Compared) -> Answer {
         ),
         _ => "The peak of live bytes is the same.".to_owned(),
     };
-    let mut short = turns(compared) + &peak;
+    let mut short = growth_changes(compared) + &peak;
     // What falls explains no rise.
     let rises = match peaks {
         Some((_, Some(before), Some(after))) if before != after => Some(after > before),
@@ -116,16 +116,16 @@ pub fn say_compared(compared: &Compared) -> Answer {
 }
 
 /// What stopped or began to grow, as sentences before others.
-fn turns(compared: &Compared) -> String {
+fn growth_changes(compared: &Compared) -> String {
     let (first, second) = (&compared.before, &compared.after);
-    let say = |turn: &Turn| {
-        let (name, by) = (&turn.name, bytes(turn.bytes));
-        let grows = if turn.kind == Grouping::Size { "grow" } else { "grows" };
-        if turn.is_new {
+    let say = |change: &GrowthChange| {
+        let (name, by) = (&change.name, bytes(change.bytes));
+        let grows = if change.kind == Grouping::Size { "grow" } else { "grows" };
+        if change.is_new {
             format!("{name} {grows} in {second}, by {by}, and did not in {first}. ")
         } else {
             format!("{name} no longer {grows}: by {by} in {first}, not in {second}. ")
         }
     };
-    compared.turns.iter().take(TURNS).map(say).collect()
+    compared.growth_changes.iter().take(CHANGES).map(say).collect()
 }
