@@ -82,6 +82,42 @@ def test_print_has_answers_and_pictures_without_controls(tmp_path, report, show)
     assert len(page.pdf()) > 20_000
 
 
+def test_print_is_light_and_keeps_pictures_whole(tmp_path, report, show) -> None:
+    page = show(report(programs.failure(tmp_path / "failure.csv").path), scheme="dark")
+    # Read from a copy: a canvas that is read often is one to complain about.
+    pixel = """(() => {
+        const copy = document.createElement('canvas');
+        copy.getContext('2d').drawImage(document.querySelector('.picture.map canvas'), 0, 0);
+        return [...copy.getContext('2d').getImageData(2, 2, 1, 1).data].slice(0, 3);
+    })()"""
+    dark = page.evaluate(pixel)
+    page.emulate_media(media="print", color_scheme="dark")
+    page.wait_for_timeout(500)
+    assert sum(page.evaluate(pixel)) > 600 > sum(dark), "the canvas has the colours of paper"
+    assert page.locator(".picture .cursor").first.is_hidden()
+    # Cards are blocks: one that is longer than what is left of a sheet does not leave an empty box.
+    assert page.evaluate("getComputedStyle(document.querySelector('.cards')).display") == "block"
+    for picture in page.locator(".picture:has(canvas)").all():
+        assert picture.evaluate("it => getComputedStyle(it).breakInside") == "avoid"
+        box = picture.bounding_box()
+        assert box is not None and box["width"] <= 720
+    page.emulate_media(media="screen", color_scheme="dark")
+    page.wait_for_timeout(500)
+    assert page.evaluate(pixel) == dark
+    # A browser that prints says so before the sheets are laid out.
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert sum(page.evaluate(pixel)) > 600
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(pixel) == dark
+
+
+def test_a_table_that_is_wider_than_the_page_says_so(tmp_path, report, rmm, show) -> None:
+    path = planted("two", tmp_path, report, rmm)
+    first = "getComputedStyle(document.querySelector('main > .wide'), '::before').content"
+    assert "scroll sideways" in show(path, width=390).evaluate(first)
+    assert show(path, width=1280).evaluate(first) == "none"
+
+
 def test_the_script_is_type_checked(packages, tmp_path) -> None:
     types = tmp_path / "types.d.ts"
     types.write_text("declare const uPlot: any;\n")

@@ -292,3 +292,99 @@ def test_a_tag_has_one_colour_in_all_runs(tmp_path, report, show) -> None:
                 assert colours.setdefault(tag, colour) == colour, tag
     assert len(set(colours.values())) == len(colours) == 6, "and no two have the same"
     assert page.locator(".two h4").inner_text() == "Map of addresses of 0.csv"
+
+
+def bad_pixels(page: Page) -> dict[str, int]:
+    """Of the picture of bytes: the most pixels of failures' colour in a row, and columns with many below the top."""
+    return page.evaluate("""() => {
+        const canvas = document.querySelector('.picture.bytes canvas');
+        const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const [rows, columns] = [new Array(height).fill(0), new Array(width).fill(0)];
+        for (let y = 20; y < height; y += 1) {
+            for (let x = 0; x < width; x += 1) {
+                const [r, g, b] = data.subarray((y * width + x) * 4);
+                if (data[(y * width + x) * 4 + 3] > 0 && r > g + 60 && r > b + 60) {
+                    rows[y] += 1;
+                    columns[x] += 1;
+                }
+            }
+        }
+        return { row: Math.max(...rows), columns: columns.filter((count) => count > 40).length };
+    }""")
+
+
+def test_a_failed_request_is_drawn_above_what_was_live_and_found(tmp_path, report, rmm, show) -> None:
+    program = programs.fragmented(tmp_path / "fragmented.csv")
+    path = tmp_path / "page.html"
+    rmm("replay", program.path, "--device", "sim", "--repeat", "1", "--resource", "limiting(cuda, limit=350MiB)", "--html", path)
+    page = show(path)
+    assert "limit of 350.0 MiB" in page.locator(".legend").first.inner_text()
+    found = bad_pixels(page)
+    assert found["row"] > 200, "a dotted line for the limit"
+    assert found["columns"] >= 5, "a bar for the request"
+    for text in ("large", "300MiB", "failed"):
+        page.locator("#find").fill(text)
+        assert page.locator(".said").inner_text().endswith("1 request that failed")
+    page.locator("#cursor").press("Home")
+    row = page.locator(".finder tr").first
+    assert "failed at event 193, large" in row.inner_text()
+    row.locator("button").click()
+    assert place(page) == 193
+    page.locator("#find").fill("pieces")
+    assert "failed" not in page.locator(".said").inner_text()
+    # Nothing of this where nothing failed.
+    page = show(report(program.path))
+    assert bad_pixels(page) == {"row": 0, "columns": 0}
+    assert "limit" not in page.locator(".legend").first.inner_text()
+
+
+def test_keys_are_named_where_there_is_something_to_go_to(tmp_path, report, show) -> None:
+    page = show(report(programs.failure(tmp_path / "failure.csv").path))
+    assert page.locator("#keys").inner_text().endswith("p goes to the peak, f to the first failure.")
+    page = show(report(programs.spike(tmp_path / "spike.csv").path))
+    assert page.locator("#keys").inner_text().endswith("p goes to the peak.")
+
+
+def test_the_legend_of_a_dashed_line_is_dashed(tmp_path, rmm, show) -> None:
+    program = programs.fragmented(tmp_path / "fragmented.csv")
+    path = tmp_path / "page.html"
+    rmm("replay", program.path, "--device", "sim", "--repeat", "1", "--resource", "pool,pool-cuda", "--html", path)
+    page = show(path)
+    style = "it => getComputedStyle(it).borderTopStyle"
+
+    def dashes() -> dict[str, bool]:
+        items = page.locator(".legend").first.locator("li", has_text="held by").all()
+        return {item.inner_text(): item.locator("i").evaluate(style) == "dashed" for item in items}
+
+    assert dashes() == {"held by pool": False, "held by pool-cuda": True}
+    page.locator("#view").select_option("1")
+    assert dashes() == {"held by pool": True, "held by pool-cuda": False}
+
+
+def test_a_spike_of_one_event_is_wide_enough_to_be_seen(tmp_path, report, show) -> None:
+    program = programs.spike(tmp_path / "spike.csv")
+    page = show(report(program.path), width=700)
+    columns = page.evaluate("""() => {
+        const canvas = document.querySelector('.picture.bytes canvas');
+        const y = Math.round(canvas.height * 0.45);
+        const { data } = canvas.getContext('2d').getImageData(0, y, canvas.width, 1);
+        let columns = 0;
+        for (let x = 80; x < canvas.width; x += 1) columns += data[x * 4 + 2] > data[x * 4] + 30 ? 1 : 0;
+        return columns;
+    }""")
+    assert columns >= 3
+
+
+def test_words_of_pools_are_explained_and_what_stays_is_said(tmp_path, rmm, show) -> None:
+    program = programs.Program(tmp_path / "left.csv")
+    program.allocate(8 * MIB, "weights")
+    program.steps(4)
+    path = tmp_path / "page.html"
+    rmm("replay", program.written(), "--device", "sim", "--repeat", "1", "--resource", "pool", "--html", path)
+    page = show(path)
+    text = page.locator("body").inner_text()
+    assert "Kept for graphs: freed while a stream was captured" in text and "Asleep: addresses of a pool" in text
+    assert "The software device is a model of one" in text and "memory without a map" not in text
+    assert "from event 1, never freed" in page.locator(".moment").inner_text()
+    page.locator(".card", has_text="What was the peak").locator("summary").click()
+    assert "from event 1, never freed" in page.locator(".card").first.inner_text()

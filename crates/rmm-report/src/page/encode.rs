@@ -135,6 +135,7 @@ pub(crate) fn view(view: &View, columns: &mut Columns) -> Value {
             "at": failure.position,
             "size": failure.size,
             "text": failure.text,
+            "limit": failure.limit.map(|limit| limit.most),
             "stream": failure.stream,
             "tag": failure.tag,
             "site": failure.site,

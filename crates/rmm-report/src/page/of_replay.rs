@@ -26,7 +26,7 @@ impl MemoryPage {
         let mut notices = Vec::new();
         if report.software_device {
             notices.push(
-                "There was no GPU in this: times are those of the software device and say nothing about a GPU. \
+                "There was no GPU in this. The software device is a model of one, on the processor: its times say nothing about a GPU. \
                  Bytes, waits and failures of this library's allocators are those on a GPU."
                     .to_owned(),
             );

@@ -1,5 +1,10 @@
 // Bytes: what is live as an area, what each resource holds as a line, on one scale.
 
+/** The dashes of a line of a resource that is not the one shown. */
+const DASH = [6, 4];
+/** Pixels for two points: the most of the positions there has all of them but one. */
+const SPIKE = 3;
+
 class BytesPicture {
   /** @param {HTMLElement} home @param {State} state */
   constructor(home, state) {
@@ -38,7 +43,7 @@ class BytesPicture {
         label: `held by ${model.data.resource ?? model.data.log}`,
         stroke: colour(`h${state.models.indexOf(model) % 4}`),
         width: model === state.model ? 2 : 1.5,
-        dash: model === state.model ? undefined : [6, 4],
+        dash: model === state.model ? undefined : DASH,
         paths: step,
         points: { show: false },
       })),
@@ -50,7 +55,7 @@ class BytesPicture {
       cursor: { show: false },
       legend: { show: false },
       select: { show: false },
-      scales: { x: { time: false }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(1, most) * 1.05] } },
+      scales: { x: { time: false }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, this.top(most)] } },
       axes: [
         { ...axis, size: 28, space: 90, values: (/** @type {any} */ plot, /** @type {number[]} */ values) => values.map((value) => this.label(value, plot)) },
         { ...axis, size: LEFT, incrs: binarySteps(), values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map(sizeLabel) },
@@ -61,6 +66,15 @@ class BytesPicture {
     this.moved();
   }
 
+  /** The top of the picture: above what is drawn, the limit and the requests that failed, unless they are far above. @param {number} most */
+  top(most) {
+    const { model, from, to } = this.state;
+    const seen = model.data.failures.filter(({ at }) => at >= from && at < to);
+    const above = [model.limit ?? 0, ...seen.map(({ at, size }) => model.live[at] + size)];
+    const far = Math.max(1, most) * 4;
+    return Math.max(1, most, ...above.filter((bytes) => bytes <= far)) * 1.05;
+  }
+
   /** A label of the axis, unless it would leave the picture. @param {number} value @param {any} plot */
   label(value, plot) {
     if (plot.valToPos(value, "x") > plot.width - LEFT - RIGHT - 24) return "";
@@ -68,12 +82,12 @@ class BytesPicture {
     return value < 1e6 ? `${+(value / 1e3).toFixed(3)} ms` : `${+(value / 1e6).toFixed(3)} s`;
   }
 
-  /** At most two points for each pixel: the least and the most of the positions there. @param {number} width */
+  /** At most two points for some pixels: the least of the positions there, and, wide enough to be seen, the most. @param {number} width */
   points(width) {
     const { state } = this;
     const { model, from, to } = state;
     const models = this.models;
-    const size = Math.max(1, Math.ceil((to - from) / Math.max(1, width - LEFT - RIGHT)));
+    const size = Math.max(1, Math.ceil(((to - from) * SPIKE) / Math.max(1, width - LEFT - RIGHT)));
     /** @type {number[]} */
     const xs = [];
     /** @type {number[]} */
@@ -84,7 +98,7 @@ class BytesPicture {
       const next = Math.min(last, at + size);
       const { least, most } = model.extremes(at, next);
       const reserved = models.map((other) => mostReserved(other, at, next));
-      const points = size === 1 ? [[at, most]] : [[at, least], [at + size / 2, most]];
+      const points = size === 1 ? [[at, most]] : [[at, least], [at + size / SPIKE, most]];
       for (const [position, bytes] of points) {
         xs.push(state.value(model, position));
         live.push(bytes);
@@ -114,8 +128,8 @@ class BytesPicture {
     this.plot.batch(() => {
       this.plot.setData(this.points(this.width), false);
       this.plot.setScale("x", { min: state.value(state.model, state.from), max: state.value(state.model, state.to) });
-      const most = Math.max(1, ...this.plot.data.slice(1).map((/** @type {number[]} */ values) => values.reduce((a, b) => Math.max(a, b), 0)));
-      this.plot.setScale("y", { min: 0, max: most * 1.05 });
+      const most = Math.max(...this.plot.data.slice(1).map((/** @type {number[]} */ values) => values.reduce((a, b) => Math.max(a, b), 0)));
+      this.plot.setScale("y", { min: 0, max: this.top(most) });
     });
     this.moved();
   }
@@ -150,10 +164,28 @@ class BytesPicture {
     const grown = /** @type {[number, number][]} */ ((model.reserved ?? []).filter(([, bytes], i, all) => i > 0 && bytes > all[i - 1][1]));
     ticks(grown, "grow", top + height - 13 * ratio);
     context.fillStyle = colour("bad");
+    context.strokeStyle = colour("bad");
+    if (model.limit !== null) {
+      const y = plot.valToPos(model.limit, "y", true);
+      if (y >= top) {
+        context.lineWidth = ratio;
+        context.setLineDash([2 * ratio, 3 * ratio]);
+        context.beginPath();
+        context.moveTo(left, y);
+        context.lineTo(left + width, y);
+        context.stroke();
+        context.setLineDash([]);
+      }
+    }
     for (const failure of model.data.failures) {
       if (!isSeen(failure.at)) continue;
       const place = at(failure.at);
       context.fillRect(place - ratio / 2, top, ratio, height);
+      // What was asked for, above what was live.
+      const [low, high] = [0, failure.size].map((bytes) => plot.valToPos(model.live[failure.at] + bytes, "y", true));
+      context.globalAlpha = 0.55;
+      context.fillRect(place - 3 * ratio, Math.max(top, high), 6 * ratio, Math.max(0, low - Math.max(top, high)));
+      context.globalAlpha = 1;
       context.beginPath();
       context.moveTo(place - 5 * ratio, top - 8 * ratio);
       context.lineTo(place + 5 * ratio, top - 8 * ratio);

@@ -81,7 +81,7 @@ class Numbers {
  *   threads: string[], tags: string[], sites: string[], reserved: number | null, waits: number,
  *   segments: number | null, times: { step: number, column: number } | null,
  *   counted: { at: number, parts: { what: string, bytes: number }[] }[],
- *   failures: { at: number, size: number, text: string, stream: number, tag: number, site: number }[],
+ *   failures: { at: number, size: number, text: string, limit: number | null, stream: number, tag: number, site: number }[],
  *   waited: number, peak: number, growth: [number, number, number], growers: [number, number, number][],
  *   tagsGrow: [string, number][] }} ViewData
  */

@@ -56,10 +56,7 @@ function controls(state, add) {
 function slider(state, home) {
   const input = make("input", { type: "range", id: "cursor", min: 0, step: 1, "aria-label": "Cursor",
     "aria-describedby": "keys" });
-  const keys = make("p", { class: "keys", id: "keys" },
-    "Drag in a picture to zoom, click to set the cursor. Keys on this slider: the arrows move the cursor, with Shift "
-    + "further; comma and full stop move it by one event; + and \u2212 zoom, 0 shows all; p goes to the peak, f to the "
-    + "first failure.");
+  const keys = make("p", { class: "keys", id: "keys" });
   home.append(input, keys);
   input.addEventListener("input", () => state.moveTo(Number(input.value)));
   input.addEventListener("keydown", (event) => {
@@ -79,6 +76,9 @@ function slider(state, home) {
     does[event.key]();
   });
   const update = () => {
+    keys.textContent = "Drag in a picture to zoom, click to set the cursor. Keys on this slider: the arrows move the cursor, with Shift "
+      + "further; comma and full stop move it by one event; + and \u2212 zoom, 0 shows all; p goes to the peak"
+      + (state.model.data.failures.length > 0 ? ", f to the first failure." : ".");
     input.min = String(state.from);
     input.max = String(Math.min(state.model.events, state.to - 1));
     input.value = String(state.cursor);
@@ -93,14 +93,20 @@ function lineLegend(state, home) {
   const { model } = state;
   const items = [keyItem("live", "live")];
   state.models.forEach((other, index) => {
-    if (other.data.log === model.data.log && other.reserved) items.push(keyItem(`h${index % 4}`, `held by ${other.data.resource ?? other.title}`));
+    const isDashed = other === model ? "" : " dashed";
+    if (other.data.log === model.data.log && other.reserved) items.push(keyItem(`h${index % 4}${isDashed}`, `held by ${other.data.resource ?? other.title}`));
   });
   items.push(keyItem("peak", "peak"));
-  if (model.data.failures.length > 0) items.push(keyItem("bad", "failure"));
+  if (model.data.failures.length > 0) items.push(keyItem("bad", "failure, and what was asked for above what was live"));
+  if (model.limit !== null) items.push(keyItem("limit", `limit of ${sizeText(model.limit)}`));
   if ((model.reserved?.length ?? 0) > 1) items.push(keyItem("grow", "more held"));
   if (model.waits.length > 0) items.push(keyItem("wait", "wait"));
   home.replaceChildren(...items);
 }
+
+/** What words of pools mean. */
+const WORDS = "Kept for graphs: freed while a stream was captured, and reserved until its CUDA graph is gone. "
+  + "Asleep: addresses of a pool that was put to sleep, which gave their memory back.";
 
 /** @param {Model} model */
 function notes(model) {
@@ -110,10 +116,10 @@ function notes(model) {
   }
   if (model.data.resource === null && model.events > 0) {
     const held = model.reserved ? "" : "what was held from the driver, nor ";
-    all.push(`Addresses are those that were recorded. The log does not say ${held}what was in caches of threads, waiting for a stream, kept for graphs, or asleep.`);
+    all.push(`Addresses are those that were recorded. The log does not say ${held}what was in caches of threads, waiting for a stream, kept for graphs, or asleep. ${WORDS}`);
   }
   if (model.data.counted.length > 0 && model.events > 0) {
-    all.push("What is in caches of threads, waits for a stream, is kept for graphs, or is asleep is known at the first failure, at the peak, and where most is held.");
+    all.push("What is in caches of threads, waits for a stream, is kept for graphs, or is asleep is known at the first failure, at the peak, and where most is held. " + WORDS);
   }
   return all.join(" ");
 }
@@ -171,6 +177,7 @@ async function start() {
     bytesAxes.textContent = `Upwards: bytes. To the right: ${state.acrossText}.`;
     mapAxes.textContent = `Each block is a rectangle. Upwards: addresses, without those that are never used. To the right: ${state.acrossText}.`;
     note.textContent = notes(state.model);
+    hints();
   };
   let wanted = 0;
   state.listeners.push((what) => {
@@ -201,9 +208,23 @@ async function start() {
     width = innerWidth;
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  for (const media of ["beforeprint", "afterprint"]) addEventListener(media, drawAll);
+  // On paper the pictures have its width and light colours, whatever the screen has.
+  const print = (/** @type {boolean} */ isPrinted) => {
+    document.documentElement.classList.toggle("printed", isPrinted);
+    drawAll();
+  };
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
+  matchMedia("print").addEventListener("change", ({ matches }) => print(matches));
   status.textContent = "";
   document.documentElement.dataset.drawn = String(Math.round(performance.now()));
+}
+
+/** Marks tables of which a part is out of sight. */
+function hints() {
+  for (const wide of document.querySelectorAll(".wide")) {
+    wide.toggleAttribute("data-more", wide.scrollWidth > wide.clientWidth + 1);
+  }
 }
 
 /** Places in the answers become buttons that move the cursor there. @param {State} state @param {HTMLElement} home */

@@ -38,6 +38,8 @@ class Model {
     this.segments = data.segments === null ? null : segmentsOf(numbers(data.segments));
     this.times = data.times ? Float64Array.from(sums(numbers(data.times.column).rest())) : null;
     this.timeStep = data.times ? data.times.step : 1;
+    /** The limit at which the first request failed, if one is known. @type {number | null} */
+    this.limit = data.failures.find(({ limit }) => limit !== null)?.limit ?? null;
     this.live = this.addUp();
     this.levels = levelsOf(this.live);
     /** @type {{ index: number, live: Uint32Array }[]} */

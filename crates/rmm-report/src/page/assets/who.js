@@ -35,7 +35,7 @@ class WhoTable {
       const group = all.below.get(tag);
       if (group) group.growth = bytes;
     }
-    const rises = growth[1] > growth[0] ? ` Growth: by how much what stays live rises from event ${thousands(growth[0])} to ${thousands(growth[1])}.` : "";
+    const rises = growth[1] > growth[0] ? ` Growth: by how much the least that is live rises from event ${thousands(growth[0])} to ${thousands(growth[1])}.` : "";
     this.caption.textContent = `By ${kindOfGroups(model.data)}.${rises}`;
     /** @type {HTMLElement[]} */
     const rows = [];

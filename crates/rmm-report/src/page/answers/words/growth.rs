@@ -62,7 +62,7 @@ pub(super) fn growth(answers: &Answers) -> Answer {
     }
     if !growth.grows {
         let short = format!(
-            "No: what stays live does not rise between events {} and {}.",
+            "No: the least that is live in each eighth of the run does not rise between events {} and {}.",
             thousands(growth.from.into()),
             thousands(growth.to.into())
         );

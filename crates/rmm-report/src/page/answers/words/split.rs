@@ -141,7 +141,7 @@ pub(super) fn split_rows(split: &Split) -> Vec<AnswerRow> {
         rows.push(row(
             "other",
             split.other_bytes,
-            "caches, padding, memory without a map".to_owned(),
+            "caches of threads, padding, and memory whose addresses are not known".to_owned(),
         ));
     }
     if split.holes > 0 {
