@@ -216,10 +216,9 @@ impl PoolCore {
             Some(stream) => self.list_of(&mut state, stream)?,
             None => ListId::ANY_STREAM,
         };
-        let request = Request { upstream, stream, list, layout, size };
         let missed = stream.zip(missed);
         let mut user = stream;
-        let node = match self.find(&mut state, request, missed)? {
+        let node = match self.find(&mut state, (stream, list), (layout, size), missed)? {
             Found::HandedOut(pointer) => {
                 drop(state);
                 self.annotator.allocated(pointer, layout, stream);
@@ -237,6 +236,7 @@ impl PoolCore {
                 node
             }
             Found::Nothing => {
+                let request = Request { upstream, stream, list, layout, size };
                 let mut session = Session::resume(self, state);
                 let served = allocate_slow(&mut session, request);
                 let node = served.map_err(|error| {
@@ -259,10 +259,10 @@ impl PoolCore {
     fn find(
         &self,
         state: &mut PoolState,
-        request: Request<'_>,
+        (stream, list): (Option<StreamRef<'_>>, ListId),
+        (layout, size): (Layout, u64),
         missed: Option<(StreamRef<'_>, (Class, Take))>,
     ) -> Result<Found, Error> {
-        let Request { stream, list, layout, size, .. } = request;
         if let Some((stream, missed)) = missed {
             if let Some(pointer) = self.take_many(state, stream, list, missed) {
                 return Ok(Found::HandedOut(pointer));
