@@ -308,8 +308,8 @@ impl<'l, 'p> Ladder<'l, 'p> {
         self.poll_with(Polling::Bounded).or_else(|| self.wait_on_own_stream())
     }
 
-    /// Makes the legacy default stream wait for an event on itself, which is done when it comes to
-    /// that.
+    /// Takes what was freed on the legacy default stream under its other identity, after an event
+    /// on it. Both are one stream, so its wait for the event delays nothing.
     fn wait_on_own_stream(&mut self) -> Option<NodeId> {
         let stream = self.request.stream.filter(|stream| stream.is_default())?;
         let identities = [StreamRef::legacy(), StreamRef::legacy_of_own_work()];

@@ -50,7 +50,7 @@ impl PoolCore {
             // The stream exists while the pool does, by the program's promise.
             StreamKind::Adopted(_) if self.streams_outlive => RecordPolicy::OnDemand,
             StreamKind::Legacy if stream.id() == StreamRef::legacy().id() => RecordPolicy::Fenced,
-            // Of its own work: it comes before the next use in the order of the stream.
+            // Only its own work uses the memory, which is done before that of the next block.
             StreamKind::Legacy => RecordPolicy::OnDemand,
             StreamKind::PerThread => RecordPolicy::PerThread,
             _ => RecordPolicy::Unknown,
