@@ -7,7 +7,7 @@ Each run is a process of its own. The table has the spread of the runs: median t
 at once. The exit status is 1 if a run failed, or if a loss or a step time of ours is outside the spread of PyTorch's own allocators by more than
 that spread's width (at least 2 % of the value).
 
-Needs PyTorch with CUDA, the wheels `rmm-rs` and `rmm-rs-torch`, and `transformers` for `gpt2` and `generation`; no weights and no data: models begin with random numbers, and so do batches.
+Needs PyTorch with CUDA, the wheels `rmm-rs` and `rmm-rs-torch`, and `transformers` for all but `resnet50`, `tiny` and `streams`; no weights and no data: models begin with random numbers, and so do batches.
 """
 
 import argparse
@@ -145,6 +145,73 @@ def tiny(torch):
     return steps_of(torch, 300, 100, step)
 
 
+def lora(torch):
+    """Low-rank adapters (Hu et al., 2021) of a frozen GPT-2: batches and lengths change with each step, and every tenth evaluates without gradients."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    class Adapted(torch.nn.Module):
+        def __init__(self, frozen, rank=16):
+            super().__init__()
+            inputs, outputs = frozen.weight.shape
+            self.frozen = frozen
+            self.down = torch.nn.Linear(inputs, rank, bias=False)
+            self.up = torch.nn.Linear(rank, outputs, bias=False)
+            torch.nn.init.zeros_(self.up.weight)
+
+        def forward(self, x):
+            return self.frozen(x) + self.up(self.down(x))
+
+    sizes = random.Random(4)
+    model = GPT2LMHeadModel(GPT2Config(n_layer=12, n_embd=768, n_head=12)).requires_grad_(False)
+    for block in model.transformer.h:
+        block.attn.c_attn, block.mlp.c_fc = Adapted(block.attn.c_attn), Adapted(block.mlp.c_fc)
+    model.cuda()
+    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad])
+
+    def step(number):
+        evaluates = number % 10 == 9
+        tokens = torch.randint(0, 50257, (sizes.randint(1, 8), sizes.randint(64, 1024)), device="cuda")
+        with torch.autocast("cuda", torch.bfloat16), torch.set_grad_enabled(not evaluates):
+            loss = model(tokens, labels=tokens).loss
+        if not evaluates:
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    return steps_of(torch, 60, 20, step)
+
+
+def serving(torch):
+    """Eight threads, each with a stream, answer requests of changing lengths by one GPT-2: a prompt and 16 tokens."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=768, n_head=12)).cuda().eval()
+
+    def answer(side, seed):
+        sizes = random.Random(seed)
+        with torch.cuda.stream(side), torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+            for _ in range(2):
+                shape = sizes.randint(1, 16), sizes.randint(32, 768)
+                tokens, cache = torch.randint(0, 50257, shape, device="cuda"), None
+                for _ in range(16):
+                    result = model(tokens, past_key_values=cache, use_cache=True)
+                    cache, tokens = result.past_key_values, result.logits[:, -1:].argmax(-1)
+            side.synchronize()
+
+    sides = [torch.cuda.Stream() for _ in range(8)]
+    torch.cuda.synchronize()
+    with ThreadPoolExecutor(len(sides)) as threads:
+
+        def step(number):
+            list(threads.map(answer, sides, range(8 * number, 8 * number + 8)))
+            return 0.0
+
+        return steps_of(torch, 20, 5, step)
+
+
 def streams(torch):
     """Four streams, each with temporaries of its own."""
     sizes = random.Random(5)
@@ -160,7 +227,7 @@ def streams(torch):
     return steps_of(torch, 120, 40, step)
 
 
-PROGRAMS = {"gpt2": gpt2, "generation": generation, "resnet50": resnet50, "tiny": tiny, "streams": streams}
+PROGRAMS = {"gpt2": gpt2, "generation": generation, "resnet50": resnet50, "lora": lora, "serving": serving, "tiny": tiny, "streams": streams}
 
 
 def run_here(allocator, program):
