@@ -278,9 +278,15 @@ impl Caches {
     }
 
     /// Caches a block that is freed on the stream, if this thread has a cache for that. `class` is
-    /// that of the size that was requested.
+    /// that of the size that was requested. `evicted` receives a block that leaves for it.
     #[inline]
-    pub(crate) fn put(&self, stream: StreamId, class: Class, address: u64) -> Put {
+    pub(crate) fn put(
+        &self,
+        stream: StreamId,
+        class: Class,
+        address: u64,
+        evicted: &mut Option<CachedBlock>,
+    ) -> Put {
         // Relaxed: the thread that allocated an undersized block counted it before it handed the
         // block to the thread that frees it. Large ones have the size of their class.
         if !class.is_large() && self.undersized_blocks.load(Ordering::Relaxed) > 0 {
@@ -293,7 +299,7 @@ impl Caches {
             if may_be_part {
                 cache.put_part(address, class.block_size(), counters)
             } else if is_kept {
-                cache.put(class, address, budget, counters)
+                cache.put(class, address, budget, counters, evicted)
             } else {
                 Put::Never
             }

@@ -53,7 +53,7 @@ impl Pool {
     /// Frees a block into the cache, or to the heap.
     fn put(&self, me: ThreadToken, stream: StreamId, address: u64) {
         let put = |cache: &mut Cache, counters: &_| {
-            cache.put(Class::only(SIZE), address, &self.caches.budget, counters)
+            cache.put(Class::only(SIZE), address, &self.caches.budget, counters, &mut None)
         };
         if self.caches.with_as(me, stream, put) != Some(Put::Done) {
             self.flush_one(stream, address);

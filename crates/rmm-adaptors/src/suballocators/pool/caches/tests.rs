@@ -62,13 +62,13 @@ fn ids(count: usize) -> Vec<StreamId> {
 fn a_stream_gets_only_what_was_freed_on_it() {
     let (caches, ids) = (caches(), ids(2));
     assert_eq!(
-        caches.put(ids[0], class(), 1),
+        caches.put(ids[0], class(), 1, &mut None),
         Put::Refused(Refused::NotHere),
         "no thread has made a cache"
     );
     assert_eq!(make(&caches, ids[0]), []);
     assert_eq!(make(&caches, ids[1]), []);
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     assert!(caches.contain(class(), 1));
     assert_eq!(taken(&caches, ids[1], class()), None);
     assert_eq!(taken(&caches, ids[0], Class::only(2 * SIZE)), None);
@@ -100,7 +100,7 @@ fn a_thread_goes_on_with_what_an_ended_one_left() {
     let (caches, ids) = (caches(), ids(1));
     on_another_thread(|| {
         make(&caches, ids[0]);
-        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+        assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     });
     assert_eq!(caches.take(ids[0], class()), Take::NotHere, "the cache is another thread's");
     assert_eq!(make(&caches, ids[0]), []);
@@ -112,7 +112,7 @@ fn a_flush_finds_what_an_ended_thread_left() {
     let (caches, ids) = (caches(), ids(1));
     on_another_thread(|| {
         make(&caches, ids[0]);
-        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+        assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     });
     assert_eq!(flush_all(&caches, None), [(ids[0], 1)]);
 }
@@ -121,30 +121,30 @@ fn a_flush_finds_what_an_ended_thread_left() {
 fn threads_on_one_stream_have_separate_caches() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     let (go, going) = std::sync::mpsc::channel();
     let (done, other_is_done) = std::sync::mpsc::channel();
     let (caches, ids) = (&caches, &ids);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            assert_eq!(caches.put(ids[0], class(), 2), Put::Refused(Refused::NotHere));
+            assert_eq!(caches.put(ids[0], class(), 2, &mut None), Put::Refused(Refused::NotHere));
             make(caches, ids[0]);
             assert_eq!(
-                caches.put(ids[0], class(), 2),
+                caches.put(ids[0], class(), 2, &mut None),
                 Put::Refused(Refused::NotHere),
                 "the first may be idle"
             );
             done.send(()).expect("the test waits");
             going.recv().expect("the test goes on");
             make(caches, ids[0]);
-            assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+            assert_eq!(caches.put(ids[0], class(), 2, &mut None), Put::Done);
             assert_eq!(caches.take(ids[0], class()), Take::Done(2));
-            assert_eq!(caches.put(ids[0], class(), 2), Put::Done);
+            assert_eq!(caches.put(ids[0], class(), 2, &mut None), Put::Done);
         });
         other_is_done.recv().expect("the thread goes on");
         // It is not.
         assert_eq!(caches.take(ids[0], class()), Take::Done(1));
-        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+        assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
         go.send(()).expect("the thread waits");
     });
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
@@ -155,14 +155,14 @@ fn threads_on_one_stream_have_separate_caches() {
 fn a_task_that_changes_threads_takes_its_cache_along() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     on_another_thread(|| {
         for _ in 0..2 {
             assert_eq!(caches.take(ids[0], class()), Take::NotHere);
             assert_eq!(make(&caches, ids[0]), []);
         }
         assert_eq!(caches.take(ids[0], class()), Take::Done(1));
-        assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+        assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     });
     // The other thread has ended.
     assert_eq!(make(&caches, ids[0]), []);
@@ -174,7 +174,7 @@ fn a_cache_that_changes_threads_often_is_shared() {
     let (caches, ids) = (caches(), ids(1));
     let stream = ids[0];
     make(&caches, stream);
-    assert_eq!(caches.put(stream, class(), 1), Put::Done);
+    assert_eq!(caches.put(stream, class(), 1, &mut None), Put::Done);
     let barrier = std::sync::Barrier::new(2);
     let turn = |mine: usize| {
         for round in 0..20 {
@@ -187,7 +187,7 @@ fn a_cache_that_changes_threads_often_is_shared() {
                     }
                 }
                 assert_eq!(taken, Take::Done(1), "round {round}");
-                assert_eq!(caches.put(stream, class(), 1), Put::Done);
+                assert_eq!(caches.put(stream, class(), 1, &mut None), Put::Done);
             }
             barrier.wait();
         }
@@ -243,13 +243,13 @@ fn shared_slot(caches: &Caches, stream: StreamId) -> &SlotHeader {
 fn threads_that_meet_in_a_shared_cache_get_their_own() {
     let (caches, ids) = (caches(), ids(1));
     let shared = shared_slot(&caches, ids[0]);
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     let there = shared.look_at_shared(|cache| {
         assert!(cache.contains(class(), 1));
         on_another_thread(|| {
-            let missed = caches.put(ids[0], class(), 2);
+            let missed = caches.put(ids[0], class(), 2, &mut None);
             make(&caches, ids[0]);
-            [missed, caches.put(ids[0], class(), 2)]
+            [missed, caches.put(ids[0], class(), 2, &mut None)]
         })
     });
     assert_eq!(
@@ -265,10 +265,10 @@ fn threads_that_meet_in_a_shared_cache_get_their_own() {
 fn a_third_thread_on_a_stream_gets_its_own_cache() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     let put_after_a_miss = |address| {
         make(&caches, ids[0]);
-        caches.put(ids[0], class(), address)
+        caches.put(ids[0], class(), address, &mut None)
     };
     let there = on_another_thread(|| {
         let second = put_after_a_miss(2);
@@ -304,17 +304,17 @@ fn a_slot_that_others_miss_often_changes_owners() {
     let [first, second, third] = [ids[0], ids[FIRST_SLOTS], ids[2 * FIRST_SLOTS]];
     for (stream, address) in [(first, 1), (second, 2)] {
         assert_eq!(make(&caches, stream), []);
-        assert_eq!(caches.put(stream, class(), address), Put::Done);
+        assert_eq!(caches.put(stream, class(), address, &mut None), Put::Done);
     }
     let misses = (0..STEAL_AFTER_MISSES).find(|_| make(&caches, third) == [(second, 2)]);
     assert!(misses.is_some_and(|misses| misses > STEAL_AFTER_MISSES / 2), "{misses:?}");
-    assert_eq!(caches.put(third, class(), 3), Put::Done);
-    assert_eq!(caches.put(second, class(), 2), Put::Refused(Refused::NotHere));
+    assert_eq!(caches.put(third, class(), 3, &mut None), Put::Done);
+    assert_eq!(caches.put(second, class(), 2, &mut None), Put::Refused(Refused::NotHere));
     assert_eq!(caches.take(first, class()), Take::Done(1), "the other keeps its own");
     assert_eq!(flush_all(&caches, Some(second)), []);
     assert_eq!(flush_all(&caches, Some(third)), [(third, 3)]);
     assert_eq!(
-        caches.put(third, class(), 3),
+        caches.put(third, class(), 3, &mut None),
         Put::Refused(Refused::NotHere),
         "its slot is unused since"
     );
@@ -327,7 +327,7 @@ fn a_flush_gets_all_blocks_and_keeps_the_counts() {
         on_another_thread(|| make(&caches, id));
         on_another_thread(|| make(&caches, id));
         make(&caches, id);
-        assert_eq!(caches.put(id, class(), number), Put::Done, "{id}");
+        assert_eq!(caches.put(id, class(), number, &mut None), Put::Done, "{id}");
     }
     let mut flushed = flush_all(&caches, None);
     flushed.sort_unstable();
@@ -342,9 +342,9 @@ fn nothing_is_cached_while_a_block_is_smaller_than_its_class() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
     caches.note_undersized();
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Refused(Refused::NotHere));
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Refused(Refused::NotHere));
     caches.forget_undersized();
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
 }
 
 #[test]
@@ -365,13 +365,14 @@ fn a_full_cache_is_flushed() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
     caches.set_capacity_from(32 * SIZE, 32 * SIZE, 0);
-    (1..=8).for_each(|address| assert_eq!(caches.put(ids[0], class(), address), Put::Done));
-    assert_eq!(caches.put(ids[0], class(), 9), Put::Refused(Refused::Full));
+    (1..=8)
+        .for_each(|address| assert_eq!(caches.put(ids[0], class(), address, &mut None), Put::Done));
+    assert_eq!(caches.put(ids[0], class(), 9, &mut None), Put::Refused(Refused::Full));
     let mut flushed = [CachedBlock::default(); 4];
     let (flushed, of_class) = caches.flush(ids[0], class(), &mut flushed);
     let addresses: Vec<u64> = flushed.iter().map(|block| block.address).collect();
     assert_eq!((addresses, of_class), (vec![8, 7, 6, 5], 4));
-    assert_eq!(caches.put(ids[0], class(), 9), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 9, &mut None), Put::Done);
 }
 
 #[test]
@@ -379,7 +380,7 @@ fn a_block_above_the_fraction_is_not_cached_in_a_small_pool() {
     let (caches, ids) = (caches(), ids(1));
     make(&caches, ids[0]);
     caches.set_capacity_from(16 * SIZE, 16 * SIZE, 0); // a cache may hold four, of smaller ones
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Refused(Refused::Full));
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Refused(Refused::Full));
 }
 
 #[test]
@@ -398,7 +399,7 @@ fn a_thread_that_only_allocates_is_short_of_blocks() {
         (0, CacheCounts { taken: 1, put: 0, excess: 0 }),
         "nothing was freed"
     );
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
     assert_eq!(caches.take(ids[0], class()), Take::Done(1));
     assert_eq!(caches.take(ids[0], class()), Take::Missed, "it frees, too");
 }
@@ -406,7 +407,9 @@ fn a_thread_that_only_allocates_is_short_of_blocks() {
 /// Puts blocks into the stream's cache until it is refused. Returns how many were put.
 fn fill(caches: &Caches, stream: StreamId, class: Class) -> u64 {
     make(caches, stream);
-    (0..4096).take_while(|&address| caches.put(stream, class, address) == Put::Done).count() as u64
+    (0..4096)
+        .take_while(|&address| caches.put(stream, class, address, &mut None) == Put::Done)
+        .count() as u64
 }
 
 #[test]
@@ -433,10 +436,10 @@ fn a_cache_that_gets_nothing_takes_from_those_that_are_idle() {
     assert!((1..8).contains(&full), "{full}");
     make(&caches, starved);
     let mut flushed = Vec::new();
-    let mut put = |address| match caches.put(starved, large, address) {
+    let mut put = |address| match caches.put(starved, large, address, &mut None) {
         Put::Refused(Refused::Starved) => {
             caches.take_grant_back(|stream, address| flushed.push((stream, address)));
-            caches.put(starved, large, address) == Put::Done
+            caches.put(starved, large, address, &mut None) == Put::Done
         }
         put => put == Put::Done,
     };
@@ -503,14 +506,14 @@ fn threads_that_wait_for_each_other_take_blocks_of_up_to_a_quarter_more() {
     let class = |size| Class::holding(size).expect("it is small");
     let blocks = [(81 * KIB, 1), (80 * KIB, 2), (72 * KIB, 3)];
     for (size, address) in blocks {
-        assert_eq!(caches.put(ids[0], class(size), address), Put::Done);
+        assert_eq!(caches.put(ids[0], class(size), address, &mut None), Put::Done);
     }
     assert_eq!(taken(&caches, ids[0], class(64 * KIB)), None);
     caches.set_contended(true);
     assert_eq!(taken(&caches, ids[0], class(64 * KIB)), Some(3), "the smallest that is larger");
     assert_eq!(taken(&caches, ids[0], class(64 * KIB)), Some(2));
     assert_eq!(taken(&caches, ids[0], class(64 * KIB)), None, "more than a quarter larger");
-    assert_eq!(caches.put(ids[0], class(64 * KIB), 2), Put::Done);
+    assert_eq!(caches.put(ids[0], class(64 * KIB), 2, &mut None), Put::Done);
     assert_eq!(taken(&caches, ids[0], class(64 * KIB)), Some(2), "one of that class since");
     assert_eq!(taken(&caches, ids[0], class(80 * KIB + 1)), Some(1));
     assert_eq!(taken(&caches, ids[0], Class::holding(1 << 22).expect("large")), None);
@@ -549,14 +552,14 @@ fn large_blocks_are_flushed_alone() {
     let (caches, ids) = (caches(), ids(3));
     let large = Class::holding(2 << 20).expect("it is not too large");
     shared_slot(&caches, ids[2]);
-    assert_eq!(caches.put(ids[2], large, 6), Put::Done);
+    assert_eq!(caches.put(ids[2], large, 6, &mut None), Put::Done);
     make(&caches, ids[0]);
     on_another_thread(|| {
         make(&caches, ids[1]);
-        assert_eq!(caches.put(ids[1], large, 4), Put::Done);
+        assert_eq!(caches.put(ids[1], large, 4, &mut None), Put::Done);
     });
-    assert_eq!(caches.put(ids[0], class(), 1), Put::Done);
-    assert_eq!(caches.put(ids[0], large, 2), Put::Done);
+    assert_eq!(caches.put(ids[0], class(), 1, &mut None), Put::Done);
+    assert_eq!(caches.put(ids[0], large, 2, &mut None), Put::Done);
     let mut flushed = Vec::new();
     caches.flush_large(|stream, block| flushed.push((stream, block.address())));
     flushed.sort_by_key(|&(_, address)| address);
@@ -571,7 +574,7 @@ fn a_few_caches_are_flushed_at_a_time_and_all_of_them() {
     let addresses = 1..=9;
     for (&id, address) in ids.iter().zip(addresses.clone()) {
         make(&caches, id);
-        assert_eq!(caches.put(id, class(), address), Put::Done);
+        assert_eq!(caches.put(id, class(), address, &mut None), Put::Done);
     }
     let (mut next, mut flushed, mut turns) = (0, Vec::new(), Vec::new());
     loop {

@@ -82,9 +82,13 @@ impl PoolCore {
     /// Takes back a block that is not in the thread's own cache, and whose free was annotated.
     #[inline(never)]
     fn deallocate_uncached(&self, stream: StreamRef<'_>, pointer: DevicePtr, class: Class) {
-        match self.caches.put(stream.id(), class, pointer.0) {
-            Put::Done => {}
-            Put::Instead(other) => self.flush_one(stream, other),
+        let mut evicted = None;
+        match self.caches.put(stream.id(), class, pointer.0, &mut evicted) {
+            Put::Done => {
+                if let Some(block) = evicted {
+                    self.flush_one(stream, block);
+                }
+            }
             Put::Refused(why) => {
                 self.deallocate_block(Some(stream), pointer, Some(class), Some(why));
             }

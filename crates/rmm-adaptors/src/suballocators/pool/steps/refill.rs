@@ -151,9 +151,9 @@ impl PoolCore {
             return false;
         }
         if self.set_capacity(state) || has_flushed {
-            match self.caches.put(stream.id(), class, pointer.0) {
+            match self.put_under_lock(state, stream, class, pointer) {
                 Put::Refused(why) => refused = why,
-                put => return self.is_put(state, stream, put),
+                put => return put == Put::Done,
             }
         }
         match refused {
@@ -165,18 +165,26 @@ impl PoolCore {
             }),
             Refused::NotHere => self.make_cache(state, stream),
         }
-        let put = self.caches.put(stream.id(), class, pointer.0);
-        self.is_put(state, stream, put)
+        self.put_under_lock(state, stream, class, pointer) == Put::Done
     }
 
-    /// Whether a block is in a cache; frees another one, that it has replaced, into the heap.
-    fn is_put(&self, state: &mut PoolState, stream: StreamRef<'_>, put: Put) -> bool {
-        if let Put::Instead(other) = put
-            && let Some(list) = state.take_back_cached(stream.id(), other)
+    /// Puts a block into this thread's cache for the stream; frees another one, that it has evicted,
+    /// into the heap.
+    fn put_under_lock(
+        &self,
+        state: &mut PoolState,
+        stream: StreamRef<'_>,
+        class: Class,
+        pointer: DevicePtr,
+    ) -> Put {
+        let mut evicted = None;
+        let put = self.caches.put(stream.id(), class, pointer.0, &mut evicted);
+        if let Some(block) = evicted
+            && let Some(list) = state.take_back_cached(stream.id(), block)
         {
             self.seal_at_free(state, list, stream);
         }
-        matches!(put, Put::Done | Put::Instead(_))
+        put
     }
 
     /// Frees a block that left this thread's cache for the stream into the heap.

@@ -33,14 +33,14 @@ fn classes() -> [Class; 2] {
 fn the_newest_block_of_a_class_comes_first() {
     let ([small, large], (mut cache, counters)) = (classes(), cache());
     for address in [1, 2, 3] {
-        assert_eq!(cache.put(small, address, &budget(CAPACITY), &counters), Put::Done);
+        assert_eq!(cache.put(small, address, &budget(CAPACITY), &counters, &mut None), Put::Done);
     }
-    assert_eq!(cache.put(large, 4, &budget(CAPACITY), &counters), Put::Done);
+    assert_eq!(cache.put(large, 4, &budget(CAPACITY), &counters, &mut None), Put::Done);
     assert_eq!(counters.bytes(), 3 * SMALL + LARGE);
     assert!(cache.contains(small, 1) && cache.contains(large, 4));
     assert!(!cache.contains(small, 4) && !cache.contains(large, 1));
     assert_eq!(cache.take(small, &counters), Some(3));
-    let put = cache.put(large, 5, &budget(CAPACITY), &counters);
+    let put = cache.put(large, 5, &budget(CAPACITY), &counters, &mut None);
     assert_eq!(put, Put::Done, "the entry of the one that left is reused");
     let taken = [large, large, large].map(|class| cache.take(class, &counters));
     assert_eq!(taken, [Some(5), Some(4), None]);
@@ -55,12 +55,14 @@ fn the_newest_block_of_a_class_comes_first() {
 #[test]
 fn a_cache_holds_no_more_than_its_capacity() {
     let ([small, large], (mut cache, counters)) = (classes(), cache());
-    let mut put =
-        |class, address| cache.put(class, address, &budget(CAPACITY), &counters) == Put::Done;
+    let mut put = |class, address| {
+        cache.put(class, address, &budget(CAPACITY), &counters, &mut None) == Put::Done
+    };
     assert_eq!((0..4000).filter(|&address| put(small, address)).count(), MOST_BLOCKS);
     assert_eq!(flush(&mut cache, &counters, small, usize::MAX).len(), MOST_BLOCKS);
-    let mut put =
-        |class, address| cache.put(class, address, &budget(CAPACITY), &counters) == Put::Done;
+    let mut put = |class, address| {
+        cache.put(class, address, &budget(CAPACITY), &counters, &mut None) == Put::Done
+    };
     let count = (0..1000).filter(|&address| put(large, address)).count() as u64;
     assert_eq!(count * LARGE, CAPACITY);
     assert!(!put(small, 0), "that would be too many bytes");
@@ -72,17 +74,16 @@ fn large_blocks_are_bounded_apart_from_the_others() {
     let budget = budget(4 * LARGE);
     let [exact, too_large] =
         [2 * LARGE, 2 * LARGE + 256].map(|size| Class::holding(size).expect("it is not too large"));
-    let mut put = |class, address| cache.put(class, address, &budget, &counters);
+    let mut evicted = None;
+    let mut put = |class, address| cache.put(class, address, &budget, &counters, &mut evicted);
     assert_eq!(put(too_large, 1), Put::Never);
     (1..=4).for_each(|address| assert_eq!(put(exact, address), Put::Done));
-    assert_eq!(
-        put(exact, 5),
-        Put::Instead(CachedBlock { address: 1, size: exact.block_size() }),
-        "the oldest"
-    );
+    assert_eq!(put(exact, 5), Put::Done);
     (6..=9).for_each(|address| assert_eq!(put(large, address), Put::Done));
     assert_eq!(put(small, 10), Put::Refused(Refused::Full));
-    assert_eq!((counters.bytes(), counters.counts().put), (12 * LARGE, 9));
+    let oldest = CachedBlock { address: 1, size: exact.block_size() };
+    assert_eq!((evicted, counters.counts().put), (Some(oldest), 9));
+    assert_eq!(counters.bytes(), 12 * LARGE);
     assert_eq!(cache.take(exact, &counters), Some(5));
     assert_eq!(flush(&mut cache, &counters, exact, 2), [2], "one is enough");
     assert_eq!(flush(&mut cache, &counters, small, usize::MAX), [3, 4, 9, 8, 7, 6]);
@@ -93,8 +94,11 @@ fn large_blocks_are_bounded_apart_from_the_others() {
 fn a_flush_begins_with_the_class_that_is_full() {
     let ([small, large], (mut cache, counters)) = (classes(), cache());
     for address in 0..4 {
-        assert_eq!(cache.put(small, address, &budget(CAPACITY), &counters), Put::Done);
-        assert_eq!(cache.put(large, 10 + address, &budget(CAPACITY), &counters), Put::Done);
+        assert_eq!(cache.put(small, address, &budget(CAPACITY), &counters, &mut None), Put::Done);
+        assert_eq!(
+            cache.put(large, 10 + address, &budget(CAPACITY), &counters, &mut None),
+            Put::Done
+        );
     }
     assert_eq!(flush(&mut cache, &counters, large, 5), [13, 12, 11, 10, 3]);
     assert_eq!(counters.bytes(), 3 * SMALL);
@@ -104,7 +108,10 @@ fn a_flush_begins_with_the_class_that_is_full() {
 fn legacy_cache_with_young(addresses: &[u64]) -> (Cache, Counters) {
     let (mut cache, counters) = (Cache::new(StreamRef::legacy().id()), Counters::default());
     for &address in addresses {
-        assert_eq!(cache.put(classes()[0], address, &budget(CAPACITY), &counters), Put::Done);
+        assert_eq!(
+            cache.put(classes()[0], address, &budget(CAPACITY), &counters, &mut None),
+            Put::Done
+        );
     }
     (cache, counters)
 }
@@ -115,7 +122,7 @@ fn a_block_freed_on_the_legacy_stream_waits_for_an_event() {
     assert_eq!(cache.take(small, &counters), None);
     assert!(!cache.is_fence_due(small), "two are too few");
     cache.promote();
-    assert_eq!(cache.put(small, 3, &budget(CAPACITY), &counters), Put::Done);
+    assert_eq!(cache.put(small, 3, &budget(CAPACITY), &counters, &mut None), Put::Done);
     let taken = [small, small, small].map(|class| cache.take(class, &counters));
     assert_eq!(taken, [Some(2), Some(1), None]);
     assert!(cache.contains(small, 3));
