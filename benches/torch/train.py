@@ -209,7 +209,7 @@ def serving(torch):
             list(threads.map(answer, sides, range(8 * number, 8 * number + 8)))
             return 0.0
 
-        return steps_of(torch, 20, 5, step)
+        return steps_of(torch, 6, 2, step)
 
 
 def streams(torch):

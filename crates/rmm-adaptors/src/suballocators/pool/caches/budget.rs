@@ -120,8 +120,8 @@ impl Budget {
         size <= self.fraction()
     }
 
-    /// Bounds all to fractions of the pool's reserved bytes. The pool's lock is held. Returns whether
-    /// one of them is higher now.
+    /// Bounds all to fractions of the pool's reserved bytes. The pool's lock is held. Returns
+    /// whether one of them is higher now.
     pub(super) fn set_from(&self, reserved: u64) -> bool {
         let fraction = reserved / CACHE_FRACTION;
         self.set(reserved, fraction, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)))
@@ -175,8 +175,8 @@ impl Budget {
         self.set(reserved, reserved / CACHE_FRACTION, reserved)
     }
 
-    /// Sets the bounds. The pool's lock is held: nothing else writes them, and an exchange would cost
-    /// each refused block some 20 cycles for each bound. Returns whether one of them is higher now.
+    /// Sets the bounds. The pool's lock is held: nothing else writes them. Returns whether one of
+    /// them is higher now.
     fn set(&self, reserved: u64, fraction: u64, total: u64) -> bool {
         let capacity = fraction.max(LEAST_CAPACITY.min(reserved / 4));
         let bounds = [(&self.fraction, fraction), (&self.capacity, capacity), (&self.total, total)];

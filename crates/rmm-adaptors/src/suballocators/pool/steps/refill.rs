@@ -168,8 +168,8 @@ impl PoolCore {
         self.put_under_lock(state, stream, class, pointer) == Put::Done
     }
 
-    /// Puts a block into this thread's cache for the stream; frees another one, that it has evicted,
-    /// into the heap.
+    /// Puts a block into this thread's cache for the stream, and another one, that has left it for
+    /// that, into the heap.
     fn put_under_lock(
         &self,
         state: &mut PoolState,
