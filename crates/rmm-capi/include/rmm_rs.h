@@ -1927,7 +1927,8 @@ void rmm_rs_pieces_release(struct rmm_rs_piece *pieces, size_t count);
  *
  * `RMM_RS_INVALID_ARGUMENT`, with a message that names the piece, if they are not the pieces of
  * one export in its order, or if a handle is none of the driver's, has another size than it says,
- * or is of another device's memory; `RMM_RS_REFUSED` for a fabric handle without a fabric.
+ * or is of another device's memory; `RMM_RS_REFUSED` for a fabric handle without a fabric;
+ * `RMM_RS_NOT_READY` if this process has no file descriptor left for a copy of one.
  */
 rmm_rs_status rmm_rs_import(const struct rmm_rs_piece *pieces,
                             size_t count,

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
 use crate::Refusal;
-use crate::connection::{Connection, ConnectionError, Received};
+use crate::connection::{Arrived, Connection, ConnectionError, Received};
 use crate::protocol::{
     AllocationRecord, Content, Frame, FrameError, Granted, Identity, Lock, LockHolder, Message,
     encode,
@@ -57,6 +57,10 @@ pub enum LeaseError {
     /// The owner has sent what is no frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// This process has no file descriptor left for the one that the owner has sent. The session
+    /// goes on.
+    #[error("no file descriptor is left for the memory: `ulimit -n` allows more")]
+    NoDescriptor,
     /// The owner has answered another request.
     #[error("the owner has sent an answer to another request")]
     OtherAnswer,
@@ -237,10 +241,10 @@ impl Lease {
     /// A descriptor of the memory of this name.
     ///
     /// # Errors
-    /// [`LeaseError::Refused`] if nothing has that name.
+    /// [`LeaseError::Refused`] if nothing has that name; [`LeaseError::NoDescriptor`].
     pub fn export(&mut self, id: &str) -> Result<OwnedFd, LeaseError> {
         let frame = self.request(&Message::ExportRequest { allocation_id: id.to_owned() })?;
-        frame.descriptor.ok_or(LeaseError::OtherAnswer)
+        frame.descriptor.ok_or(LeaseError::OtherAnswer)?.ok_or(LeaseError::NoDescriptor)
     }
 
     /// Frees the memory of this name. Mappings keep it.
@@ -311,7 +315,7 @@ impl Lease {
         }
     }
 
-    fn request(&mut self, request: &Message) -> Result<Frame<OwnedFd>, LeaseError> {
+    fn request(&mut self, request: &Message) -> Result<Frame<Arrived>, LeaseError> {
         // A request of a child would be one of its parent's session.
         fork::check()?;
         let connection = self.connection.as_mut().ok_or(LeaseError::Ended)?;
@@ -389,7 +393,7 @@ fn call(
     request: &Message,
     deadline: Option<Instant>,
     goes_on: &mut dyn FnMut() -> bool,
-) -> Result<Option<Frame<OwnedFd>>, LeaseError> {
+) -> Result<Option<Frame<Arrived>>, LeaseError> {
     connection.send(request, None)?;
     let frame = loop {
         connection.flush()?;

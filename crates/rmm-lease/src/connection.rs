@@ -26,8 +26,12 @@ pub(crate) enum ConnectionError {
     Frame(#[from] FrameError),
 }
 
+/// A descriptor that came with a frame; none if this process had no number left for it, and it is
+/// lost.
+pub(crate) type Arrived = Option<OwnedFd>;
+
 pub(crate) enum Received {
-    Frame(Frame<OwnedFd>),
+    Frame(Frame<Arrived>),
     /// Nothing more for now.
     Nothing,
     /// The peer has closed the connection, at the end of a frame.
@@ -37,7 +41,7 @@ pub(crate) enum Received {
 /// A connection that has at most one frame to send.
 pub(crate) struct Connection {
     stream: UnixStream,
-    reader: FrameReader<OwnedFd>,
+    reader: FrameReader<Arrived>,
     /// What is left of the frame that is being sent, and its descriptor, if none of its bytes have
     /// been.
     outgoing: Vec<u8>,
@@ -64,15 +68,15 @@ impl Connection {
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 Err(error) => return Err(io::Error::from(error).into()),
             };
-            let mut descriptors = Vec::new();
+            let mut descriptors: Vec<Arrived> = Vec::new();
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(files) = message {
-                    descriptors.extend(files);
+                    descriptors.extend(files.map(Some));
                 }
             }
+            // There was no space for all of them, or no number: then the frame goes on.
             if received.flags.contains(ReturnFlags::CTRUNC) {
-                let found = descriptors.len() + 1;
-                return Err(FrameError::Descriptors { found, wanted: 1 }.into());
+                descriptors.push(None);
             }
             if received.bytes == 0 {
                 std::mem::take(&mut self.reader).finish()?;

@@ -35,12 +35,17 @@ impl From<LeaseError> for Failure {
             LeaseError::Refused(ref refusal) if refusal.out_of_memory => {
                 return Self::from(Error::from(error));
             }
-            LeaseError::Deadline(_) | LeaseError::NoOwner(..) | LeaseError::State(_) => {
-                RMM_RS_NOT_READY
-            }
+            LeaseError::Deadline(_)
+            | LeaseError::NoOwner(..)
+            | LeaseError::State(_)
+            | LeaseError::NoDescriptor => RMM_RS_NOT_READY,
             _ => RMM_RS_REFUSED,
         };
-        Self::plain(status, error.to_string())
+        let text = match &error {
+            LeaseError::NoOwner(_, cause) | LeaseError::Io(cause) => format!("{error}: {cause}"),
+            _ => error.to_string(),
+        };
+        Self::plain(status, text)
     }
 }
 

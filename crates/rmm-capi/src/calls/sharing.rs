@@ -15,7 +15,7 @@ use crate::handle::failure::Failure;
 use crate::handle::guard;
 use crate::handle::library::clear_mut;
 use crate::handle::resource::{self, ResourceHandle, borrow};
-use crate::handle::status::Status;
+use crate::handle::status::{RMM_RS_NOT_READY, Status};
 
 /// A piece of an export: a handle of the driver to physical memory, and which part of it is meant.
 /// It has no size of its own, and its layout stays, since programs send it to each other; the
@@ -81,7 +81,14 @@ impl ExportPiece {
                 let file = Some(file).filter(|&file| file >= 0).ok_or_else(closed)?;
                 // SAFETY: it is not -1; the caller's contract.
                 let file = unsafe { BorrowedFd::borrow_raw(file) };
-                file.try_clone_to_owned().map_err(|_| closed())?.into()
+                let copied = file.try_clone_to_owned().map_err(|error| {
+                    if error.raw_os_error() == Some(libc::EBADF) {
+                        return closed();
+                    }
+                    // This process has no descriptor left.
+                    Failure::plain(RMM_RS_NOT_READY, format!("piece {index}: {error}"))
+                });
+                copied?.into()
             }
             other => {
                 return Err(Failure::invalid(format!(
@@ -244,7 +251,8 @@ unsafe fn owned(file: RawFd) -> OwnedFd {
 ///
 /// `RMM_RS_INVALID_ARGUMENT`, with a message that names the piece, if they are not the pieces of
 /// one export in its order, or if a handle is none of the driver's, has another size than it says,
-/// or is of another device's memory; `RMM_RS_REFUSED` for a fabric handle without a fabric.
+/// or is of another device's memory; `RMM_RS_REFUSED` for a fabric handle without a fabric;
+/// `RMM_RS_NOT_READY` if this process has no file descriptor left for a copy of one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_import(
     pieces: *const ExportPiece,

@@ -174,6 +174,7 @@ fn what_is_no_lease_is_refused() {
     assert_eq!(connect(ptr::null()), Err(RMM_RS_INVALID_ARGUMENT));
     assert_eq!(connect(c"/nowhere.sock".as_ptr()), Err(RMM_RS_NOT_READY));
     assert!(last_error().contains("no owner answers at /nowhere.sock"), "{}", last_error());
+    assert!(last_error().contains("No such file"), "{}", last_error());
     let cuda = made(|out| c!(rmm_rs_cuda_resource_new(out))).expect("a resource");
     let mut number = 77;
     assert_eq!(c!(rmm_rs_lease_lock(cuda.0, &raw mut number)), RMM_RS_REFUSED);

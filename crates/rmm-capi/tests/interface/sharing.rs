@@ -180,6 +180,19 @@ fn what_is_no_export_is_refused() {
         let wrong = [ExportPiece { kind, file, ..pieces[0] }];
         assert_eq!(import(&wrong, false), Err(RMM_RS_INVALID_ARGUMENT), "{kind} {file}");
     }
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit may be written to.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    // The descriptor is the highest, as it was the lowest that was free.
+    let highest = libc::rlim_t::try_from(pieces[0].file).expect("it is open");
+    let least = libc::rlimit { rlim_cur: highest + 1, ..limit };
+    // SAFETY: the limit may be read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const least) }, 0);
+    let imported = import(&pieces, false);
+    // SAFETY: the limit may be read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    assert_eq!(imported, Err(RMM_RS_NOT_READY));
+    assert!(last_error().contains("Too many open files"), "{}", last_error());
     let fabric = [ExportPiece { kind: RMM_RS_EXPORT_FABRIC, ..pieces[0] }];
     assert_eq!(import(&fabric, false), Err(RMM_RS_REFUSED), "there is no fabric");
     close(&pieces);

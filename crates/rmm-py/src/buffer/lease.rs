@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{
-    PyConnectionError, PyMemoryError, PyRuntimeError, PyTimeoutError, PyValueError,
+    PyConnectionError, PyMemoryError, PyOSError, PyRuntimeError, PyTimeoutError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -15,6 +15,9 @@ use crate::interpreter::drop_detached::DropDetached;
 use crate::interpreter::errors::{of_call, wrong_type};
 use crate::interpreter::fork;
 use crate::resource::DeviceMemoryResource;
+
+/// `EMFILE`, the number of the system's error.
+const NO_FILE: i32 = 24;
 
 /// Memory of an owner outside this process (`rmm serve`), mapped here; `rmm_rs.lease.connect` makes
 /// it. It can be the upstream of a pool. Not in RMM.
@@ -71,7 +74,10 @@ fn raised(py: Python<'_>, error: LeaseError) -> PyErr {
         }
         LeaseError::Refused(_) | LeaseError::State(_) => PyRuntimeError::new_err(text),
         LeaseError::Layout(_) => PyValueError::new_err(text),
-        LeaseError::NoOwner(_, cause) => PyConnectionError::new_err(format!("{text}: {cause}")),
+        LeaseError::NoOwner(_, cause) | LeaseError::Io(cause) => {
+            PyConnectionError::new_err(format!("{text}: {cause}"))
+        }
+        LeaseError::NoDescriptor => PyOSError::new_err((NO_FILE, text)),
         _ => PyConnectionError::new_err(text),
     }
 }
