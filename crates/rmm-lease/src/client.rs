@@ -39,7 +39,7 @@ pub enum LeaseError {
     #[error("no owner answers at {0}")]
     NoOwner(PathBuf, #[source] io::Error),
     /// The lock was not granted by the deadline.
-    #[error("the lock was not granted by the deadline: {}", who_holds(.0))]
+    #[error("the lock was not granted by the deadline: {}", who_has_it(.0))]
     Deadline(Vec<LockHolder>),
     /// The wait for the lock was given up, and the owner has no request of it any more.
     #[error("the wait for the lock was given up")]
@@ -76,6 +76,15 @@ pub enum LeaseError {
     /// What the owner has is not what was mapped.
     #[error("the owner has another layout: {0}")]
     Layout(String),
+}
+
+/// Who holds the lock, as far as the owner says.
+fn who_has_it(holders: &[LockHolder]) -> String {
+    match holders {
+        [] => "the owner names no process that has it: it may be stopped, or nothing is committed"
+            .into(),
+        _ => who_holds(holders),
+    }
 }
 
 impl From<ConnectionError> for LeaseError {
@@ -183,10 +192,8 @@ impl Lease {
         let mut connection = reach(path, deadline, goes_on)?;
         let request = Message::HandshakeRequest { lock_type, expected_identity };
         // Dropping the connection takes the request back.
-        let Some(frame) = call(&mut connection, &request, deadline, goes_on)? else {
-            drop(connection);
-            return Err(LeaseError::Deadline(holders_at(path).unwrap_or_default()));
-        };
+        let answer = call(&mut connection, &request, deadline, goes_on)?;
+        let frame = answer.map_or_else(|| at_deadline(&mut connection, path), Ok)?;
         match frame.message {
             Message::HandshakeResponse { lock_type: lock, server_nonce, gpu_uuid } => {
                 let identity = Identity { server_nonce, gpu_uuid };
@@ -414,10 +421,25 @@ fn call(
             }
         }
     };
+    unless_refused(frame).map(Some)
+}
+
+/// The response to a handshake that has not come by its deadline, if the lock is free all the same.
+fn at_deadline(connection: &mut Connection, path: &Path) -> Result<Frame<Arrived>, LeaseError> {
+    // An owner that has answered this has granted what it can before.
+    let holders = holders_at(path).unwrap_or_default();
+    match connection.receive()? {
+        Received::Frame(frame) => unless_refused(frame),
+        Received::End => Err(LeaseError::Ended),
+        Received::Nothing => Err(LeaseError::Deadline(holders)),
+    }
+}
+
+fn unless_refused(frame: Frame<Arrived>) -> Result<Frame<Arrived>, LeaseError> {
     if let Message::ErrorResponse { message, out_of_memory } = frame.message {
         return Err(LeaseError::Refused(Refusal { message, out_of_memory }));
     }
-    Ok(Some(frame))
+    Ok(frame)
 }
 
 /// Who holds the lock, of an owner that knows the request.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use rmm_lease::protocol::{FrameError, Granted, Lock, Message, encode};
 use rmm_lease::{Lease, LeaseError, LeasedMemoryResource, Server, ServerOptions};
@@ -136,6 +137,18 @@ fn memory_of_another_gpu_is_refused() {
         assert_eq!(pages.lock(), None);
     }
     second.join().expect("it does not panic");
+}
+
+#[test]
+fn an_owner_that_says_nothing_is_not_said_to_be_free() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("owner.sock");
+    let _listener = UnixListener::bind(&socket).expect("a new socket");
+    let late = Lease::connect(&socket, Lock::Write, Some(Instant::now()));
+    let Err(LeaseError::Deadline(holders)) = &late else { panic!("{late:?}") };
+    assert_eq!(*holders, []);
+    let text = late.expect_err("as above").to_string();
+    assert!(text.contains("may be stopped"), "{text}");
 }
 
 #[test]

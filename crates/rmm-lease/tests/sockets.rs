@@ -122,6 +122,21 @@ fn a_wait_that_is_given_up_leaves_no_request() {
 }
 
 #[test]
+fn a_lock_that_is_free_is_granted_also_at_the_deadline() {
+    let owner = Owner::start();
+    let _here = owner.machine.enter();
+    let now = || Some(Instant::now());
+    let mut writer = Lease::connect(owner.socket(), Lock::Write, now()).expect("it is free");
+    writer.commit().expect("it writes");
+    let pages = LeasedMemoryResource::new(writer).expect("the device is here");
+    let late = Lease::connect(owner.socket(), Lock::Write, now());
+    assert!(matches!(late, Err(LeaseError::Deadline(_))), "one reads: {late:?}");
+    // SAFETY: nothing is mapped.
+    unsafe { pages.detach() }.expect("it reads");
+    pages.attach(now()).expect("it is free");
+}
+
+#[test]
 fn another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return; // only root can become another user
