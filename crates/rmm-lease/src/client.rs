@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use rmm_core::{Error, fork, peer};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
-use crate::Refusal;
 use crate::connection::{Arrived, Connection, ConnectionError, Received};
 use crate::protocol::{
     AllocationRecord, Content, Frame, FrameError, Granted, Identity, Lock, LockHolder, Message,
     encode,
 };
 use crate::server::who_holds;
+use crate::{Refusal, address};
 
 /// How long to wait before the next attempt to reach an owner that is not there.
 const RETRY: Duration = Duration::from_millis(10);
@@ -379,7 +379,7 @@ fn reach(
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let address = SocketAddrUnix::new(path)?;
+    let (address, _folder) = address::reachable(path)?;
     while let Err(error) = rustix::net::connect(&socket, &address) {
         if error != Errno::INTR {
             return Err(error.into());

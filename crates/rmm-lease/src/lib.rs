@@ -30,6 +30,8 @@
 //! ```
 
 #[cfg(target_os = "linux")]
+mod address;
+#[cfg(target_os = "linux")]
 mod client;
 #[cfg(target_os = "linux")]
 mod connection;

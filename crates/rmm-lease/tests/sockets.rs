@@ -137,6 +137,70 @@ fn a_lock_that_is_free_is_granted_also_at_the_deadline() {
 }
 
 #[test]
+fn an_owner_that_ends_leaves_the_socket_that_another_has_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = rmm_sim::Machine::new();
+    let _here = machine.enter();
+    let socket = folder.path().join("owner.sock");
+    let bind = || Server::bind(&socket, device(), ServerOptions::default()).expect("its own");
+    let first = bind();
+    fs::remove_file(&socket).expect("it is there");
+    fs::remove_file(folder.path().join("owner.sock.lock")).expect("it is there");
+    let second = bind();
+    drop(first);
+    assert!(UnixStream::connect(&socket).is_ok(), "the second serves");
+    drop(second);
+    assert!(!socket.exists());
+}
+
+/// A folder whose path is too long for a socket's.
+fn deep_folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let deep = folder.path().join("d".repeat(100));
+    fs::create_dir(&deep).expect("a new folder");
+    (folder, deep)
+}
+
+#[test]
+fn a_name_that_is_too_long_is_refused_and_leaves_nothing() {
+    let (_folder, deep) = deep_folder();
+    let _here = rmm_sim::enter();
+    let refused = Server::bind(deep.join("s"), device(), ServerOptions::default());
+    let error = refused.expect_err("it is too long");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidFilename);
+    assert!(error.to_string().contains("107"), "{error}");
+    assert_eq!(fs::read_dir(&deep).expect("it is ours").count(), 0);
+}
+
+#[test]
+fn an_owner_is_found_by_a_path_that_is_too_long_for_a_socket() {
+    let (folder, deep) = deep_folder();
+    let machine = rmm_sim::Machine::new();
+    let _here = machine.enter();
+    // As by a relative path.
+    let short = folder.path().join("short");
+    std::os::unix::fs::symlink(&deep, &short).expect("a new name");
+    let options = ServerOptions::default();
+    let mut server = Server::bind(short.join("s"), device(), options).expect("a new socket");
+    let (stop, other) = UnixStream::pair().expect("the system has sockets");
+    let there = machine.clone();
+    let thread = std::thread::spawn(move || {
+        let _here = there.enter();
+        server.run(other).expect("the system can wait");
+    });
+    let mut lease = Lease::connect(deep.join("s"), Lock::Write, None).expect("it is free");
+    lease.commit().expect("it writes");
+    let pages = LeasedMemoryResource::new(lease).expect("the device is here");
+    // SAFETY: nothing is mapped.
+    unsafe { pages.detach() }.expect("it reads");
+    pages.attach(None).expect("no one writes");
+    drop((pages, stop));
+    thread.join().expect("it does not panic");
+    let absent = Lease::connect(deep.join("s"), Lock::Write, None);
+    assert!(matches!(absent, Err(LeaseError::NoOwner(..))), "{absent:?}");
+}
+
+#[test]
 fn another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return; // only root can become another user

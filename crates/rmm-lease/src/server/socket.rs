@@ -3,25 +3,40 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rmm_core::{fork, peer};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::geteuid;
+
+use crate::address;
 
 pub(super) struct Socket {
     listener: UnixListener,
     path: PathBuf,
+    /// What identifies the socket's file.
+    file: FileId,
     /// Locked for as long as the owner lives.
     _lock: File,
 }
 
+/// The device and the number of a file.
+#[derive(PartialEq, Eq)]
+struct FileId(u64, u64);
+
+impl FileId {
+    fn of(path: &Path) -> io::Result<Self> {
+        fs::symlink_metadata(path).map(|found| Self(found.dev(), found.ino()))
+    }
+}
+
 impl Socket {
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
+        let address = address::of(path)?;
         let mut name = path.as_os_str().to_owned();
         name.push(".lock");
         let mut options = OpenOptions::new();
@@ -37,9 +52,10 @@ impl Socket {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         // Linux makes the name with the mode of the socket, so no other user can connect between.
         fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, 128)?;
-        Ok(Self { listener: UnixListener::from(socket), path: path.to_owned(), _lock: lock })
+        let (path, file) = (std::path::absolute(path)?, FileId::of(path)?);
+        Ok(Self { listener: UnixListener::from(socket), path, file, _lock: lock })
     }
 
     /// A connection of this process's user, and the number of the process that made it, if it has
@@ -70,7 +86,7 @@ fn remove_left_behind(path: &Path) -> io::Result<()> {
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+    match rustix::net::connect(&socket, &address::of(path)?) {
         Err(Errno::CONNREFUSED) => {}
         // As many as may wait for it already do.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
@@ -93,8 +109,10 @@ impl AsFd for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // In a child that was forked the socket is the parent's.
-        if fork::check().is_ok() {
+        // In a child that was forked the socket is the parent's; one that was made after the name
+        // was removed is another owner's.
+        let is_own = || FileId::of(&self.path).is_ok_and(|found| found == self.file);
+        if fork::check().is_ok() && is_own() {
             let _ignored = fs::remove_file(&self.path);
         }
     }
