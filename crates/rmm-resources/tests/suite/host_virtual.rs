@@ -63,6 +63,29 @@ fn the_host_and_several_devices_use_the_same_bytes() {
 }
 
 #[test]
+fn a_node_is_not_taken_for_the_device_of_its_number() {
+    let machine = unified().devices(2).enter();
+    let (zero, one) = (Device::new(0).unwrap(), Device::new(1).unwrap());
+    let stream = CudaStream::new().unwrap();
+    let resource = {
+        let _current = one.make_current().unwrap();
+        VirtualMemoryResource::builder().build_at(Location::HostNuma(0)).unwrap()
+    };
+    let error = resource.allocate(&stream, layout(MIB)).unwrap_err();
+    assert!(error.is_invalid_argument() && error.to_string().contains("grant_access"), "{error}");
+    resource.grant_access(zero).unwrap();
+    let block = resource.allocate(&stream, layout(MIB)).unwrap();
+    let kernel = Kernel::new("reads", |_| ()).reads(CuDevicePtr(block.0), MIB);
+    machine.launch(stream.as_raw(), kernel).unwrap();
+    stream.synchronize().unwrap();
+    // SAFETY: allocated above with this layout, and its uses are complete.
+    unsafe { resource.deallocate(&stream, block, layout(MIB)) };
+    drop((stream, resource));
+    machine.assert_no_violations();
+    assert_eq!(machine.leaks(), []);
+}
+
+#[test]
 fn it_says_what_it_is_also_after_erasure() {
     let _machine = unified().enter();
     let builder = VirtualMemoryResource::builder().page_size(4 << 20).export(FILE);

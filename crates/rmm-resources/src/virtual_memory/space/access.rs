@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use rmm_core::{Device, DevicePtr, Error, check, fork};
-use rmm_sys::{CuMemAccessDesc, Driver};
+use rmm_sys::{CuMemAccessDesc, CuMemLocation, CuMemLocationType, Driver};
 
 use crate::capability::calls_for;
 
@@ -34,8 +34,9 @@ impl Access {
 
     /// Whether a device has access.
     pub(in super::super) fn includes(&self, device: Device) -> bool {
-        let is_it = |access: &CuMemAccessDesc| access.location.id == device.as_raw().0;
-        self.state().devices.iter().any(is_it)
+        // A NUMA node of the host has a number, too.
+        let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 };
+        self.state().devices.iter().any(|access| access.location == location)
     }
 
     /// The block in use that contains an address.
@@ -96,7 +97,7 @@ impl Access {
         let calls = calls_for(None)?;
         let mut state = self.state();
         // Another thread may have granted it meanwhile.
-        if state.devices.iter().any(|known| known.location.id == access.location.id) {
+        if state.devices.iter().any(|known| known.location == access.location) {
             return Ok(());
         }
         for (&start, &bytes) in &state.mapped {
