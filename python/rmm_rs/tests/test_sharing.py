@@ -70,6 +70,8 @@ def test_what_is_no_export_is_refused() -> None:
     mr.set_current_device_resource(pool())
     with pytest.raises(ValueError, match="0 bytes"):
         rmm_rs.export(rmm_rs.DeviceBuffer())
+    with pytest.raises(TypeError, match="^a DeviceBuffer or a Segment of a pool can be .*bytes'"):
+        rmm_rs.export(b"bytes")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no pieces"):
         rmm_rs.import_memory([])
     buffers = [rmm_rs.DeviceBuffer(size=100) for _ in range(2)]

@@ -14,7 +14,7 @@ use rmm_resources::{
 
 use crate::buffer::DeviceBuffer;
 use crate::interpreter::drop_detached::DropDetached;
-use crate::interpreter::errors::of_call;
+use crate::interpreter::errors::{of_call, wrong_type};
 use crate::interpreter::fork;
 use crate::resource::segments::Segment;
 use crate::stream::current_device;
@@ -191,13 +191,6 @@ impl ImportedMemory {
     }
 }
 
-/// What can be exported.
-#[derive(FromPyObject, Debug)]
-enum Exported<'py> {
-    Buffer(Bound<'py, DeviceBuffer>),
-    Segment(Bound<'py, Segment>),
-}
-
 /// Exports a buffer, for other processes to map by `import_memory`: a list of pieces, as many as
 /// the buffer spans handles of the driver. Its resource is, or is over, a `VirtualMemoryResource`
 /// that was made for export. Waits for the buffer's stream. Keep the buffer as long as others use
@@ -209,16 +202,17 @@ enum Exported<'py> {
 ///     Work of other streams on it is complete, or comes before on the buffer's stream. For a
 ///     segment of a pool nothing is waited for.
 #[pyfunction]
-fn export(py: Python<'_>, buffer: Exported<'_>) -> PyResult<Vec<Piece>> {
+fn export(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<Vec<Piece>> {
     fork::check()?;
-    let buffer = match buffer {
-        Exported::Buffer(buffer) => buffer,
-        Exported::Segment(segment) => {
-            let segment = segment.get().engine();
-            let pieces = py.detach(|| segment.export()).map_err(|error| of_call(py, &error))?;
-            return Ok(pieces.into_iter().map(Piece::from).collect());
-        }
-    };
+    if let Ok(segment) = buffer.cast::<Segment>() {
+        let segment = segment.get().engine();
+        let pieces = py.detach(|| segment.export()).map_err(|error| of_call(py, &error))?;
+        return Ok(pieces.into_iter().map(Piece::from).collect());
+    }
+    let buffer = buffer.cast::<DeviceBuffer>().map_err(|_| {
+        let kind = buffer.get_type();
+        wrong_type(format!("a DeviceBuffer or a Segment of a pool can be exported, not {kind}"))
+    })?;
     let buffer = buffer.get();
     // The memory is not replaced meanwhile.
     let _use = buffer.share()?;
