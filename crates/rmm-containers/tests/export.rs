@@ -335,6 +335,11 @@ fn pieces_that_are_not_those_of_an_export_are_refused() {
     let mut endless = pieces();
     endless[1].range.handle_bytes = u64::MAX;
     refused(endless, "address space");
+    for bytes in [PAGE + 1, u64::MAX >> 1, 1 << 60] {
+        let mut odd = pieces();
+        odd[1].range.handle_bytes = bytes;
+        refused(odd, &format!("piece 1 of 2: no handle has {bytes} bytes"));
+    }
     let mut outside = pieces();
     outside[1].range.bytes = PAGE + 1;
     refused(outside, "are no part of a handle");

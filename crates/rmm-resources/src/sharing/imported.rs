@@ -9,8 +9,8 @@ use rmm_core::{
     Annotator, Context, Device, DevicePtr, Error, RelaxedCapture, check, driver_for_drop, fork,
 };
 use rmm_sys::{
-    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemHandle,
-    CuMemHandleType, CuMemLocation, CuMemLocationType, Driver,
+    CuDeviceAttribute, CuMemAccessDesc, CuMemAccessFlags, CuMemAllocationProp, CuMemGranularity,
+    CuMemHandle, CuMemHandleType, CuMemLocation, CuMemLocationType, Driver,
 };
 
 use super::piece::{self, HandleKind};
@@ -106,7 +106,12 @@ impl ImportedMemory {
             Error::invalid_argument(NAME, "the pieces are larger than the address space")
         })?;
         let calls = calls_for(None)?;
-        let start = reserve(&calls, sum, address)?;
+        let start = reserve(&calls, sum, address).map_err(|error| {
+            match wrong_size(&calls, &sizes, device) {
+                Some(wrong) => wrong.with_source(error),
+                None => error,
+            }
+        })?;
         let mut memory = Self {
             start,
             reserved: sum,
@@ -366,6 +371,20 @@ fn reserve(calls: &Calls, bytes: usize, address: DevicePtr) -> Result<DevicePtr,
     check("cuMemAddressFree", unsafe { calls.cuMemAddressFree(start, bytes) })?;
     let message = format!("{bytes} bytes from {:#x} on are not free", address.0);
     Err(Error::out_of_range(NAME, message))
+}
+
+/// Which piece has a size that no handle has, where the driver has not reserved addresses for all.
+fn wrong_size(driver: &Driver, sizes: &[usize], device: Device) -> Option<Error> {
+    let (mut granularity, properties) = (0, CuMemAllocationProp::pinned(location_of(device)));
+    let (place, least) = (&raw mut granularity, CuMemGranularity::MINIMUM);
+    // SAFETY: `granularity` may be written to, and the properties read.
+    let code = unsafe { driver.cuMemGetAllocationGranularity(place, &raw const properties, least) };
+    let is_odd = |size: usize| code.is_success() && !size.is_multiple_of(granularity.max(1));
+    let most = device.total_memory().unwrap_or(u64::MAX);
+    let index = sizes.iter().position(|&size| is_odd(size) || size as u64 > most)?;
+    let (count, size) = (sizes.len(), sizes[index]);
+    let message = format!("piece {index} of {count}: no handle has {size} bytes");
+    Some(Error::invalid_argument(NAME, message))
 }
 
 /// A reference to the memory of a handle.
