@@ -189,10 +189,14 @@ fn what_is_no_export_is_refused() {
     // SAFETY: the limit may be read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const least) }, 0);
     let imported = import(&pieces, false);
+    let text = last_error();
+    let exported = export(block, 100);
     // SAFETY: the limit may be read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
     assert_eq!(imported, Err(RMM_RS_NOT_READY));
-    assert!(last_error().contains("Too many open files"), "{}", last_error());
+    assert!(text.contains("Too many open files"), "{text}");
+    assert_eq!(exported.map(drop), Err(RMM_RS_CUDA_ERROR));
+    assert!(last_error().contains("`ulimit -n`"), "{}", last_error());
     let fabric = [ExportPiece { kind: RMM_RS_EXPORT_FABRIC, ..pieces[0] }];
     assert_eq!(import(&fabric, false), Err(RMM_RS_REFUSED), "there is no fabric");
     close(&pieces);

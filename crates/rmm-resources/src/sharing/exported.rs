@@ -1,6 +1,7 @@
 //! Exporting memory.
 
 use std::ffi::c_int;
+use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
@@ -138,11 +139,26 @@ pub fn export_range(pointer: DevicePtr, bytes: u64) -> Result<Vec<Piece>, Error>
             bytes: stop - start,
         };
         let named = |error: Error| {
-            error.with_message(format!("the handle at {start:#x}, piece {index} of {count}"))
+            // The driver does not say which of the system's means is used up.
+            let why = if descriptors_are_used_up() {
+                "; this process has no file descriptor left: `ulimit -n` allows more, and larger \
+                 pages need fewer"
+            } else {
+                ""
+            };
+            error.with_message(format!("the handle at {start:#x}, piece {index} of {count}{why}"))
         };
         pieces.push(Piece { handle: handle.map_err(named)?, range });
     }
     Ok(pieces)
+}
+
+/// Whether this process can open no file.
+fn descriptors_are_used_up() -> bool {
+    const NFILE: i32 = 23;
+    const MFILE: i32 = 24;
+    let opened = File::open("/dev/null").map_err(|error| error.raw_os_error());
+    matches!(opened, Err(Some(NFILE | MFILE)))
 }
 
 /// The type of handle that is made, of those that the memory was made for.
