@@ -21,7 +21,7 @@ pub use vector::ElasticUVector;
 /// so that pointers to the rest, and graphs that use it, stay valid.
 ///
 /// Ranges are of whole pages, of 2 MiB unless the resource was built with
-/// [larger ones](rmm_resources::VirtualMemoryResourceBuilder::page_size). Each page takes four
+/// [larger ones](rmm_resources::VirtualMemoryResourceBuilder::page_size). Each page takes three
 /// driver calls to commit and one to decommit, whatever its size. Committed memory is
 /// uninitialized.
 ///
