@@ -274,8 +274,9 @@ impl VirtualMemoryResourceBuilder {
     /// # Errors
     /// Those of [`build`](Self::build);
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if the device has no virtual
-    /// memory management for memory of the host, or if RDMA has to access it; or if the driver
-    /// refuses the node.
+    /// memory management for memory of the host, or if RDMA has to access it;
+    /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if there is no such
+    /// node.
     #[doc(alias = "CU_MEM_LOCATION_TYPE_HOST_NUMA")]
     pub fn build_at(self, location: Location) -> Result<HostVirtualMemoryResource, Error> {
         let device = device_with_virtual_memory()?;
@@ -298,11 +299,21 @@ impl VirtualMemoryResourceBuilder {
         if self.rdma == Rdma::Required {
             return Err(lacking(NAME, device, "has no virtual memory of the host for RDMA"));
         }
+        let named = |error: Error| match error.code() {
+            Some(code) if is_refusal(code) => {
+                let message = format!("the driver has no memory of NUMA node {id} of the host");
+                Error::invalid_argument(NAME, message).with_source(error)
+            }
+            _ => error,
+        };
+        let handles = ExportHandleTypes::empty();
+        granularity_of(PhysicalKind { device, location: node, rdma: false, handles })
+            .map_err(named)?;
         let left = Budget::host_fraction(1.0).resolve();
         let memory = left.or_else(|_| device.total_memory())?;
         let pages = self.build_of(device, node, access, false, memory)?;
         // The driver says whether there is such a node when it makes memory.
-        pages.space.check_kind()?;
+        pages.space.check_kind().map_err(named)?;
         Ok(HostVirtualMemoryResource::over(pages))
     }
 

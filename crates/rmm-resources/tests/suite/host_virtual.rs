@@ -137,7 +137,8 @@ fn what_the_machine_lacks_is_named() {
     let _machine = unified().attribute(CuDeviceAttribute::HOST_NUMA_ID, 0).enter();
     let build = |location| VirtualMemoryResource::builder().build_at(location);
     build(Location::HostNumaOfDevice).unwrap();
-    build(Location::HostNuma(1)).unwrap_err();
+    let error = build(Location::HostNuma(1)).unwrap_err();
+    assert!(error.is_invalid_argument() && error.to_string().contains("NUMA node 1"), "{error}");
     let error = build(Location::HostNuma(u32::MAX)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     let rdma = VirtualMemoryResource::builder().rdma(true).build_at(Location::HostNuma(0));
