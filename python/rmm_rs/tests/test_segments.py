@@ -96,6 +96,14 @@ def test_options_of_segments() -> None:
         pool_of(segment_size=3 * MIB)
 
 
+def test_what_cannot_be_called_is_no_callback() -> None:
+    pool = mr.PoolMemoryResource(mr.VirtualMemoryResource(), 0)
+    for register in (pool.on_segment, pool.on_pressure):
+        with pytest.raises(TypeError, match="callable, and is <class 'int'>"):
+            register(5)  # type: ignore[arg-type]
+    assert rmm_rs.DeviceBuffer(size=100, mr=pool).size == 100
+
+
 def test_a_segment_is_exported() -> None:
     pages = mr.VirtualMemoryResource(export="posix_fd")
     pool = mr.PoolMemoryResource(pages, 0, segment_size="4MiB")

@@ -29,7 +29,7 @@ use rmm_core::{AnyResource, DevicePtr, Error, StreamRef};
 
 use crate::interpreter;
 use crate::interpreter::drop_detached::DropDetached;
-use crate::interpreter::errors::note_raised;
+use crate::interpreter::errors::{note_raised, wrong_type};
 use crate::interpreter::functions::Functions;
 use crate::resource::{DeviceMemoryResource, Upstream, UpstreamResourceAdaptor};
 use crate::stream::Stream;
@@ -45,6 +45,14 @@ pub(crate) fn attached<R: interpreter::Plain>(act: impl FnOnce(Python<'_>) -> R)
         let _saved = SavedException::new(py);
         act(py)
     })
+}
+
+/// Refuses a callback that cannot be called, before the pool calls it.
+pub(crate) fn require_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    if callback.is_callable() {
+        return Ok(());
+    }
+    Err(wrong_type(format!("the callback has to be callable, and is {}", callback.get_type())))
 }
 
 /// The exception that a thread propagates, set aside until this is dropped.

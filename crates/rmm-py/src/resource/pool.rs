@@ -15,6 +15,7 @@ use rmm_core::{AnyResource, AnySynchronousResource, CUDA_ALLOCATION_ALIGNMENT, D
 use crate::interpreter::drop_detached::DropDetached;
 use crate::interpreter::sizes::Bytes;
 use crate::resource::budget::{Budget, MaximumSize};
+use crate::resource::callbacks::require_callable;
 use crate::resource::pressure::{Pressure, PressureCallback};
 use crate::resource::reservation::Reservation;
 use crate::resource::segments::{self, Segment, SegmentCallback};
@@ -380,6 +381,7 @@ impl PoolMemoryResource {
     /// everything else was tried: by other means, such as a spill to the host, it may free some. If
     /// it returns true the request is tried again. Keep the object that is returned. Not in RMM.
     fn on_pressure(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<Py<PressureCallback>> {
+        require_callable(callback.bind(py))?;
         PressureCallback::register(py, self.engine.get()?, callback)
     }
 
@@ -398,6 +400,7 @@ impl PoolMemoryResource {
     /// RuntimeError, MemoryError
     ///     If the callback raises for a segment that there is: then it is not registered.
     fn on_segment(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<Py<SegmentCallback>> {
+        require_callable(callback.bind(py))?;
         SegmentCallback::register(py, self.engine.get()?, callback)
     }
 
