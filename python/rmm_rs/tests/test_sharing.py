@@ -80,6 +80,9 @@ def test_what_is_no_export_is_refused() -> None:
         rmm_rs.import_memory([first, second])
     with pytest.raises(TypeError, match="multiprocessing"):
         pickle.dumps(first)
+    os.close(second.fileno())
+    with pytest.raises(ValueError, match="piece 0 of 1: its file descriptor was closed"):
+        rmm_rs.import_memory([second])
     for kind in (mr.VirtualMemoryResource, mr.HostVirtualMemoryResource):
         with pytest.raises(ValueError, match="posix_fd"):
             kind(export="file")

@@ -1,5 +1,7 @@
 //! Buffers that other processes map, and the memory of other processes.
 
+use std::io;
+use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +20,9 @@ use crate::interpreter::errors::{of_call, wrong_type};
 use crate::interpreter::fork;
 use crate::resource::segments::Segment;
 use crate::stream::current_device;
+
+/// `EBADF`, the number of the system's error.
+const BAD_FILE: i32 = 9;
 
 /// A piece of the memory of an exported buffer: a handle of the driver, and which part of its
 /// memory is meant. `multiprocessing` sends it to other processes; it cannot be pickled otherwise.
@@ -98,14 +103,33 @@ impl From<EnginePiece> for Piece {
 }
 
 impl Piece {
-    /// The piece with a duplicate of its descriptor.
-    fn duplicate(&self) -> PyResult<EnginePiece> {
+    /// The piece with a duplicate of its descriptor; `what` is its place among others.
+    fn duplicate(&self, what: impl FnOnce() -> String) -> PyResult<EnginePiece> {
         let handle = match (self.handle.descriptor(), self.handle.fabric_bytes()) {
-            (Some(file), _) => ShareableHandle::from(file.try_clone_to_owned()?),
+            (Some(file), _) => match file.try_clone_to_owned() {
+                Ok(file) => ShareableHandle::from(file),
+                Err(error) if error.raw_os_error() == Some(BAD_FILE) => {
+                    let text = format!("{}: its file descriptor was closed", what());
+                    return Err(PyValueError::new_err(text));
+                }
+                Err(error) => return Err(error.into()),
+            },
             (None, Some(bytes)) => ShareableHandle::from_fabric_bytes(bytes),
             (None, None) => return Err(PyValueError::new_err("the piece has no handle")),
         };
         Ok(EnginePiece { handle, range: self.range })
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let copied = self.handle.descriptor().map(|file| file.try_clone_to_owned());
+        let is_closed = |error: io::Error| error.raw_os_error() == Some(BAD_FILE);
+        if copied.and_then(Result::err).is_some_and(is_closed) {
+            // The program has closed it by its number: then there is nothing to close.
+            let none = ShareableHandle::from_fabric_bytes([0; 64]);
+            let _closed = ManuallyDrop::new(mem::replace(&mut self.handle, none));
+        }
     }
 }
 
@@ -250,8 +274,11 @@ fn import_memory(
     writable: bool,
 ) -> PyResult<ImportedMemory> {
     fork::check()?;
-    let pieces =
-        pieces.iter().map(|piece| piece.get().duplicate()).collect::<PyResult<Vec<_>>>()?;
+    let count = pieces.len();
+    let copy = |(index, piece): (usize, &Bound<'_, Piece>)| {
+        piece.get().duplicate(|| format!("piece {index} of {count}"))
+    };
+    let pieces = pieces.iter().enumerate().map(copy).collect::<PyResult<Vec<_>>>()?;
     let device = current_device::current(py)?;
     let access = if writable { ImportAccess::ReadWrite } else { ImportAccess::ReadOnly };
     let map = || {
