@@ -74,6 +74,30 @@ fn default_streams_are_awaited() {
 }
 
 #[test]
+fn a_thread_without_a_context_awaits() {
+    let machine = lazy();
+    let _here = machine.enter();
+    let (legacy, own) = (CudaStream::legacy(), CudaStream::per_thread());
+    let vector = DeviceUVector::<u32>::filled(5, 100, &legacy).expect("there is memory");
+    // Each on a thread that has called nothing before.
+    let programs: [&(dyn Fn() -> Result<(), Error> + Sync); 3] =
+        [&|| block_on(completed(&legacy)?), &|| block_on(completed(&own)?), &|| {
+            block_on(download(vector.as_slice(), &legacy)?).map(drop)
+        }];
+    for program in programs {
+        let outcome = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _there = machine.enter();
+                program()
+            });
+            thread.join().expect("it does not panic")
+        });
+        outcome.expect("the device works");
+    }
+    machine.assert_no_violations();
+}
+
+#[test]
 fn a_future_moves_to_another_thread() {
     check(|_| {
         let stream = stream();
