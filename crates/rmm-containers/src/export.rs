@@ -44,6 +44,8 @@ use crate::DeviceBuffer;
 /// Those of [`export_range`]; [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) while
 /// the buffer's stream is captured: its work has not run, and waiting would invalidate the capture.
 pub fn export(buffer: &DeviceBuffer) -> Result<Vec<Piece>, Error> {
+    // A default stream is that of the current context, of which the thread may have none.
+    let _entered = buffer.context().enter()?;
     let stream = buffer.stream();
     if stream.as_stream_ref().is_capturing()? {
         let message = "the buffer's stream is captured: export it once the graph has run";

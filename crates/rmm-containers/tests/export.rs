@@ -97,6 +97,24 @@ fn an_export_waits_for_what_was_written() {
 }
 
 #[test]
+fn a_thread_without_a_context_exports() {
+    let machine = Machine::builder().schedule(Schedule::Eager).enter();
+    let pool = PoolMemoryResource::builder(pages()).build().unwrap();
+    for stream in [CudaStream::legacy(), CudaStream::per_thread(), stream()] {
+        let buffer = DeviceBuffer::from_slice_in(b"weights", &stream, &pool).unwrap();
+        let there = std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| {
+                let _machine = machine.enter();
+                export(&buffer).map(|pieces| pieces.len())
+            });
+            elsewhere.join().unwrap()
+        });
+        assert_eq!(there.unwrap(), 1, "{stream:?}");
+    }
+    machine.assert_no_violations();
+}
+
+#[test]
 fn an_import_is_at_its_address_outlives_its_exporter_and_keeps_its_rights() {
     let machine = Machine::builder().schedule(Schedule::Eager).enter();
     let stream = stream();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,16 @@ def test_another_device_is_granted_access(two_devices: None) -> None:
             memory.grant_access(99)
     with pytest.raises(ValueError, match="was closed"):
         memory.grant_access(1)
+
+
+def test_a_new_thread_exports() -> None:
+    buffer = rmm_rs.DeviceBuffer(size=100, mr=pool())
+    exported: list[Any] = []
+    thread = threading.Thread(target=lambda: exported.extend(rmm_rs.export(buffer)))
+    thread.start()
+    thread.join()
+    with rmm_rs.import_memory(exported) as memory:
+        assert memory.size == 100
 
 
 def test_what_is_no_export_is_refused() -> None:
