@@ -13,7 +13,7 @@ use rmm_sys::{CuResult, CuUuid};
 use crate::driver::loaded_driver;
 use crate::{
     CaptureScope, Context, CudaStream, Device, Error, ErrorKind, Introspect as _, MemoryKind,
-    RelaxedCapture, StreamRef, SynchronousResource, ask_again, driver_in_context, fork,
+    RelaxedCapture, StreamRef, SynchronousResource, ask_again, check, driver_in_context, fork,
     process_is_exiting,
 };
 
@@ -86,6 +86,27 @@ pub fn is_done_or_ended(stream: StreamRef<'_>) -> bool {
         lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_known_contexts().is_ok()
     };
     is_done(stream) || !process_is_exiting() && has_ended()
+}
+
+/// Notes the primary contexts of all devices that have one: work of other libraries on memory that
+/// this process has mapped may be there, on streams that this library has never seen.
+///
+/// # Errors
+/// The driver's.
+pub fn note_primary_contexts() -> Result<(), Error> {
+    let driver = loaded_driver()?;
+    for device in Device::all()? {
+        let (mut flags, mut is_active) = (0, 0);
+        let (flags, place) = (&raw mut flags, &raw mut is_active);
+        // SAFETY: both may be written to.
+        let code = unsafe { driver.cuDevicePrimaryCtxGetState(device.as_raw(), flags, place) };
+        check("cuDevicePrimaryCtxGetState", code)?;
+        if is_active != 0 {
+            let _current = device.make_current()?;
+            Context::current()?;
+        }
+    }
+    Ok(())
 }
 
 /// Waits on this thread for all work of all contexts that exist. The work of those that have ended
