@@ -232,9 +232,10 @@ impl ImportedMemory {
         let sizes = piece::check(&pieces)?;
         let sum = sizes.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size));
         let offset = pieces.first().map(|piece| piece.range.offset);
-        let bytes: u64 = pieces.iter().map(|piece| piece.range.bytes).sum();
+        // They are at most as many as those of the handles, and may be too many to add up.
+        let bytes = sum.map(|_| pieces.iter().map(|piece| piece.range.bytes).sum());
         let found = (sum, offset, bytes);
-        if found != (Some(self.reserved), Some(self.offset), self.bytes) {
+        if found != (Some(self.reserved), Some(self.offset), Some(self.bytes)) {
             let message = format!("other sizes than the {} bytes that were mapped", self.reserved);
             return Err(Error::invalid_argument(NAME, message));
         }

@@ -2,7 +2,8 @@
 
 use rmm_core::{Device, ErrorKind, SynchronousResource};
 use rmm_resources::{
-    ExportHandleTypes, ImportAccess, ImportedMemory, Piece, VirtualMemoryResource, export_range,
+    ExportHandleTypes, ImportAccess, ImportedMemory, Piece, PieceRange, VirtualMemoryResource,
+    export_range,
 };
 use rmm_sim::Fault;
 use rmm_sys::{CuMemAccessFlags, CuMemLocation, CuMemLocationType, CuResult};
@@ -54,6 +55,14 @@ fn memory_is_mapped_again_at_its_addresses() {
         let error = memory.remap(pieces(other, bytes), read).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bytes} bytes");
     }
+    let endless = (0..2).map(|index| {
+        let mut piece = pieces(1, 3 * MIB).remove(0);
+        let (handle_bytes, bytes) = (1 << 63, 1 << 63);
+        piece.range = PieceRange { export: 1, index, count: 2, handle_bytes, offset: 0, bytes };
+        piece
+    });
+    let error = memory.remap(endless.collect(), read).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "more than can be addressed");
     for call in ["cuMemImportFromShareableHandle", "cuMemMap", "cuMemSetAccess"] {
         machine.fail(Fault::nth(call, 1, CuResult::UNKNOWN));
         memory.remap(pieces(1, 3 * MIB), read).unwrap_err();
