@@ -123,7 +123,8 @@ pub fn export_range(pointer: DevicePtr, bytes: u64) -> Result<Vec<Piece>, Error>
     let count = blocks.len() as u64;
     let mut pieces = Vec::with_capacity(blocks.len());
     for (index, block) in (0..count).zip(blocks) {
-        let handle = retained(&calls, block.start).and_then(|memory| {
+        let memory = space.while_mapped(block.start, || retained(&calls, block.start))?;
+        let handle = memory.and_then(|memory| {
             let handle = shareable(&calls, memory, kind);
             // SAFETY: the reference of `retained`, used nowhere else.
             let released = check("cuMemRelease", unsafe { calls.cuMemRelease(memory) });

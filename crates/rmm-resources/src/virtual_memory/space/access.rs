@@ -47,6 +47,12 @@ impl Access {
         block.contains(&address).then_some(block)
     }
 
+    /// Calls `act` if the block at this address is in use; it is not unmapped meanwhile.
+    pub(super) fn while_mapped<R>(&self, start: u64, act: impl FnOnce() -> R) -> Option<R> {
+        let state = self.state();
+        state.mapped.contains_key(&start).then(act)
+    }
+
     /// Gives the devices access to adjacent blocks of one size, by one call of the driver.
     ///
     /// # Errors

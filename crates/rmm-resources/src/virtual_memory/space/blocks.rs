@@ -38,6 +38,20 @@ impl Space {
         self.kind.rdma
     }
 
+    /// Calls `act` with the block at this address in use. Another thread may suspend and resume it
+    /// meanwhile, before or after.
+    ///
+    /// # Errors
+    /// The errors of [`blocks_in`](Self::blocks_in).
+    pub(crate) fn while_mapped<R>(&self, start: u64, act: impl Fn() -> R) -> Result<R, Error> {
+        loop {
+            self.blocks_in(start..start + 1)?;
+            if let Some(done) = self.access.while_mapped(start, &act) {
+                return Ok(done);
+            }
+        }
+    }
+
     /// The blocks that a range lies in, which are contiguous.
     ///
     /// # Errors
@@ -46,19 +60,23 @@ impl Space {
     pub(crate) fn blocks_in(&self, range: Range<u64>) -> Result<Vec<Range<u64>>, Error> {
         let asleep = |at: u64| {
             let state = self.state();
-            let (&start, block) = state.suspended.range(..=at).next_back()?;
-            (at - start < block.bytes as u64).then_some(start)
+            let before = state.suspended.range(..=at).next_back();
+            before.is_some_and(|(&start, block)| at - start < block.bytes as u64)
         };
         let mut blocks = Vec::new();
         let mut at = range.start;
         while at < range.end {
-            let Some(block) = self.access.block_at(at) else {
-                if asleep(at).is_some() {
+            let block = match self.access.block_at(at) {
+                Some(block) => block,
+                None if asleep(at) => {
                     let message = format!("the memory at {at:#x} sleeps: wake its pool first");
                     return Err(Error::not_ready(NAME, message));
                 }
-                let message = format!("the memory at {at:#x} is not allocated");
-                return Err(Error::out_of_range(NAME, message));
+                // It may have woken between the two looks.
+                None => self.access.block_at(at).ok_or_else(|| {
+                    let message = format!("the memory at {at:#x} is not allocated");
+                    Error::out_of_range(NAME, message)
+                })?,
             };
             at = block.end;
             blocks.push(block);

@@ -67,9 +67,14 @@ impl Space {
         bytes: usize,
     ) -> Result<(), Error> {
         let known = self.state().suspended.get(&start.0).copied();
-        let mut block = match known {
-            Some(block) => block,
-            None => Suspended { bytes, memory: Some(retain(driver, start)?), is_mapped: true },
+        let mut block = if let Some(block) = known {
+            block
+        } else {
+            let memory = Some(retain(driver, start)?);
+            let block = Suspended { bytes, memory, is_mapped: true, is_resuming: false };
+            // Before it is out of use: an export finds it here or there.
+            self.state().suspended.insert(start.0, block);
+            block
         };
         if block.is_mapped {
             let is_in_use = known.is_none();
@@ -78,6 +83,7 @@ impl Space {
             let unmapped = if is_in_use { self.access.forget_if(start, unmap) } else { unmap() };
             if let Err(error) = unmapped {
                 if let (None, Some(memory)) = (known, block.memory) {
+                    self.state().suspended.remove(&start.0);
                     self.release(driver, Stuck::Memory(memory));
                 }
                 return Err(error);
@@ -116,17 +122,27 @@ impl Space {
     pub(in super::super) fn resume(&self, blocks: &[(DevicePtr, Layout)]) -> Result<(), Error> {
         let calls = calls_for(None)?;
         for &(start, _) in blocks {
-            // Taken out, so that no other thread resumes the same block.
-            let Some(mut block) = self.state().suspended.remove(&start.0) else { continue };
+            // It stays in the table until it is in use again, so that an export finds it.
+            let Some(mut block) = self.begin_to_resume(start) else { continue };
             let resumed = self.resume_block(&calls, start, &mut block);
             let mut state = self.state();
             if let Err(error) = resumed {
                 state.suspended.insert(start.0, block);
                 return Err(error);
             }
+            state.suspended.remove(&start.0);
             state.mapped_bytes += block.bytes as u64;
         }
         Ok(())
+    }
+
+    /// The block, unless another thread resumes it.
+    fn begin_to_resume(&self, start: DevicePtr) -> Option<Suspended> {
+        let mut state = self.state();
+        let block = state.suspended.get_mut(&start.0).filter(|block| !block.is_resuming)?;
+        let before = *block;
+        block.is_resuming = true;
+        Some(before)
     }
 
     fn resume_block(

@@ -13,6 +13,8 @@ pub(super) struct Suspended {
     pub(super) memory: Option<CuMemHandle>,
     /// Whether the memory is mapped there.
     pub(super) is_mapped: bool,
+    /// Whether a thread is resuming it, which no other one does then.
+    pub(super) is_resuming: bool,
 }
 
 impl Suspended {
