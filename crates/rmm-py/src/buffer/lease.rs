@@ -31,7 +31,7 @@ pub(crate) struct LeasedMemoryResource {
 fn deadline_of(timeout: Option<f64>) -> PyResult<Option<Instant>> {
     let Some(seconds) = timeout else { return Ok(None) };
     let time = Duration::try_from_secs_f64(seconds)
-        .map_err(|_| PyValueError::new_err(format!("a timeout of {seconds} seconds")))?;
+        .map_err(|_| PyValueError::new_err(format!("a timeout of {seconds:?} seconds")))?;
     Ok(Instant::now().checked_add(time))
 }
 
@@ -100,8 +100,9 @@ impl LeasedMemoryResource {
             _ => return Err(PyValueError::new_err("lock is \"rw\", \"ro\" or \"rw_or_ro\"")),
         };
         let deadline = deadline_of(timeout)?;
-        let answer_time = Duration::try_from_secs_f64(answer_timeout)
-            .map_err(|_| PyValueError::new_err(format!("a timeout of {answer_timeout} seconds")))?;
+        let answer_time = Duration::try_from_secs_f64(answer_timeout).map_err(|_| {
+            PyValueError::new_err(format!("a timeout of {answer_timeout:?} seconds"))
+        })?;
         fork::check()?;
         let mut lease =
             interruptible(py, |goes_on| Lease::connect_while(path, lock, deadline, goes_on))?;
@@ -301,8 +302,12 @@ impl Contents {
         };
         let size = bytes(&shape).ok_or_else(|| PyValueError::new_err("the array is too large"))?;
         let is_contiguous = strides.is_none_or(|strides| {
-            let expected = (1..=shape.len()).map(|axis| bytes(&shape[axis..]));
-            size == 0 || strides.into_iter().map(|stride| u64::try_from(stride).ok()).eq(expected)
+            // That of a dimension with one element means nothing.
+            let follows = |(axis, &stride): (usize, &i64)| {
+                shape[axis] == 1 || u64::try_from(stride).ok() == bytes(&shape[axis + 1..])
+            };
+            let is_whole = strides.len() == shape.len();
+            size == 0 || is_whole && strides.iter().enumerate().all(follows)
         });
         if !is_contiguous {
             return Err(PyValueError::new_err("the array is not contiguous"));
