@@ -78,6 +78,9 @@ pub enum LeaseError {
     Layout(String),
 }
 
+const OF_PARENT: LeaseError =
+    LeaseError::State("the session is that of the process from which this one was forked");
+
 /// Who holds the lock, as far as the owner says.
 fn who_has_it(holders: &[LockHolder]) -> String {
     match holders {
@@ -123,6 +126,8 @@ impl From<ConnectionError> for LeaseError {
 pub struct Lease {
     /// None once the session is over.
     connection: Option<Connection>,
+    /// Of the process that has connected.
+    generation: u64,
     path: PathBuf,
     answer: Duration,
     lock: Granted,
@@ -189,6 +194,8 @@ impl Lease {
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Self, LeaseError> {
         fork::check()?;
+        // Also where this process does not use the driver.
+        fork::watch_forks();
         let mut connection = reach(path, deadline, goes_on)?;
         let request = Message::HandshakeRequest { lock_type, expected_identity };
         // Dropping the connection takes the request back.
@@ -198,7 +205,8 @@ impl Lease {
             Message::HandshakeResponse { lock_type: lock, server_nonce, gpu_uuid } => {
                 let identity = Identity { server_nonce, gpu_uuid };
                 let path = std::path::absolute(path)?;
-                Ok(Self { connection: Some(connection), path, answer: PATIENCE, lock, identity })
+                let (connection, generation) = (Some(connection), fork::generation());
+                Ok(Self { connection, generation, path, answer: PATIENCE, lock, identity })
             }
             _ => Err(LeaseError::OtherAnswer),
         }
@@ -325,6 +333,9 @@ impl Lease {
     fn request(&mut self, request: &Message) -> Result<Frame<Arrived>, LeaseError> {
         // A request of a child would be one of its parent's session.
         fork::check()?;
+        if self.generation != fork::generation() {
+            return Err(OF_PARENT);
+        }
         let connection = self.connection.as_mut().ok_or(LeaseError::Ended)?;
         // What is too large is not sent, and ends no session.
         encode(request)?;
