@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rmm_core::Device;
+use rmm_core::{Device, fork};
 use rustix::event::{PollFd, PollFlags};
 
 use self::session::{Phase, Session};
@@ -136,8 +136,9 @@ impl Server {
     /// Serves until `stop` can be read or is closed.
     ///
     /// # Errors
-    /// If the system cannot wait for the sockets.
+    /// If the system cannot wait for the sockets, or in the child of a fork, whose parent serves.
     pub fn run(&mut self, stop: impl AsFd) -> io::Result<()> {
+        fork::check().map_err(io::Error::other)?;
         while !self.turn(&stop)? {}
         Ok(())
     }
