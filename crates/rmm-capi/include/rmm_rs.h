@@ -2247,10 +2247,10 @@ rmm_rs_status rmm_rs_client_checkpoint(const struct rmm_rs_client *client,
 
 /**
  * Makes exactly the blocks of a checkpoint allocated, at their addresses: all that are allocated
- * now are freed first, in the order of the stream, which is kept, and the rest of the pool's
- * memory is that stream's afterwards. Calls `visit`, unless it is null, with each block that was
- * allocated before (`is_live` 0), and then with each that is allocated now (`is_live` 1). After an
- * error nothing has changed.
+ * now are freed first, in the order of the stream, which is kept and waits for the streams that
+ * were recorded for them, and the rest of the pool's memory is that stream's afterwards. Calls
+ * `visit`, unless it is null, with each block that was allocated before (`is_live` 0), and then
+ * with each that is allocated now (`is_live` 1). After an error nothing has changed.
  */
 rmm_rs_status rmm_rs_checkpoint_restore(const struct rmm_rs_checkpoint *checkpoint,
                                         void *stream,

@@ -137,6 +137,25 @@ fn a_pending_block_refuses_a_checkpoint() {
 }
 
 #[test]
+fn memory_after_a_restore_comes_behind_recorded_streams() {
+    let _test = Test::begin();
+    let (client, pool) = (Client::of_spec("pool(cuda)"), graph_pool());
+    let [own, other] = [(); 2].map(|()| Stream::new());
+    let empty = try_checkpoint(&client, &pool).expect("it is for graphs");
+    let block = client.try_allocate_from(pool.0, own.raw(), MIB).expect("there is memory");
+    other.wait_for(&own);
+    other.keep_busy(block);
+    record(block, &other);
+    assert_eq!(restore(&empty, &own), [vec![(block, 0)], vec![]]);
+    let next = client.try_allocate_from(pool.0, own.raw(), MIB).expect("there is memory");
+    assert_eq!(next, block);
+    // The device reports a use that nothing orders.
+    own.fill(next, MIB);
+    free(next);
+    ok(c!(rmm_rs_pool_release_graph_memory(pool.0)));
+}
+
+#[test]
 fn arguments_are_checked() {
     let _test = Test::begin();
     let (client, plain) = (Client::of_spec("pool(cuda)"), Pool::of_spec("pool(cuda)"));

@@ -11,6 +11,7 @@ use rmm_core::{StreamId, StreamRef};
 
 use super::block::{Block, ClientHandle, Source};
 use super::counts::BlockSize;
+use super::pending::RecordedStream;
 use super::settle::{self, YIELDS};
 use super::table;
 use crate::handle::failure::Failure;
@@ -86,6 +87,21 @@ fn known_blocks(
     Err(Failure::plain(RMM_RS_NOT_READY, text.to_owned()))
 }
 
+/// The streams that were recorded for blocks, each once.
+fn recorded_streams(blocks: &[KnownBlock]) -> Vec<RecordedStream> {
+    let mut found: Vec<RecordedStream> = Vec::new();
+    for block in blocks {
+        let of_block = table::with(block.address, |block| block.recorded.clone());
+        for stream in of_block.unwrap_or_default() {
+            match found.iter_mut().find(|known| known.id == stream.id) {
+                Some(known) => known.is_captured &= stream.is_captured,
+                None => found.push(stream),
+            }
+        }
+    }
+    found
+}
+
 impl CheckpointHandle {
     /// # Errors
     /// If the pool is not for graphs, or a block of it is pending.
@@ -101,7 +117,8 @@ impl CheckpointHandle {
     /// Makes exactly these blocks live, in the pool and in the table.
     ///
     /// # Errors
-    /// Those of [`rmm_adaptors::PoolMemoryResource::restore`]; if a block of the pool is pending.
+    /// Those of [`rmm_adaptors::PoolMemoryResource::restore`]; if a block of the pool is pending,
+    /// or a stream that was recorded for one is captured now.
     ///
     /// # Safety
     /// The clause on checkpoints. `stream` exists until it is forgotten.
@@ -109,9 +126,12 @@ impl CheckpointHandle {
         let present = known_blocks(&self.client, &self.pool)?;
         let pool = pool_in(&self.pool)?;
         let _current = self.client.device.enter()?;
-        let restore = |stream: StreamRef<'_>| {
-            // SAFETY: the caller's contract.
-            unsafe { pool.restore(&self.live, stream) }
+        let recorded = recorded_streams(&present);
+        let restore = |stream: StreamRef<'_>| -> Result<_, Failure> {
+            settle::order_behind(stream, &recorded)?;
+            // SAFETY: the caller's contract; what uses the blocks that end comes before in the
+            // order of the stream.
+            Ok(unsafe { pool.restore(&self.live, stream) }?)
         };
         // SAFETY: the caller's contract.
         let restored = unsafe { streams::with_kept(stream, restore) }??;

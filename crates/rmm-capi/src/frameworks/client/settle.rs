@@ -157,6 +157,30 @@ fn may_be_captured(stream: &RecordedStream) -> bool {
     with_same(stream.handle, stream.id, may_be).unwrap_or(false)
 }
 
+/// Makes a stream wait for what was enqueued on recorded streams.
+///
+/// # Errors
+/// If one of them is captured; the driver's.
+pub(super) fn order_behind(
+    stream: StreamRef<'_>,
+    recorded: &[RecordedStream],
+) -> Result<(), Failure> {
+    for earlier in recorded {
+        if may_be_captured(earlier) {
+            // That capture's own use comes before its end.
+            if earlier.is_captured {
+                continue;
+            }
+            return Err(captured());
+        }
+        match with_same(earlier.handle, earlier.id, |earlier| stream.wait_for(earlier)) {
+            Some(ordered) => ordered?,
+            None => synchronize(earlier.context)?,
+        }
+    }
+    Ok(())
+}
+
 /// Records an event on a stream, or waits for its device if its handle does not name it any more.
 fn record_event(
     client: &ClientHandle,
