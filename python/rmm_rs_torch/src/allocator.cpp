@@ -184,6 +184,9 @@ void allocator::init(int) { is_initialized_.store(true); }
 void allocator::emptyCache(c10::MempoolId_t id)
 {
   routes_.drop_left_over();
+  bool const is_recorded = history_.wants_blocks();
+  growing_request const request{
+    nullptr, is_recorded ? history_.gather(caching::RecordContext::ALL) : nullptr};
   for (auto const device : clients_.devices()) {
     if (id == c10::MempoolId_t{0, 0}) {
       shortages_.trim(device);

@@ -10,8 +10,8 @@
 
 namespace rmm_rs_torch {
 
-/// The request that this thread makes: entries for the growth that it causes have its stream and
-/// context. It ends with the object.
+/// The request or trim of this thread: entries for segments that come or go by it have its stream
+/// and context. It ends with the object.
 class growing_request {
  public:
   growing_request(cudaStream_t stream, context_pointer context) noexcept;

@@ -139,6 +139,23 @@ TEST(histories_keep_the_newest_entries)
   }
 }
 
+TEST(segments_that_a_call_of_the_program_returns_have_its_context)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    allocator->allocate(64 * mib).clear();
+    synchronize();
+    allocator->recordHistory(true, &make_context, 100, caching::RecordContext::ALL, true, {});
+    allocator->emptyCache();
+    auto const entries = allocator->snapshot().device_traces.at(0);
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    auto const returned = [](entry const& e) { return e.action_ == entry::SEGMENT_FREE; };
+    auto const known    = [](entry const& e) { return e.context_ != nullptr; };
+    CHECK(std::any_of(entries.begin(), entries.end(), returned));
+    CHECK(std::all_of(entries.begin(), entries.end(),
+                      [&](entry const& e) { return !returned(e) || known(e); }));
+  }
+}
+
 TEST(trackers_see_entries_without_a_history)
 {
   int seen = 0;
