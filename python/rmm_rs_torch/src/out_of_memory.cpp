@@ -137,24 +137,22 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
       pool->note(request.stream);
       if (try_pool(memory)) { return out; }
     }
-    trim(request.device);
-    if (try_again()) {
-      counts_.count_retry(request.device);
-      return out;
-    }
+    if (trim(request.device)) { counts_.count_retry(request.device); }
+    if (try_again()) { return out; }
   }
   TORCH_CHECK(status == RMM_RS_OUT_OF_MEMORY, last_error_message());
   report(request);
 }
 
-void shortages::trim(c10::DeviceIndex device)
+bool shortages::trim(c10::DeviceIndex device)
 {
   auto const* const client = clients_.find(device);
-  if (client == nullptr || is_capturing(device)) { return; }
+  if (client == nullptr || is_capturing(device)) { return false; }
   c10::cuda::CUDAGuard const guard{device};
-  if (!settle(client)) { return; }
+  if (!settle(client)) { return false; }
   trim_resource(clients_.memory_of(device));
   for (auto const& pool : pools_.unused(device)) { trim(pool); }
+  return true;
 }
 
 void shortages::trim(shared_pool const& pool)

@@ -39,8 +39,8 @@ class shortages {
   void* serve(refused_request const& request, rmm_rs_status status);
 
   /// Returns idle memory of the device to the driver, after a wait for its work: of its resource
-  /// and of private pools that are not in use any more. Nothing while a stream is captured.
-  void trim(c10::DeviceIndex device);
+  /// and of private pools that are not in use any more. Nothing while a stream is captured: false.
+  bool trim(c10::DeviceIndex device);
   /// The same for one private pool, also while it is in use.
   void trim(shared_pool const& pool);
 

@@ -50,6 +50,20 @@ TEST(out_of_memory_is_reported_and_the_next_request_works)
   text_of_error<c10::OutOfMemoryError>([] { ours().allocate(std::size_t{1} << 61); });
 }
 
+TEST(requests_are_tried_again_and_counted_as_by_native)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    allocator->resetAccumulatedStats(0);
+    for (int i = 0; i < 2; ++i) {
+      text_of_error<c10::OutOfMemoryError>([&] { allocator->allocate(std::size_t{1} << 50); });
+    }
+    check_equal(allocator->getDeviceStats(0).num_alloc_retries, 2, "retries");
+    check_equal(allocator->getDeviceStats(0).num_ooms, 2, "failures");
+    allocator->resetAccumulatedStats(0);
+    check_equal(allocator->getDeviceStats(0).num_alloc_retries, 0, "retries after a reset");
+  }
+}
+
 TEST(the_memory_fraction_is_of_tensors)
 {
   std::size_t free  = 0;
