@@ -1,5 +1,6 @@
 #include "statistics.hpp"
 
+#include <c10/cuda/CUDAFunctions.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
@@ -76,11 +77,21 @@ statistics::pool_sums statistics::sums_of(c10::DeviceIndex device)
   return sums;
 }
 
+rmm_rs_client const* statistics::client_of(c10::DeviceIndex device) const
+{
+  auto const* const client = clients_.find(device);
+  if (client == nullptr) {
+    TORCH_CHECK(device >= 0 && device < c10::cuda::device_count(), "rmm-rs: there is no device ",
+                static_cast<int>(device));
+  }
+  return client;
+}
+
 device_stats statistics::of(c10::DeviceIndex device)
 {
   device_stats stats;
   stats.max_split_size = -1;
-  auto const* const client = clients_.find(device);
+  auto const* const client = client_of(device);
   if (client == nullptr) { return stats; }
   auto const own  = statistics_of(client);
   auto const sums = sums_of(device);
@@ -120,7 +131,7 @@ device_stats statistics::of(c10::DeviceIndex device)
 
 void statistics::reset_accumulated(c10::DeviceIndex device)
 {
-  auto const* const client = clients_.find(device);
+  auto const* const client = client_of(device);
   if (client == nullptr) { return; }
   check(engine->rmm_rs_client_reset_accumulated(client));
   auto const sums = sums_of(device);
@@ -136,7 +147,7 @@ void statistics::reset_accumulated(c10::DeviceIndex device)
 
 void statistics::reset_peaks(c10::DeviceIndex device)
 {
-  auto const* const client = clients_.find(device);
+  auto const* const client = client_of(device);
   if (client == nullptr) { return; }
   check(engine->rmm_rs_client_reset_peaks(client));
   auto const reset = [](resource const& pool) {

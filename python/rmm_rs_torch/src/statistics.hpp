@@ -40,7 +40,7 @@ class statistics {
  public:
   statistics(clients& all, private_pools& pools) : clients_{all}, pools_{pools} {}
 
-  /// All zeros if the device has no client.
+  /// All zeros if the device has no client. These three throw if there is no such device.
   c10::CachingDeviceAllocator::DeviceStats of(c10::DeviceIndex device);
   void reset_accumulated(c10::DeviceIndex device);
   void reset_peaks(c10::DeviceIndex device);
@@ -85,6 +85,8 @@ class statistics {
     std::map<c10::MempoolId_t, highest> reserved_by_private_pool;
   };
 
+  /// The client of a device; null if it was not used. Throws if there is no such device.
+  [[nodiscard]] rmm_rs_client const* client_of(c10::DeviceIndex device) const;
   pool_sums sums_of(c10::DeviceIndex device);
 
   clients& clients_;

@@ -178,6 +178,18 @@ TEST(statistics_of_random_programs_with_recorded_streams_equal_native)
   for (unsigned seed = 1; seed <= 10; ++seed) { run_on_both(random_program{seed, true}, false); }
 }
 
+TEST(statistics_of_a_device_that_is_not_there_are_an_error)
+{
+  check_equal(ours().getDeviceStats(1).allocation[0].current, 0, "blocks of an unused device");
+  for (auto* const allocator : {&native(), &ours()}) {
+    for (c10::DeviceIndex const device : {-1, 9}) {
+      text_of_error<c10::Error>([&] { allocator->getDeviceStats(device); });
+      text_of_error<c10::Error>([&] { allocator->resetPeakStats(device); });
+      text_of_error<c10::Error>([&] { allocator->resetAccumulatedStats(device); });
+    }
+  }
+}
+
 // Convolutions choose by it among algorithms that need a workspace.
 TEST(the_largest_block_that_fits_is_a_cached_one_or_the_device_s)
 {
