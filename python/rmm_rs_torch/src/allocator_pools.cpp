@@ -103,6 +103,12 @@ c10::cuda::CUDACachingAllocator::CheckpointDelta allocator::setCheckpointPoolSta
   std::vector<rmm_rs_client_block> before;
   if (history_.wants_frees()) { before = blocks_of(client, own->pool().get()); }
   auto delta = own->restore(device, streams.last, raw_deleter());
+  for (auto* const freed : delta.ptrs_freed) {
+    auto const is_same = [freed](auto const& block) { return block.get() == freed; };
+    if (std::none_of(delta.dataptrs_allocd.begin(), delta.dataptrs_allocd.end(), is_same)) {
+      exported_.forget(freed);
+    }
+  }
   if (history_.wants_frees()) { record_restore(before, blocks_of(client, own->pool().get())); }
   return delta;
 }

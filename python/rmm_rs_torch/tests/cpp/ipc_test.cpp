@@ -148,6 +148,28 @@ TEST(blocks_of_a_page_share_a_descriptor_until_they_are_freed)
   CHECK(contents(here.get(), 4 * kib) == std::string(4 * kib, 'n'));
 }
 
+TEST(a_restore_closes_the_descriptors_of_blocks_that_it_frees)
+{
+  auto const id = c10::MempoolId_t{0, 700000};
+  auto& all     = ours(exportable);
+  all.beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+  auto kept        = all.allocate(4 * kib);
+  auto const state = all.getCheckpointState(0, id);
+  auto freed       = all.allocate(7 * mib);
+  all.endAllocateToPool(0, id);
+  auto const text = all.shareIpcHandle(kept.get()).handle;
+  all.shareIpcHandle(freed.get());
+  auto const before = open_files();
+  auto delta = all.setCheckpointPoolState(0, state);
+  freed.release_context();
+  kept.release_context();
+  CHECK(open_files() < before);
+  // A receiver of the one that stays allocated may come later.
+  CHECK(all.shareIpcHandle(delta.dataptrs_allocd.at(0).get()).handle == text);
+  delta.dataptrs_allocd.clear();
+  all.releasePool(0, id);
+}
+
 TEST(texts_of_no_sender_are_refused)
 {
   auto const block  = ours(exportable).allocate(mib);
