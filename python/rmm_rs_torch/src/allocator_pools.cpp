@@ -91,7 +91,8 @@ c10::cuda::CUDACachingAllocator::CheckpointDelta allocator::setCheckpointPoolSta
   auto const* const own = dynamic_cast<checkpoint const*>(state.get());
   TORCH_CHECK(own != nullptr, "rmm-rs: the checkpoint is of another allocator");
   auto const pool = pools_.find(device, own->pool().get());
-  TORCH_CHECK(pool != nullptr, "rmm-rs: the private pool of the checkpoint is gone");
+  TORCH_CHECK(pool != nullptr && pool == pools_.find(device, pool->id()),
+              "rmm-rs: the private pool of the checkpoint is gone");
   auto const* const client = clients_.of(device);
   check(engine->rmm_rs_client_settle(client, true));
   auto const streams = pool->streams();

@@ -175,7 +175,7 @@ void shortages::trim(shared_pool const& pool)
   } else {
     is_unused = pools_.end(pool);
   }
-  if (is_unused && pools_.remove_unused(pool) && memory) { counts_.retire(*pool); }
+  if (is_unused) { counts_.retire(pool); }
 }
 
 void shortages::attach(observer function)

@@ -2,6 +2,9 @@
 
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace rmm_rs_torch {
 
 resource private_pool::memory(clients& all)
@@ -42,6 +45,7 @@ shared_pool private_pools::create_or_retain(c10::DeviceIndex device,
   std::lock_guard const lock{mutex_};
   auto& pool = pools_[key{device, id}];
   if (pool == nullptr || pool->has_ended_) {
+    if (pool != nullptr) { former_.push_back(std::move(pool)); }
     pool = std::make_shared<private_pool>(device, id, std::move(foreign));
   } else {
     TORCH_CHECK(foreign == nullptr, "rmm-rs: the private pool has an allocator already");
@@ -142,6 +146,7 @@ bool private_pools::end(shared_pool const& pool)
 bool private_pools::remove_unused(shared_pool const& pool)
 {
   std::lock_guard const lock{mutex_};
+  if (std::erase(former_, pool) != 0) { return true; }
   auto const place = pools_.find(key{pool->device_, pool->id_});
   if (place == pools_.end() || place->second != pool || pool->uses_ != 0) { return false; }
   pools_.erase(place);
@@ -164,6 +169,8 @@ std::vector<shared_pool> private_pools::selected(F is_wanted) const
   for (auto const& [name, pool] : pools_) {
     if (is_wanted(*pool)) { found.push_back(pool); }
   }
+  std::copy_if(former_.begin(), former_.end(), std::back_inserter(found),
+               [&](shared_pool const& pool) { return is_wanted(*pool); });
   return found;
 }
 

@@ -124,6 +124,8 @@ class private_pools {
 
   mutable std::mutex mutex_;
   std::map<key, shared_pool> pools_;
+  /// Pools that have ended, of which blocks are left, and in whose place there is another.
+  std::vector<shared_pool> former_;
 };
 
 }  // namespace rmm_rs_torch

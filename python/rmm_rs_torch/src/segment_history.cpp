@@ -55,9 +55,7 @@ void segment_history::observe(c10::DeviceIndex device, c10::MempoolId_t id, reso
   check(engine->rmm_rs_resource_limit_id(pool.get(), &identity));
   {
     std::lock_guard const lock{mutex_};
-    auto& known = pools_[key{device, id}];
-    if (known == identity) { return; }
-    known = identity;
+    if (!pools_.insert(key{device, id, identity}).second) { return; }
   }
   auto context = std::make_unique<observed_pool>(
     observed_pool{records_, device, id, engine->rmm_rs_pool_can_sleep(pool.get())});

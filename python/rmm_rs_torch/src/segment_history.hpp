@@ -4,9 +4,9 @@
 #include "history.hpp"
 #include "pools.hpp"
 
-#include <map>
 #include <mutex>
-#include <utility>
+#include <set>
+#include <tuple>
 
 namespace rmm_rs_torch {
 
@@ -37,13 +37,14 @@ class segment_history {
   void observe(c10::DeviceIndex device, c10::MempoolId_t id, resource const& pool);
 
  private:
-  using key = std::pair<c10::DeviceIndex, c10::MempoolId_t>;
+  /// A device, an id, and the identity of a pool.
+  using key = std::tuple<c10::DeviceIndex, c10::MempoolId_t, std::uint64_t>;
 
   history& records_;
   // Lock order: leaf.
   std::mutex mutex_;
-  /// The identity of the pool that is observed for an id.
-  std::map<key, std::uint64_t> pools_;
+  /// What is observed.
+  std::set<key> pools_;
 };
 
 }  // namespace rmm_rs_torch

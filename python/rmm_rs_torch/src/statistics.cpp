@@ -48,9 +48,12 @@ void assign(stat& to, std::int64_t current, std::int64_t peak)
 statistics::pool_sums statistics::sums_of(c10::DeviceIndex device)
 {
   auto sums = pool_sums{};
+  std::vector<shared_pool> pools;
   {
+    // Together: a pool is in one of the two.
     std::lock_guard const lock{mutex_};
-    sums = counts_[device].retired;
+    sums  = counts_[device].retired;
+    pools = pools_.all();
   }
   auto const add = [&sums](rmm_rs_pool_statistics const& pool) {
     sums.reserved += static_cast<std::int64_t>(pool.reserved_bytes - pool.asleep_bytes);
@@ -67,12 +70,13 @@ statistics::pool_sums statistics::sums_of(c10::DeviceIndex device)
     sums.reserved += own.current;
     sums.peak_reserved += own.peak;
   }
-  for (auto const& pool : pools_.all()) {
+  for (auto const& pool : pools) {
     if (pool->device() != device) { continue; }
     auto const own = statistics_of(pool->memory_if_made());
     add(own);
-    sums.by_private_pool[pool->id()] = {static_cast<std::int64_t>(own.reserved_bytes - own.asleep_bytes),
-                                        static_cast<std::int64_t>(own.peak_reserved_bytes)};
+    auto& [reserved, peak] = sums.by_private_pool[pool->id()];
+    reserved += static_cast<std::int64_t>(own.reserved_bytes - own.asleep_bytes);
+    peak += static_cast<std::int64_t>(own.peak_reserved_bytes);
   }
   return sums;
 }
@@ -169,19 +173,23 @@ void statistics::reset_peaks(c10::DeviceIndex device)
   }
 }
 
-void statistics::retire(private_pool const& pool)
+void statistics::retire(shared_pool const& pool)
 {
-  auto const last = statistics_of(pool.memory_if_made());
-  auto const rest = sums_of(pool.device());
-  std::lock_guard const lock{mutex_};
-  auto& counts = counts_[pool.device()];
-  counts.retired.upstream_allocations += static_cast<std::int64_t>(last.upstream_allocations);
-  // All of its memory goes back.
-  counts.retired.upstream_frees += static_cast<std::int64_t>(last.upstream_allocations);
-  counts.retired.host_waits += static_cast<std::int64_t>(last.host_waits);
+  auto const last = statistics_of(pool->memory_if_made());
   auto const peak = static_cast<std::int64_t>(last.peak_reserved_bytes);
-  counts.reserved.update(rest.peak_reserved + peak);
-  counts.reserved_by_private_pool[pool.id()].update(peak);
+  {
+    std::lock_guard const lock{mutex_};
+    if (!pools_.remove_unused(pool)) { return; }
+    auto& counts = counts_[pool->device()];
+    counts.retired.upstream_allocations += static_cast<std::int64_t>(last.upstream_allocations);
+    // All of its memory goes back.
+    counts.retired.upstream_frees += static_cast<std::int64_t>(last.upstream_allocations);
+    counts.retired.host_waits += static_cast<std::int64_t>(last.host_waits);
+    counts.reserved_by_private_pool[pool->id()].update(peak);
+  }
+  auto const rest = sums_of(pool->device());
+  std::lock_guard const lock{mutex_};
+  counts_[pool->device()].reserved.update(rest.peak_reserved + peak);
 }
 
 void statistics::count_retry(c10::DeviceIndex device)

@@ -45,8 +45,8 @@ class statistics {
   void reset_accumulated(c10::DeviceIndex device);
   void reset_peaks(c10::DeviceIndex device);
 
-  /// Keeps the counts of a private pool that is about to go, with its memory.
-  void retire(private_pool const& pool);
+  /// Forgets a private pool that is not in use, with its memory, and keeps its counts.
+  void retire(shared_pool const& pool);
 
   void count_retry(c10::DeviceIndex device);
   void count_out_of_memory(c10::DeviceIndex device);
@@ -91,7 +91,7 @@ class statistics {
 
   clients& clients_;
   private_pools& pools_;
-  // Lock order: leaf.
+  // Lock order: before that of the private pools.
   std::mutex mutex_;
   std::map<c10::DeviceIndex, device_counts> counts_;
 };

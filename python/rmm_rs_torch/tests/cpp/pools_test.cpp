@@ -370,3 +370,37 @@ TEST(the_end_of_a_mem_pool_never_throws)
   ours().emptyCache(new_id());
 }
 
+
+TEST(a_pool_that_another_replaces_counts_until_its_tensors_are_gone)
+{
+  auto const id    = new_id();
+  auto const stats = [] { return ours().getDeviceStats(device); };
+  auto const bytes = [] { return static_cast<std::size_t>(reserved(ours())); };
+  ours().beginAllocateToPool(device, id, any_stream);
+  auto first = ours().allocate(8 * mib);
+  ours().endAllocateToPool(device, id);
+  ours().releasePool(device, id);
+  ours().resetAccumulatedStats(device);
+  // Its memory is a graph's no more, and the tensor keeps it.
+  ours().emptyCache();
+  ours().beginAllocateToPool(device, id, any_stream);
+  auto second = ours().allocate(4 * mib);
+  ours().endAllocateToPool(device, id);
+  check_equal(bytes(), 12 * mib, "reserved bytes of both");
+  check_equal(stats().num_device_alloc, 1, "allocations since the reset");
+  CHECK(ours().checkPoolLiveAllocations(device, id, {second.get()}));
+  std::size_t total = 0;
+  for (auto const& segment : ours().snapshot().segments) {
+    CHECK(segment.owner_private_pool_id == id);
+    total += segment.total_size;
+  }
+  check_equal(total, 12 * mib, "bytes of the snapshot");
+  first.clear();
+  ours().emptyCache();
+  check_equal(bytes(), 4 * mib, "reserved bytes of the second");
+  check_equal(stats().num_device_free, 1, "frees");
+  ours().releasePool(device, id);
+  second.clear();
+  ours().emptyCache();
+  check_equal(bytes(), 0U, "reserved bytes at the end");
+}
