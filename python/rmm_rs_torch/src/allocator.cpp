@@ -190,8 +190,8 @@ void allocator::emptyCache(c10::MempoolId_t id)
   for (auto const device : clients_.devices()) {
     if (id == c10::MempoolId_t{0, 0}) {
       shortages_.trim(device);
-    } else if (auto const pool = pools_.find(device, id); pool != nullptr) {
-      shortages_.trim(pool);
+    } else {
+      shortages_.trim(device, id);
     }
   }
 }

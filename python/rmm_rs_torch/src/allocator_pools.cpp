@@ -80,8 +80,9 @@ std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState> allocator::getC
 {
   auto const memory        = memory_of_pool(device, id);
   auto const* const client = clients_.of(device);
-  // What waits for streams is neither allocated nor free.
-  check(engine->rmm_rs_client_settle(client, true));
+  // What waits for streams is neither allocated nor free. If it is of this pool, and a capture goes
+  // on, the checkpoint is refused.
+  (void)settle(client);
   return std::make_shared<checkpoint>(client, memory);
 }
 
@@ -94,10 +95,13 @@ c10::cuda::CUDACachingAllocator::CheckpointDelta allocator::setCheckpointPoolSta
   TORCH_CHECK(pool != nullptr && pool == pools_.find(device, pool->id()),
               "rmm-rs: the private pool of the checkpoint is gone");
   auto const* const client = clients_.of(device);
-  check(engine->rmm_rs_client_settle(client, true));
+  (void)settle(client);
   auto const streams = pool->streams();
   if (streams.are_several) {
     // Then free memory of all of them becomes that of one.
+    captures_held_back const held;
+    TORCH_CHECK(held, "rmm-rs: a pool that has served several streams cannot be restored while a "
+                      "stream is captured");
     c10::cuda::CUDAGuard const guard{device};
     C10_CUDA_CHECK(cudaDeviceSynchronize());
   }
@@ -126,7 +130,11 @@ void allocator::record_restore(std::vector<rmm_rs_client_block> const& before,
 }
 
 #if TORCH_VERSION_MINOR >= 13
-void allocator::markCaptureBegin(c10::DeviceIndex) { announce_capture(); }
+void allocator::markCaptureBegin(c10::DeviceIndex device)
+{
+  announce_capture();
+  routes_.capture_has_begun(device);
+}
 
 void allocator::markCaptureEnd(c10::DeviceIndex) { withdraw_capture(); }
 #endif

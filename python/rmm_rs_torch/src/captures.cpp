@@ -3,12 +3,15 @@
 #include "engine.hpp"
 
 #include <atomic>
+#include <mutex>
 
 namespace rmm_rs_torch {
 
 namespace {
 
 std::atomic<int> announced{0};
+// Shared by calls that hold captures back. Lock order: before all others but the interpreter's.
+std::shared_mutex holding_back;
 
 }  // namespace
 
@@ -16,6 +19,8 @@ void announce_capture()
 {
   check(engine->rmm_rs_capture_announce());
   announced.fetch_add(1);
+  // Who holds captures back has seen none announced, and others hold none back any more.
+  std::unique_lock const wait{holding_back};
 }
 
 void withdraw_capture()
@@ -24,7 +29,12 @@ void withdraw_capture()
   check(engine->rmm_rs_capture_withdraw());
 }
 
-bool any_capture_announced() noexcept { return announced.load(std::memory_order_relaxed) > 0; }
+bool any_capture_announced() noexcept { return announced.load() > 0; }
+
+captures_held_back::captures_held_back() : lock_{holding_back}
+{
+  if (any_capture_announced()) { lock_.unlock(); }
+}
 
 bool is_captured(cudaStream_t stream) noexcept
 {

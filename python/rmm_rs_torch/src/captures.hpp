@@ -3,14 +3,28 @@
 
 #include <cuda_runtime_api.h>
 
+#include <shared_mutex>
+
 namespace rmm_rs_torch {
 
-/// Says to the engine that a capture begins.
+/// Says to the engine that a capture begins, and waits for calls that hold captures back.
 void announce_capture();
 /// Says that one has ended.
 void withdraw_capture();
 /// Whether one was announced and has not ended.
 bool any_capture_announced() noexcept;
+
+/// Holds captures back that are about to begin, for as long as it exists: for a wait for the device,
+/// which would break one.
+class captures_held_back {
+ public:
+  captures_held_back();
+  /// Whether none was announced before. Otherwise none is held back.
+  explicit operator bool() const noexcept { return lock_.owns_lock(); }
+
+ private:
+  std::shared_lock<std::shared_mutex> lock_;
+};
 
 /// Whether a stream is captured now.
 bool is_captured(cudaStream_t stream) noexcept;

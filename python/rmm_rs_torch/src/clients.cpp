@@ -44,6 +44,13 @@ rmm_rs_client const* clients::make(c10::DeviceIndex device)
   return client;
 }
 
+bool settle(rmm_rs_client const* client)
+{
+  auto const status = engine->rmm_rs_client_settle(client, true);
+  if (status != RMM_RS_NOT_READY) { check(status); }
+  return status == RMM_RS_OK;
+}
+
 resource clients::memory_of(c10::DeviceIndex device)
 {
   rmm_rs_resource const* memory = nullptr;

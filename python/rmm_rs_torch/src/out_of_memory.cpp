@@ -84,20 +84,10 @@ bool is_asleep(refused_request const& request)
   return memory && engine->rmm_rs_pool_is_asleep(memory.get());
 }
 
-/// Waits for blocks with recorded streams. False if another library captures a stream: then no call
-/// may wait.
-bool settle(rmm_rs_client const* client)
+/// Whether the device's current stream is captured: then no call may wait.
+bool is_current_captured(c10::DeviceIndex device)
 {
-  auto const status = engine->rmm_rs_client_settle(client, true);
-  if (status != RMM_RS_NOT_READY) { check(status); }
-  return status == RMM_RS_OK;
-}
-
-/// Whether a capture is known of, in which no call may wait: one that PyTorch has announced, or one
-/// of the current stream.
-bool is_capturing(c10::DeviceIndex device)
-{
-  return any_capture_announced() || is_captured(c10::cuda::getCurrentCUDAStream(device).stream());
+  return is_captured(c10::cuda::getCurrentCUDAStream(device).stream());
 }
 
 /// Runs what libraries have registered to free memory, such as that of tensors of other processes.
@@ -147,17 +137,26 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
 bool shortages::trim(c10::DeviceIndex device)
 {
   auto const* const client = clients_.find(device);
-  if (client == nullptr || is_capturing(device)) { return false; }
+  captures_held_back const held;
+  if (client == nullptr || !held || is_current_captured(device)) { return false; }
   c10::cuda::CUDAGuard const guard{device};
   if (!settle(client)) { return false; }
   trim_resource(clients_.memory_of(device));
-  for (auto const& pool : pools_.unused(device)) { trim(pool); }
+  release_memory_left();
+  for (auto const& pool : pools_.unused(device)) { trim_waiting(pool); }
   return true;
 }
 
-void shortages::trim(shared_pool const& pool)
+void shortages::trim(c10::DeviceIndex device, c10::MempoolId_t id)
 {
-  if (is_capturing(pool->device())) { return; }
+  // First, since the engine may wait when the pool goes.
+  captures_held_back const held;
+  auto const pool = pools_.find(device, id);
+  if (pool != nullptr && held && !is_current_captured(device)) { trim_waiting(pool); }
+}
+
+void shortages::trim_waiting(shared_pool const& pool)
+{
   auto const memory = pool->memory_if_made();
   bool is_unused    = false;
   if (memory) {

@@ -41,8 +41,8 @@ class shortages {
   /// Returns idle memory of the device to the driver, after a wait for its work: of its resource
   /// and of private pools that are not in use any more. Nothing while a stream is captured: false.
   bool trim(c10::DeviceIndex device);
-  /// The same for one private pool, also while it is in use.
-  void trim(shared_pool const& pool);
+  /// The same for one private pool, if there is such, also while it is in use.
+  void trim(c10::DeviceIndex device, c10::MempoolId_t id);
 
   using observer = c10::cuda::CUDACachingAllocator::OutOfMemoryObserver;
   void attach(observer function);
@@ -52,6 +52,8 @@ class shortages {
 #endif
 
  private:
+  /// Trims a private pool, for which it may wait.
+  void trim_waiting(shared_pool const& pool);
   [[noreturn]] void report(refused_request const& request);
 
   clients& clients_;

@@ -1,11 +1,48 @@
 #include "private_pools.hpp"
 
+#include "captures.hpp"
+
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
 #include <iterator>
 
 namespace rmm_rs_torch {
+
+namespace {
+
+/// Memory of pools that ended while a stream was captured.
+struct memory_left {
+  std::mutex mutex;
+  std::vector<resource> of_pools;
+};
+
+memory_left& left_over()
+{
+  // Never destroyed, as the pools.
+  static auto* const the_one = new memory_left{};
+  return *the_one;
+}
+
+}  // namespace
+
+private_pool::~private_pool()
+{
+  // The engine waits for the device when memory goes.
+  captures_held_back const held;
+  if (memory_ && !held) {
+    std::lock_guard const lock{left_over().mutex};
+    left_over().of_pools.push_back(std::move(memory_));
+  }
+  memory_ = resource{};
+}
+
+void release_memory_left()
+{
+  std::vector<resource> released;
+  std::lock_guard const lock{left_over().mutex};
+  released.swap(left_over().of_pools);
+}
 
 resource private_pool::memory(clients& all)
 {

@@ -28,6 +28,10 @@ class private_pool {
   {
   }
 
+  /// Gives the memory back. While a stream is captured, `release_memory_left` does that later.
+  ~private_pool();
+  private_pool(private_pool const&) = delete;
+
   [[nodiscard]] c10::DeviceIndex device() const noexcept { return device_; }
   [[nodiscard]] c10::MempoolId_t id() const noexcept { return id_; }
   /// Whether a foreign allocator backs it.
@@ -76,6 +80,9 @@ class private_pool {
 
 /// A pool of which a caller has no use count may go at any time: they are shared.
 using shared_pool = std::shared_ptr<private_pool>;
+
+/// Gives back the memory of pools that ended while a stream was captured. It may wait for the device.
+void release_memory_left();
 
 /// All private pools.
 class private_pools {

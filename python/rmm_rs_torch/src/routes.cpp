@@ -11,8 +11,12 @@ namespace rmm_rs_torch {
 
 namespace {
 
-// Before 2.13 PyTorch does not say when a capture begins: the begin of its route does.
-constexpr bool routes_announce = TORCH_VERSION_MINOR < 13;
+// Before 2.13 PyTorch does not say when a capture begins: the begin of its route does, until its
+// end. Later it says so after the begin: from 2.14 on, which ends each route, the route does until
+// then.
+constexpr bool routes_announce = TORCH_VERSION_MINOR != 13;
+// Before 2.13 a capture that fails leaves its route.
+constexpr bool routes_are_left = TORCH_VERSION_MINOR < 13;
 
 }  // namespace
 
@@ -32,16 +36,36 @@ void routes::begin(c10::DeviceIndex device,
   auto added = std::make_shared<route const>(
     route{device, id, std::move(filter), std::move(pool), is_of_capture, stream,
           std::this_thread::get_id()});
-  {
+  bool const announces = routes_announce && is_of_capture;
+  if (announces) { announce_capture(); }
+  try {
     std::lock_guard const lock{mutex_};
     for (auto const& r : newest_first_) {
       TORCH_CHECK(r->device != device || r->id != id,
                   "rmm-rs: beginAllocateToPool: allocations go to this pool already");
     }
+    if (announces) { announcing_.insert(added.get()); }
     newest_first_.insert(newest_first_.begin(), std::move(added));
     count_.store(newest_first_.size(), std::memory_order_relaxed);
+  } catch (...) {
+    if (announces) { withdraw_capture(); }
+    throw;
   }
-  if (routes_announce && is_of_capture) { announce_capture(); }
+}
+
+void routes::capture_has_begun(c10::DeviceIndex device)
+{
+  auto const me = std::this_thread::get_id();
+  bool is_found = false;
+  {
+    std::lock_guard const lock{mutex_};
+    for (auto const& r : newest_first_) {
+      if (r->device != device || r->begun_by != me) { continue; }
+      is_found = announcing_.erase(r.get()) != 0;
+      break;
+    }
+  }
+  if (is_found) { withdraw_capture(); }
 }
 
 void routes::end(c10::DeviceIndex device, c10::MempoolId_t id)
@@ -63,7 +87,7 @@ void routes::drop_stale(c10::DeviceIndex device, c10::MempoolId_t id, int uses)
 void routes::drop_left_over()
 {
   // Since 2.13 a graph ends its route also if its capture failed, and may destroy the stream then.
-  if (!routes_announce) { return; }
+  if (!routes_are_left) { return; }
   auto const me = std::this_thread::get_id();
   erase([me](route const& r) { return r.begun_by == me && r.is_stale(); }, true);
 }
@@ -101,19 +125,19 @@ bool routes::erase(F is_wanted, bool all)
 {
   // Destroyed outside the lock, since a filter may own what calls back.
   list erased;
+  std::size_t announced = 0;
   for (auto const& candidate : copy()) {
     if (!is_wanted(*candidate)) { continue; }
     std::lock_guard const lock{mutex_};
     auto const place = std::find(newest_first_.begin(), newest_first_.end(), candidate);
     if (place == newest_first_.end()) { continue; }
+    announced += announcing_.erase(place->get());
     erased.push_back(std::move(*place));
     newest_first_.erase(place);
     count_.store(newest_first_.size(), std::memory_order_relaxed);
     if (!all) { break; }
   }
-  for (auto const& r : erased) {
-    if (routes_announce && r->is_of_capture) { withdraw_capture(); }
-  }
+  for (; announced > 0; --announced) { withdraw_capture(); }
   return !erased.empty();
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -31,12 +32,14 @@ struct route {
 /// The routes, newest first. Filters run under the lock; they call no allocator.
 class routes {
  public:
-  /// Adds a route. Stale ones with the same id end, and those left over; a live one is an error. The device's stream
-  /// that is current becomes the route's.
+  /// Adds a route. Stale ones with the same id end, and those left over; a live one is an error. The
+  /// device's stream that is current becomes the route's.
   void begin(c10::DeviceIndex device,
              c10::MempoolId_t id,
              std::function<bool(cudaStream_t)> filter,
              shared_pool pool);
+  /// The capture that this thread has begun on the device was announced: its route does so no more.
+  void capture_has_begun(c10::DeviceIndex device);
   /// Ends the newest route with that id. Throws if there is none.
   void end(c10::DeviceIndex device, c10::MempoolId_t id);
   /// Ends routes that their owner left over, after it has released the pool to a count of `uses`.
@@ -66,6 +69,8 @@ class routes {
 
   mutable std::mutex mutex_;
   list newest_first_;
+  /// Those that have announced a capture, and have not withdrawn that.
+  std::set<route const*> announcing_;
   std::atomic<std::size_t> count_{0};
 };
 

@@ -38,6 +38,14 @@ void check_can_sleep(resource const& memory)
               "for a pool over virtual memory");
 }
 
+/// Throws if there are captures.
+void check_without_capture(bool is_without)
+{
+  TORCH_CHECK(is_without,
+              "rmm-rs: memory cannot fall asleep while a stream is captured, whose graph would use "
+              "it");
+}
+
 }  // namespace
 
 c10::MempoolId_t sleeper::make_tag(c10::DeviceIndex device)
@@ -88,9 +96,7 @@ std::vector<shared_pool> sleeper::of_graphs() const
 
 void sleeper::check_may_sleep(c10::DeviceIndex device, c10::MempoolId_t id)
 {
-  TORCH_CHECK(!any_capture_announced(),
-              "rmm-rs: memory cannot fall asleep while a stream is captured, whose graph would use "
-              "it");
+  check_without_capture(!any_capture_announced());
   routes_.drop_left_over();
   auto const pool = pools_.find(device, id);
   TORCH_CHECK(pool == nullptr || !routes_.any_to(*pool),
@@ -115,6 +121,8 @@ std::uint64_t sleeper::sleep(c10::DeviceIndex device,
                              bool to_host,
                              resource const& host_memory)
 {
+  captures_held_back const held;
+  check_without_capture(static_cast<bool>(held));
   check_may_sleep(device, id);
   auto const memory = memory_of(device, id);
   if (!memory) { return 0; }
@@ -167,8 +175,7 @@ sleeper::usage sleeper::usage_of(c10::DeviceIndex device, c10::MempoolId_t id)
 
 void sleeper::trim(c10::DeviceIndex device, c10::MempoolId_t id)
 {
-  auto const pool = pools_.find(device, id);
-  if (pool != nullptr) { shortages_.trim(pool); }
+  shortages_.trim(device, id);
 }
 
 bool sleeper::read(void const* block, void const* from, std::size_t bytes, void* out)

@@ -155,3 +155,35 @@ TEST(checkpoints_of_other_allocators_are_refused)
   text_of_error<c10::Error>([&] { ours().setCheckpointPoolState(device, other); });
   text_of_error<c10::Error>([&] { ours().getCheckpointState(device, {0, 400001}); });
 }
+
+TEST(checkpoints_are_taken_and_restored_beside_a_capture)
+{
+  auto const stream = c10::cuda::getStreamFromPool();
+  auto const side   = c10::cuda::getStreamFromPool();
+  checked_pool pool{ours(), {0, 500000}};
+  pool.allocate(mib);
+  // One of another pool that comes back after the capture.
+  auto pending = ours().allocate(kib);
+  busy_stream const busy{side};
+  ours().recordStream(pending, side);
+  pending.clear();
+  auto const id = c10::MempoolId_t{0, 500001};
+  on(stream, [&] {
+    ours().beginAllocateToPool(device, id, [](cudaStream_t) { return false; });
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeRelaxed));
+#if TORCH_VERSION_MINOR >= 13
+    ours().markCaptureBegin(device);
+#endif
+  });
+  auto const saved = pool.save();
+  pool.allocate(2 * mib);
+  pool.restore(saved);
+  cudaGraph_t graph = nullptr;
+  C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
+  C10_CUDA_CHECK(cudaGraphDestroy(graph));
+#if TORCH_VERSION_MINOR >= 13
+  ours().markCaptureEnd(device);
+#endif
+  ours().endAllocateToPool(device, id);
+  ours().releasePool(device, id);
+}

@@ -2,6 +2,7 @@
 #include "harness.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <set>
 #include <thread>
@@ -403,4 +404,62 @@ TEST(a_pool_that_another_replaces_counts_until_its_tensors_are_gone)
   second.clear();
   ours().emptyCache();
   check_equal(bytes(), 0U, "reserved bytes at the end");
+}
+
+TEST(a_capture_that_begins_waits_for_a_trim_and_stops_others)
+{
+  // The route of 2.13 announces nothing: it stays if the capture cannot begin.
+  if (TORCH_VERSION_MINOR == 13) { return; }
+  using entry       = caching::TraceEntry;
+  auto const id     = new_id();
+  auto const stream = c10::cuda::getStreamFromPool();
+  auto const begin  = [&] {
+    c10::cuda::CUDAStreamGuard const guard{stream};
+    ours().beginAllocateToPool(device, id, &captured_streams);
+  };
+  auto const cache = [] {
+    ours().allocate(8 * mib).clear();
+    synchronize();
+  };
+  std::future<void> begun;
+  auto status = std::future_status::ready;
+  ours().attachAllocatorTraceTracker([&](entry const& e) {
+    if (e.action_ != entry::SEGMENT_FREE || begun.valid()) { return; }
+    begun  = std::async(std::launch::async, begin);
+    status = begun.wait_for(std::chrono::milliseconds{50});
+  });
+  cache();
+  ours().emptyCache();
+  CHECK(status == std::future_status::timeout);
+  begun.get();
+  // PyTorch begins the capture now: a wait for the device would break it.
+  cache();
+  auto const before = reserved(ours());
+  CHECK(before > 0);
+  ours().emptyCache();
+  check_equal(reserved(ours()), before, "reserved bytes before the capture");
+  on(stream, [&] {
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeGlobal));
+#if TORCH_VERSION_MINOR >= 13
+    ours().markCaptureBegin(device);
+#endif
+    ours().emptyCache();
+    check_equal(reserved(ours()), before, "reserved bytes in the capture");
+    cudaGraph_t graph = nullptr;
+    C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
+    C10_CUDA_CHECK(cudaGraphDestroy(graph));
+#if TORCH_VERSION_MINOR >= 13
+    ours().markCaptureEnd(device);
+#endif
+    ours().endAllocateToPool(device, id);
+  });
+  ours().emptyCache();
+  check_equal(reserved(ours()), 0, "reserved bytes after the capture");
+  // A capture that cannot begin holds nothing up once its route has ended.
+  begin();
+  ours().endAllocateToPool(device, id);
+  cache();
+  ours().emptyCache();
+  check_equal(reserved(ours()), 0, "reserved bytes at the end");
+  for (int i = 0; i < 2; ++i) { ours().releasePool(device, id); }
 }
