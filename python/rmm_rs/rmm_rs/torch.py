@@ -20,7 +20,7 @@ import warnings
 from typing import Any, Literal
 
 from rmm_rs._cuda.gpu import getDevice
-from rmm_rs._rmm import DeviceMemoryResource
+from rmm_rs._rmm import DeviceMemoryResource, _check_spec
 
 __all__ = ["install"]
 
@@ -58,6 +58,8 @@ def install(
         Without the package rmm-rs-torch, or a module for this PyTorch.
     RuntimeError
         If PyTorch has used CUDA, or has another allocator than its native one.
+    ValueError
+        If `pool` is a text and no specification.
     """
     if fallback not in ("error", "pluggable"):
         raise ValueError(f"{fallback!r} is no fallback: 'error' and 'pluggable' are")
@@ -65,6 +67,9 @@ def install(
         if _installed[0] is pool or _installed[0] == pool:
             return
         raise RuntimeError("rmm-rs is PyTorch's allocator already, with another pool")
+    if isinstance(pool, str):
+        # Now, and not at the first tensor of a device.
+        _check_spec(pool)
     # By functions: no module of this package imports PyTorch when it is imported.
     torch = importlib.import_module("torch")
     if torch.cuda.is_initialized():

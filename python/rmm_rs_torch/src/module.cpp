@@ -7,6 +7,7 @@
 #include "pools.hpp"
 #include "sleep_module.hpp"
 
+#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
 #include <cstdint>
@@ -74,6 +75,8 @@ PyObject* install_allocator(PyObject*, PyObject* arguments)
     };
   }
   return translated([&]() -> PyObject* {
+    // PyTorch reads its settings once, and compares a backend in them with the allocator's name.
+    (void)c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig::per_process_memory_fraction();
     auto& installed = install(std::move(make));
     // It is never destroyed.
     std::shared_ptr<cuda_allocator> const shared{&installed, [](cuda_allocator*) {}};

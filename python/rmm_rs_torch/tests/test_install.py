@@ -47,6 +47,36 @@ torch.free(torch.allocate(1000))
 """)
 
 
+def test_a_text_that_is_no_specification_installs_nothing(run: Run) -> None:
+    run("""
+import torch, rmm_rs.torch
+for text in ("", "pool(cuda", "nonsense"):
+    try:
+        rmm_rs.torch.install(text)
+    except ValueError as error:
+        assert str(error)
+    else:
+        raise AssertionError("installed")
+assert torch.cuda.memory.get_allocator_backend() == "native"
+rmm_rs.torch.install("pool")
+""")
+    code = "import torch; print(torch.cuda.memory.get_allocator_backend())"
+    text = run(code, STAND_IN_AUTOLOAD="1", RMM_RS_TORCH="pool(")
+    assert "RMM_RS_TORCH=pool( has no effect" in text and "native" in text
+
+
+def test_a_backend_in_the_settings_is_read_before_the_allocator_is_another(run: Run) -> None:
+    code = """
+import torch, rmm_rs.torch
+rmm_rs.torch.install("pool(cuda)")
+torch.cuda.init()
+torch.free(torch.allocate(1000))
+"""
+    for backend in ("native", "cudaMallocAsync"):
+        text = run(code, PYTORCH_ALLOC_CONF=f"backend:{backend}")
+        assert "no effect on rmm-rs: backend" in text
+
+
 def test_install_comes_before_the_first_use_of_cuda(run: Run) -> None:
     run("""
 import torch, rmm_rs.torch
