@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ class Sleeper:
 
     A tag is a pool over virtual memory: what a thread allocates in a `region` of the tag comes from
     it. CUDA graphs that use the memory are replayed after `wake` without a new capture. From
-    `sleep` until `wake` no kernel, copy or replay may use the memory.
+    `sleep` until `wake` no kernel, copy or replay may use the memory. At the end of this object its
+    tags end, as by `release`.
 
     Parameters
     ----------
@@ -59,6 +61,7 @@ class Sleeper:
         self._kept: dict[_Pool, bool] = {}
         self._lock = threading.RLock()
         self._loaded: Any = None
+        self._end: weakref.finalize[..., Sleeper] | None = None
 
     @contextmanager
     def region(self, tag: str, backup: bool | None = None) -> Iterator[None]:
@@ -90,6 +93,10 @@ class Sleeper:
             if pool is None:
                 pool = module.make_tag(device)
                 self._tags.setdefault(tag, {})[device, backup] = pool
+                if self._end is None:
+                    self._end = weakref.finalize(self, _release, module, self._tags)
+                    # Tensors may be used until the process has ended.
+                    self._end.atexit = False
         with _route(module, device, pool):
             yield
 
@@ -254,6 +261,8 @@ class Sleeper:
         if not tensor.is_contiguous():
             raise ValueError("the tensor is not contiguous")
         out = _torch().empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        if tensor.nbytes == 0:
+            return out
         block = tensor.untyped_storage().data_ptr()
         places = (block, tensor.data_ptr(), tensor.nbytes, out.data_ptr())
         return out if self._module().read_asleep(*places) else None
@@ -317,6 +326,13 @@ class Sleeper:
                 stacklevel=3,
             )
         return awake
+
+
+def _release(module: Any, tags: dict[str, dict[tuple[int, bool | None], tuple[int, int]]]) -> None:
+    """Ends the use of all tags' pools."""
+    for pools in tags.values():
+        for (device, _), pool in pools.items():
+            module.release_pool(device, pool)
 
 
 def _torch() -> Any:

@@ -14,8 +14,8 @@ void withdraw_capture();
 /// Whether one was announced and has not ended.
 bool any_capture_announced() noexcept;
 
-/// Holds captures back that are about to begin, for as long as it exists: for a wait for the device,
-/// which would break one.
+/// Holds captures back that are about to begin, for as long as it exists: for a wait for the
+/// device, which would break one.
 class captures_held_back {
  public:
   captures_held_back();

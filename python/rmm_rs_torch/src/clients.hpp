@@ -44,8 +44,8 @@ class clients {
   std::array<std::atomic<rmm_rs_client const*>, maximum> clients_{};
 };
 
-/// Waits for a client's blocks with recorded streams. False while a stream is captured: then no call
-/// may wait.
+/// Waits for a client's blocks with recorded streams. False while a stream is captured: then no
+/// call may wait.
 bool settle(rmm_rs_client const* client);
 
 }  // namespace rmm_rs_torch

@@ -81,7 +81,8 @@ class private_pool {
 /// A pool of which a caller has no use count may go at any time: they are shared.
 using shared_pool = std::shared_ptr<private_pool>;
 
-/// Gives back the memory of pools that ended while a stream was captured. It may wait for the device.
+/// Gives back the memory of pools that ended while a stream was captured. It may wait for the
+/// device.
 void release_memory_left();
 
 /// All private pools.

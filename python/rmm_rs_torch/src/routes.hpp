@@ -32,8 +32,8 @@ struct route {
 /// The routes, newest first. Filters run under the lock; they call no allocator.
 class routes {
  public:
-  /// Adds a route. Stale ones with the same id end, and those left over; a live one is an error. The
-  /// device's stream that is current becomes the route's.
+  /// Adds a route. Stale ones with the same id end, and those left over; a live one is an error.
+  /// The device's stream that is current becomes the route's.
   void begin(c10::DeviceIndex device,
              c10::MempoolId_t id,
              std::function<bool(cudaStream_t)> filter,

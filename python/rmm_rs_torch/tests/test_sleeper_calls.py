@@ -122,3 +122,40 @@ thread.join()
 assert not failures, failures
 """,
     )
+
+
+def test_tags_end_with_their_sleeper(package: Path) -> None:
+    program(
+        package,
+        """
+import gc
+released = []
+module.release_pool = lambda device, pool: released.append((device, pool))
+for device in range(2):
+    with sleeper.region("weights"):
+        pass
+with sleeper.region("cache"):
+    pass
+sleeper.release("cache")
+assert released == [(1, (3, 3))]
+del sleeper
+gc.collect()
+assert released == [(1, (3, 3)), (0, (1, 1)), (1, (2, 2))]
+""",
+    )
+
+
+def test_a_tensor_without_elements_is_read(package: Path) -> None:
+    program(
+        package,
+        """
+class Empty:
+    shape, dtype, nbytes = (0, 3), "float32", 0
+    is_contiguous = lambda self: True
+    data_ptr = lambda self: 0
+    untyped_storage = lambda self: self
+
+torch.empty = lambda shape, dtype, device: (shape, dtype, device)
+assert sleeper.read(Empty()) == ((0, 3), "float32", "cpu")
+""",
+    )
