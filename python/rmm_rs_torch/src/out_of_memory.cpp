@@ -137,13 +137,21 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
 bool shortages::trim(c10::DeviceIndex device)
 {
   auto const* const client = clients_.find(device);
-  captures_held_back const held;
-  if (client == nullptr || !held || is_current_captured(device)) { return false; }
+  if (client == nullptr || is_current_captured(device)) { return false; }
   c10::cuda::CUDAGuard const guard{device};
-  if (!settle(client)) { return false; }
-  trim_resource(clients_.memory_of(device));
-  release_memory_left();
-  for (auto const& pool : pools_.unused(device)) { trim_waiting(pool); }
+  {
+    captures_held_back const held;
+    if (!held || !settle(client)) { return false; }
+    trim_resource(clients_.memory_of(device));
+    release_memory_left();
+  }
+  for (auto& pool : pools_.unused(device)) {
+    // For each: a capture that begins waits for one of them.
+    captures_held_back const held;
+    if (!held) { break; }
+    trim_waiting(pool);
+    pool.reset();
+  }
   return true;
 }
 
