@@ -6,9 +6,12 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
 use rmm_adaptors::{ArenaMemoryResource, PoolMemoryResource, TracingResourceAdaptor};
-use rmm_core::{CudaStream, DevicePtr, Resource, StreamFlags, SynchronousResource};
+use rmm_core::{
+    CaptureScope, CudaStream, DevicePtr, Resource, StreamFlags, SynchronousResource, current_driver,
+};
 use rmm_resources::CudaMemoryResource;
 use rmm_sim::{Kernel, Machine, Schedule};
+use rmm_sys::{CuCaptureMode, CuGraph, CuResult};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -191,4 +194,57 @@ fn a_default_pool_tells_where_its_memory_comes_from() {
         assert_eq!(recorded.len(), 1, "{recorded:?}");
         assert!(recorded[0].ends_with(&format!("device=0 backing={backing}")), "{recorded:?}");
     }
+}
+
+/// Begins a capture when a pool is about to wait for the device.
+struct Capturer {
+    stream: CudaStream,
+    scope: Mutex<Option<CaptureScope>>,
+}
+
+impl Subscriber for Capturer {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "rmm::wait"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        *self.scope.lock().expect("no panic under it") = Some(CaptureScope::announce());
+        let driver = current_driver().expect("the software driver");
+        let stream = self.stream.as_raw();
+        // SAFETY: the stream exists.
+        let code = unsafe { driver.cuStreamBeginCapture_v2(stream, CuCaptureMode::GLOBAL) };
+        assert_eq!(code, CuResult::SUCCESS);
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn a_wait_for_the_device_does_not_invalidate_a_capture_that_has_begun() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
+    let pool = PoolMemoryResource::builder(CudaMemoryResource::new());
+    let pool = pool.initial_size(4 << 20).maximum_size(4 << 20).build().unwrap();
+    let stream = || CudaStream::with_flags(StreamFlags::NON_BLOCKING, 0).expect("a stream");
+    let (user, other) = (stream(), stream());
+    let block = pool.allocate(&user, layout(4 << 20)).expect("memory");
+    for _ in 0..10 {
+        machine.launch(user.as_raw(), Kernel::new("busy", |_| {})).expect("a stream takes it");
+    }
+    free(&pool, &user, block, 4 << 20);
+    let capturer = Capturer { stream: other.clone(), scope: Mutex::default() };
+    let refused = tracing::subscriber::with_default(capturer, || {
+        pool.allocate_sync(layout(4 << 20)).map(|_| ())
+    });
+    assert!(refused.is_err(), "the memory is in use, and the device was not waited for");
+    let driver = current_driver().expect("the software driver");
+    let mut graph = CuGraph::NULL;
+    // SAFETY: the stream exists, and `graph` may be written to.
+    let ended = unsafe { driver.cuStreamEndCapture(other.as_raw(), &raw mut graph) };
+    assert_eq!(ended, CuResult::SUCCESS, "the capture went on");
+    machine.assert_no_violations();
 }

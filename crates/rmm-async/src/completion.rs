@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rmm_core::{Error, StreamRef, driver_in_context, fork};
+use rmm_core::{Error, StreamRef, fork};
 
 use crate::host_function;
 use crate::watcher::{Place, Watched};
@@ -61,8 +61,6 @@ pub fn completed<'s>(stream: impl Into<StreamRef<'s>>) -> Result<Completion, Err
 
 /// Refuses a stream that is being captured.
 pub(crate) fn refuse_captured(stream: StreamRef<'_>) -> Result<(), Error> {
-    // A default stream is that of the current context, of which the thread may have none.
-    driver_in_context()?;
     if !stream.is_capturing()? {
         return Ok(());
     }

@@ -2,12 +2,16 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::RwLock;
 
 use rmm_sys::epoch::{self, Epoch};
 use rmm_sys::{CuCaptureMode, CuCaptureStatus, CuResult};
 
-use crate::driver::{check, driver_for_drop, loaded_driver};
-use crate::{Error, StreamRef};
+use crate::driver::{check, driver_for_drop, driver_in_context, loaded_driver};
+use crate::{CudaStream, Device, Error, StreamRef, fork};
+
+/// Held shared during waits that would invalidate a capture.
+static WAITS: RwLock<()> = RwLock::new(());
 
 /// A guard that announces that streams of this process may be captured into graphs.
 ///
@@ -47,9 +51,34 @@ pub struct CaptureScope(());
 impl CaptureScope {
     /// Announces captures until the scope is dropped. Scopes may overlap, and may be dropped on
     /// another thread.
+    ///
+    /// If another thread waits for a device, as a pool does before it runs out of memory, the call
+    /// returns once that wait is over: it would invalidate a capture that began meanwhile.
+    ///
+    /// # Panics
+    /// In the child of a `fork`, if a thread of the parent waited then.
     pub fn announce() -> Self {
         epoch::announce();
+        // Waits that go on have seen no announcement; those that begin later see this one.
+        drop(fork::write(&WAITS));
         Self(())
+    }
+
+    /// Waits as `wait` does, for a device or a context, unless a capture is announced, which that
+    /// could invalidate: then the result is `None`. One that is announced meanwhile begins
+    /// afterwards. `wait` does nothing else: it announces nothing, and waits for no thread.
+    ///
+    /// ```
+    /// use rmm_core::{CaptureScope, Device};
+    ///
+    /// # let _machine = rmm_sim::enter();
+    /// assert!(CaptureScope::unless_announced(Device::synchronize_current).is_some());
+    /// let _scope = CaptureScope::announce();
+    /// assert!(CaptureScope::unless_announced(Device::synchronize_current).is_none());
+    /// ```
+    pub fn unless_announced<R>(wait: impl FnOnce() -> R) -> Option<R> {
+        let _announcements_wait = fork::read(&WAITS);
+        (!Self::is_announced()).then(wait)
     }
 
     /// Whether any scope exists: one load, for allocators that cannot afford a driver call each
@@ -76,6 +105,21 @@ impl Drop for CaptureScope {
     }
 }
 
+/// Waits on this thread for all work of the current context, unless that could invalidate a
+/// capture: one is announced, or the legacy default stream knows of one. Returns whether it has
+/// waited.
+///
+/// # Errors
+/// The driver's.
+pub fn synchronize_unless_captured() -> Result<bool, Error> {
+    // SAFETY: the legacy default stream always exists.
+    if unsafe { CudaStream::may_be_capturing_raw(StreamRef::legacy().as_raw()) } {
+        return Ok(false);
+    }
+    let waited = CaptureScope::unless_announced(Device::synchronize_current).transpose()?;
+    Ok(waited.is_some())
+}
+
 impl StreamRef<'_> {
     /// Whether the stream is being captured into a graph, so that work becomes part of the graph
     /// instead of running. Never invalidates a capture.
@@ -88,8 +132,16 @@ impl StreamRef<'_> {
         self.check_context()?;
         let driver = loaded_driver()?;
         let mut status = CuCaptureStatus::NONE;
-        // SAFETY: the stream exists while it is borrowed, and `status` may be written to.
-        let code = unsafe { driver.cuStreamIsCapturing(self.as_raw(), &raw mut status) };
+        let mut ask = || {
+            // SAFETY: the stream exists while it is borrowed, and `status` may be written to.
+            unsafe { driver.cuStreamIsCapturing(self.as_raw(), &raw mut status) }
+        };
+        let mut code = ask();
+        if matches!(code, CuResult::INVALID_CONTEXT | CuResult::NOT_INITIALIZED) {
+            // A default stream is that of the current context, of which the thread has none.
+            driver_in_context()?;
+            code = ask();
+        }
         check("cuStreamIsCapturing", code).map(|()| status != CuCaptureStatus::NONE)
     }
 }

@@ -5,12 +5,11 @@
 //! releases it then, or when a request runs short. Before that no other request gets it, and no
 //! trim releases it (seen on an H100).
 
-use rmm_sys::{CuContext, CuMemPool, CuMemPoolAttribute, CuResult, CuStream, Driver};
+use rmm_sys::{CuContext, CuMemPool, CuMemPoolAttribute, CuResult, Driver};
 
 use crate::driver::{context_of_thread, driver_for_drop};
 use crate::{
-    CaptureScope, CudaStream, Description, Device, Error, PoolUsage, RelaxedCapture,
-    TrimmableResource,
+    Description, Device, PoolUsage, RelaxedCapture, TrimmableResource, synchronize_unless_captured,
 };
 
 /// The default pool and the current pool of a device. They are looked up at each call, since a
@@ -130,20 +129,6 @@ impl TrimmableResource for DriverPools {
         self.trim_to(keep);
         before.saturating_sub(self.reserved())
     }
-}
-
-/// Waits on this thread for all work of the current context. Does nothing while a capture is
-/// announced, or the legacy default stream is under capture.
-///
-/// # Errors
-/// The driver's.
-pub fn synchronize_unless_captured() -> Result<(), Error> {
-    // SAFETY: the legacy default stream always exists.
-    let is_captured = unsafe { CudaStream::may_be_capturing_raw(CuStream::LEGACY) };
-    if is_captured || CaptureScope::is_announced() {
-        return Ok(());
-    }
-    Device::synchronize_current()
 }
 
 /// Describes what the default and the current pool of the current device hold, if that is

@@ -12,9 +12,9 @@ use rmm_sys::{CuResult, CuUuid};
 
 use crate::driver::loaded_driver;
 use crate::{
-    CaptureScope, Context, CudaStream, Device, Error, ErrorKind, Introspect as _, MemoryKind,
-    RelaxedCapture, StreamRef, SynchronousResource, ask_again, check, driver_in_context, fork,
-    process_is_exiting,
+    Context, Device, Error, ErrorKind, Introspect as _, MemoryKind, RelaxedCapture, StreamRef,
+    SynchronousResource, ask_again, check, driver_in_context, fork, process_is_exiting,
+    synchronize_unless_captured,
 };
 
 /// The contexts of a machine, by its first device: a process may have several in software.
@@ -126,13 +126,10 @@ pub fn wait_for_known_contexts() -> Result<(), Error> {
             continue;
         }
         let _entered = context.enter()?;
-        // SAFETY: the legacy default stream always exists.
-        let is_captured = unsafe { CudaStream::may_be_capturing_raw(StreamRef::legacy().as_raw()) };
-        if is_captured || CaptureScope::is_announced() {
+        if !ask_again(synchronize_unless_captured)? {
             let why = "a stream may be under capture, which a wait would invalidate";
             return Err(Error::unsupported("context", why));
         }
-        ask_again(Device::synchronize_current)?;
     }
     Ok(())
 }

@@ -107,6 +107,8 @@ pub mod wait;
 pub use alignment::allocation_alignment;
 pub use annotate::Annotator;
 pub use capabilities::Capabilities;
+#[doc(hidden)]
+pub use capture::synchronize_unless_captured;
 pub use capture::{CaptureScope, RelaxedCapture};
 pub use context::{Context, ContextGuard};
 pub use device::{Device, DeviceGuard, MemoryInfo};

@@ -14,8 +14,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rmm_core::driver_pools::synchronize_unless_captured;
 use rmm_core::siblings::{Siblings, allocate_with};
+use rmm_core::synchronize_unless_captured;
 use rmm_core::{
     Context, Device, DevicePtr, Error, MemoryKind, RelaxedCapture, StreamRef, TrimmableResource,
     ask_again, check, current_driver, driver_for_drop, driver_in_context,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MOST_IN_ROOT: usize = 60;
 
 /// Items that are public for sister crates and macros only.
-const PLUMBING: [&str; 17] = [
+const PLUMBING: [&str; 18] = [
     "AnnouncedStream",
     "AsDyn",
     "Contains",
@@ -26,6 +26,7 @@ const PLUMBING: [&str; 17] = [
     "ask_again",
     "last_deadline_wake",
     "name_frames_by",
+    "synchronize_unless_captured",
     "write_pages_by",
 ];
 

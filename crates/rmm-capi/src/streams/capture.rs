@@ -17,7 +17,9 @@ static SCOPES: Mutex<Vec<CaptureScope>> = Mutex::new(Vec::new());
 #[unsafe(no_mangle)]
 pub extern "C" fn rmm_rs_capture_announce() -> Status {
     guard::status(|| {
-        fork::lock(&SCOPES).push(CaptureScope::announce());
+        // It may wait, and another thread withdraws meanwhile.
+        let scope = CaptureScope::announce();
+        fork::lock(&SCOPES).push(scope);
         Ok(())
     })
 }

@@ -1,6 +1,8 @@
 //! Stream capture.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 
 use rmm_core::{
     CaptureScope, CudaEvent, CudaStream, Error, RelaxedCapture, RetiringStream, StreamFlags,
@@ -168,4 +170,40 @@ fn no_event_is_recorded_on_a_captured_stream_that_retires() {
     let marked = marks.0.lock().unwrap().take().expect("it was told");
     assert!(marked.unwrap_err().is_unsupported());
     assert_eq!(calls_of(&machine, "cuEventRecord"), 0);
+}
+
+#[test]
+fn an_announcement_waits_for_waits_that_would_invalidate_its_capture() {
+    let _machine = rmm_sim::enter();
+    let (begun, has_begun) = mpsc::channel();
+    let is_announced = AtomicBool::new(false);
+    let early = thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            CaptureScope::unless_announced(|| {
+                begun.send(()).expect("the other thread listens");
+                while !CaptureScope::is_announced() {
+                    thread::yield_now();
+                }
+                // It is known of; the call returns after this.
+                (0..10_000).for_each(|_| thread::yield_now());
+                is_announced.load(Ordering::Relaxed)
+            })
+        });
+        has_begun.recv().expect("the wait begins");
+        let _scope = CaptureScope::announce();
+        is_announced.store(true, Ordering::Relaxed);
+        assert_eq!(CaptureScope::unless_announced(|| ()), None, "and later waits are not made");
+        waiter.join().expect("it does not panic")
+    });
+    assert_eq!(early, Some(false));
+}
+
+#[test]
+fn a_default_stream_is_asked_on_a_thread_without_a_context() {
+    let _machine = rmm_sim::enter();
+    let stream = CudaStream::new().expect("a stream");
+    let asked = || [StreamRef::legacy(), StreamRef::per_thread()].map(StreamRef::is_capturing);
+    let answers = thread::scope(|scope| scope.spawn(asked).join().expect("it does not panic"));
+    assert_eq!(answers.map(|answer| answer.expect("no capture")), [false; 2]);
+    drop(stream);
 }

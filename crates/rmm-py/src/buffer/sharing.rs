@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rmm_core::{Context, Device, DevicePtr, Error};
+use rmm_core::{Device, DevicePtr, Error};
 use rmm_resources::{
     ImportAccess, ImportedMemory as Imported, Piece as EnginePiece, PieceRange, ShareableHandle,
     export_range,
@@ -245,8 +245,6 @@ fn export(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<Vec<Piece>> {
     let at = buffer.on(py, stream.get())?;
     let exported = py.detach(|| {
         at.with(|stream| {
-            // A default stream is that of the current context, of which the thread may have none.
-            let _current = Context::current()?;
             if stream.is_capturing()? {
                 let message = "the buffer's stream is captured: export it once the graph has run";
                 return Err(Error::unsupported("export", message));

@@ -32,9 +32,11 @@ impl CaptureScope {
         Self { entered: Mutex::default() }
     }
 
-    fn __enter__(slf: Py<Self>) -> PyResult<Py<Self>> {
+    fn __enter__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Self>> {
         fork::check()?;
-        slf.get().entered().push(rmm_core::CaptureScope::announce());
+        // A wait of another thread may be for a callback in Python.
+        let scope = py.detach(rmm_core::CaptureScope::announce);
+        slf.get().entered().push(scope);
         Ok(slf)
     }
 

@@ -10,8 +10,8 @@ use std::thread;
 
 use rmm_core::sys::CuStream;
 use rmm_core::{
-    CaptureScope, Context, CudaEvent, CudaStream, Device, DevicePtr, RelaxedCapture, StreamId,
-    StreamRef,
+    CaptureScope, Context, CudaEvent, CudaStream, DevicePtr, RelaxedCapture, StreamId, StreamRef,
+    synchronize_unless_captured,
 };
 
 use super::block::{Block, ClientHandle};
@@ -198,12 +198,7 @@ fn record_event(
 /// If a capture goes on, which the wait would invalidate; the driver's.
 pub(crate) fn synchronize(context: Option<Context>) -> Result<(), Failure> {
     let _entered = context.map(Context::enter).transpose()?;
-    // SAFETY: the legacy default stream always exists.
-    let may_be = unsafe { CudaStream::may_be_capturing_raw(StreamRef::legacy().as_raw()) };
-    if may_be || CaptureScope::is_announced() {
-        return Err(captured());
-    }
-    Ok(Device::synchronize_current()?)
+    if synchronize_unless_captured()? { Ok(()) } else { Err(captured()) }
 }
 
 /// Frees a pending block that no recorded stream uses any more. If that fails it stays pending.

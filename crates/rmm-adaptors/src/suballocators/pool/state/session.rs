@@ -16,7 +16,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmm_core::siblings::{Awaited, awaited, in_program, is_in_program};
-use rmm_core::{AnyResource, Device, Effort, Error, StreamRef, fork, wait};
+use rmm_core::{AnyResource, CaptureScope, Device, Effort, Error, StreamRef, fork, wait};
 
 use super::core::{PoolCore, UpstreamCode};
 use super::pool_state::PoolState;
@@ -300,12 +300,18 @@ impl<'p> Session<'p> {
     /// Waits on this thread until the device has completed all work.
     ///
     /// # Errors
-    /// The driver's: then nothing is known.
+    /// The driver's, or one that says that a capture is announced by now: then nothing is known.
     pub(crate) fn try_wait_for_device(&mut self) -> Result<(), Error> {
         let cut = self.cut();
         self.statistics.host_waits += 1;
         let name = self.core.name;
-        let waited = self.unlocked(|| trace::waiting(name, Device::synchronize_current));
+        let wait = || {
+            CaptureScope::unless_announced(Device::synchronize_current).unwrap_or_else(|| {
+                let why = "a capture has begun, which a wait for the device would invalidate";
+                Err(Error::unsupported(name, why))
+            })
+        };
+        let waited = self.unlocked(|| trace::waiting(name, wait));
         // A subscriber of the program may panic.
         waited.unwrap_or_else(|panic| resume_unwind(panic))?;
         self.timeline.finish_cut(&cut);

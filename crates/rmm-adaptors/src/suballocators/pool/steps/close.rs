@@ -21,7 +21,9 @@
 use std::collections::HashSet;
 
 use rmm_core::known_contexts::wait_for_known_contexts;
-use rmm_core::{AnyResource, Device, Error, RelaxedCapture, ask_again, process_is_exiting};
+use rmm_core::{
+    AnyResource, CaptureScope, Device, Error, RelaxedCapture, ask_again, process_is_exiting,
+};
 use rmm_sys::CuResult;
 
 use crate::suballocators::pool::heap::Block;
@@ -79,7 +81,8 @@ impl PoolCore {
         if !(ask() && ask()) {
             // One failure proves nothing either, unless a stream is under capture: a second wait
             // could invalidate the capture.
-            if ask_again(Device::synchronize_current).is_ok() {
+            let wait = || CaptureScope::unless_announced(Device::synchronize_current).transpose();
+            if matches!(ask_again(wait), Ok(Some(()))) {
                 return HashSet::new();
             }
         }
