@@ -6,7 +6,7 @@ use std::fmt;
 use rmm_sys::{CuResult, LoadError};
 
 use crate::limit_id::LimitId;
-use crate::oom::write_pending;
+use crate::oom::{OomReason, write_pending};
 use crate::{DeviceUsage, PendingBytes, PoolUsage, Remedy, StreamId, format_bytes, remedy};
 
 /// The kind of an [`Error`].
@@ -497,6 +497,12 @@ impl fmt::Display for Error {
         write_pending(f, pending)?;
         if let Some(reason) = usage.and_then(|usage| usage.reason) {
             write!(f, "; {reason}")?;
+            let upstream = source.as_ref().and_then(|source| source.downcast_ref::<Self>());
+            if let (OomReason::Upstream, Some(upstream)) = (reason, upstream)
+                && let Some(why) = &upstream.0.message
+            {
+                write!(f, ", {} says: {why}", upstream.0.origin)?;
+            }
         }
         if let Some(code) = code {
             write!(f, ": {code}")?;

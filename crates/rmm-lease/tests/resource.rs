@@ -92,6 +92,17 @@ fn a_pool_over_a_lease_publishes_what_was_written() {
 }
 
 #[test]
+fn a_pool_says_why_the_owner_has_refused() {
+    let owner = Owner::start();
+    let _here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let pool = PoolMemoryResource::builder(pages.clone()).build().expect("a pool");
+    let refused = pool.allocate_sync(layout(1 << 40)).expect_err("no device has a TiB").to_string();
+    let why = "the upstream is out of memory, leased says: out of memory: cuMemCreate";
+    assert!(refused.contains(why), "{refused}");
+}
+
+#[test]
 fn a_reader_finds_buffers_by_their_names() {
     let owner = Owner::start();
     let here = owner.machine.enter();
