@@ -145,7 +145,9 @@ bool shortages::trim(c10::DeviceIndex device)
     trim_resource(clients_.memory_of(device));
     release_memory_left();
   }
-  for (auto& pool : pools_.unused(device)) {
+  auto unused = pools_.unused(device);
+  if (!unused.empty()) { counts_.note_peak(device); }
+  for (auto& pool : unused) {
     // For each: a capture that begins waits for one of them.
     captures_held_back const held;
     if (!held) { break; }
@@ -160,7 +162,9 @@ void shortages::trim(c10::DeviceIndex device, c10::MempoolId_t id)
   // First, since the engine may wait when the pool goes.
   captures_held_back const held;
   auto const pool = pools_.find(device, id);
-  if (pool != nullptr && held && !is_current_captured(device)) { trim_waiting(pool); }
+  if (pool == nullptr || !held || is_current_captured(device)) { return; }
+  counts_.note_peak(device);
+  trim_waiting(pool);
 }
 
 void shortages::trim_waiting(shared_pool const& pool)

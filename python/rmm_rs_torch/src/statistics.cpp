@@ -173,23 +173,25 @@ void statistics::reset_peaks(c10::DeviceIndex device)
   }
 }
 
+void statistics::note_peak(c10::DeviceIndex device)
+{
+  auto const sums = sums_of(device);
+  std::lock_guard const lock{mutex_};
+  counts_[device].reserved.update(sums.peak_reserved);
+}
+
 void statistics::retire(shared_pool const& pool)
 {
   auto const last = statistics_of(pool->memory_if_made());
-  auto const peak = static_cast<std::int64_t>(last.peak_reserved_bytes);
-  {
-    std::lock_guard const lock{mutex_};
-    if (!pools_.remove_unused(pool)) { return; }
-    auto& counts = counts_[pool->device()];
-    counts.retired.upstream_allocations += static_cast<std::int64_t>(last.upstream_allocations);
-    // All of its memory goes back.
-    counts.retired.upstream_frees += static_cast<std::int64_t>(last.upstream_allocations);
-    counts.retired.host_waits += static_cast<std::int64_t>(last.host_waits);
-    counts.reserved_by_private_pool[pool->id()].update(peak);
-  }
-  auto const rest = sums_of(pool->device());
   std::lock_guard const lock{mutex_};
-  counts_[pool->device()].reserved.update(rest.peak_reserved + peak);
+  if (!pools_.remove_unused(pool)) { return; }
+  auto& counts = counts_[pool->device()];
+  counts.retired.upstream_allocations += static_cast<std::int64_t>(last.upstream_allocations);
+  // All of its memory goes back.
+  counts.retired.upstream_frees += static_cast<std::int64_t>(last.upstream_allocations);
+  counts.retired.host_waits += static_cast<std::int64_t>(last.host_waits);
+  auto const peak = static_cast<std::int64_t>(last.peak_reserved_bytes);
+  counts.reserved_by_private_pool[pool->id()].update(peak);
 }
 
 void statistics::count_retry(c10::DeviceIndex device)

@@ -45,6 +45,9 @@ class statistics {
   void reset_accumulated(c10::DeviceIndex device);
   void reset_peaks(c10::DeviceIndex device);
 
+  /// Notes what the pools of a device have held at most, before some of them are retired. Linear in
+  /// their number.
+  void note_peak(c10::DeviceIndex device);
   /// Forgets a private pool that is not in use, with its memory, and keeps its counts.
   void retire(shared_pool const& pool);
 
