@@ -2428,7 +2428,8 @@ size_t rmm_rs_resource_describe(const struct rmm_rs_resource *resource,
 /**
  * Announces that streams of this process may be captured into graphs, before a capture begins:
  * pools then keep memory for graphs that is used in a capture, and clients defer frees of blocks
- * with recorded streams. Announcements are counted, and are made on any thread.
+ * with recorded streams. Announcements are counted, and are made on any thread. Returns once waits
+ * for a device that other threads make for the library are over, which would invalidate a capture.
  */
 rmm_rs_status rmm_rs_capture_announce(void);
 

@@ -13,7 +13,8 @@ static SCOPES: Mutex<Vec<CaptureScope>> = Mutex::new(Vec::new());
 
 /// Announces that streams of this process may be captured into graphs, before a capture begins:
 /// pools then keep memory for graphs that is used in a capture, and clients defer frees of blocks
-/// with recorded streams. Announcements are counted, and are made on any thread.
+/// with recorded streams. Announcements are counted, and are made on any thread. Returns once waits
+/// for a device that other threads make for the library are over, which would invalidate a capture.
 #[unsafe(no_mangle)]
 pub extern "C" fn rmm_rs_capture_announce() -> Status {
     guard::status(|| {
