@@ -46,19 +46,39 @@ def steps_of(torch, count, uncounted, step):
     return times[uncounted:], float(value)
 
 
-def gpt2(torch):
-    """Training of GPT-2 with six layers in mixed precision: batches and lengths change with each step."""
+def gpt2_of(layers):
+    """A GPT-2 with so many layers."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
+    return GPT2LMHeadModel(GPT2Config(n_layer=layers, n_embd=768, n_head=12))
+
+
+def loss_of(torch, model, shape):
+    """The loss of a GPT-2 for random tokens, in mixed precision."""
+    tokens = torch.randint(0, 50257, shape, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        return model(tokens, labels=tokens).loss
+
+
+def generate(torch, model, shape, length):
+    """Has a GPT-2 add `length` tokens to random prompts. Returns the last logits."""
+    tokens, cache = torch.randint(0, 50257, shape, device="cuda"), None
+    with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+        for _ in range(length):
+            result = model(tokens, past_key_values=cache, use_cache=True)
+            cache, logits = result.past_key_values, result.logits[:, -1:]
+            tokens = logits.argmax(-1)
+    return logits
+
+
+def gpt2(torch):
+    """Training of GPT-2 with six layers in mixed precision: batches and lengths change with each step."""
     sizes = random.Random(1)
-    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=768, n_head=12)).cuda()
+    model = gpt2_of(6).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
 
     def step(_):
-        shape = sizes.randint(2, 8), sizes.randint(64, 1024)
-        tokens = torch.randint(0, 50257, shape, device="cuda")
-        with torch.autocast("cuda", torch.bfloat16):
-            loss = model(tokens, labels=tokens).loss
+        loss = loss_of(torch, model, (sizes.randint(2, 8), sizes.randint(64, 1024)))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -69,20 +89,12 @@ def gpt2(torch):
 
 def generation(torch):
     """Generation with GPT-2: a cache of keys and values that each token makes longer. Batches and prompts change with each step."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     sizes = random.Random(3)
-    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=768, n_head=12)).cuda().eval()
+    model = gpt2_of(6).cuda().eval()
 
     def step(_):
         shape = sizes.randint(4, 32), sizes.randint(32, 512)
-        tokens, cache = torch.randint(0, 50257, shape, device="cuda"), None
-        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
-            for _ in range(64):
-                result = model(tokens, past_key_values=cache, use_cache=True)
-                cache, logits = result.past_key_values, result.logits[:, -1:]
-                tokens = logits.argmax(-1)
-        return logits.float().mean()
+        return generate(torch, model, shape, 64).float().mean()
 
     return steps_of(torch, 20, 5, step)
 
@@ -147,8 +159,6 @@ def tiny(torch):
 
 def lora(torch):
     """Low-rank adapters (Hu et al., 2021) of a frozen GPT-2: batches and lengths change with each step, and every tenth evaluates without gradients."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     class Adapted(torch.nn.Module):
         def __init__(self, frozen, rank=16):
             super().__init__()
@@ -162,7 +172,7 @@ def lora(torch):
             return self.frozen(x) + self.up(self.down(x))
 
     sizes = random.Random(4)
-    model = GPT2LMHeadModel(GPT2Config(n_layer=12, n_embd=768, n_head=12)).requires_grad_(False)
+    model = gpt2_of(12).requires_grad_(False)
     for block in model.transformer.h:
         block.attn.c_attn, block.mlp.c_fc = Adapted(block.attn.c_attn), Adapted(block.mlp.c_fc)
     model.cuda()
@@ -170,9 +180,8 @@ def lora(torch):
 
     def step(number):
         evaluates = number % 10 == 9
-        tokens = torch.randint(0, 50257, (sizes.randint(1, 8), sizes.randint(64, 1024)), device="cuda")
-        with torch.autocast("cuda", torch.bfloat16), torch.set_grad_enabled(not evaluates):
-            loss = model(tokens, labels=tokens).loss
+        with torch.set_grad_enabled(not evaluates):
+            loss = loss_of(torch, model, (sizes.randint(1, 8), sizes.randint(64, 1024)))
         if not evaluates:
             loss.backward()
             optimizer.step()
@@ -186,19 +195,13 @@ def serving(torch):
     """Eight threads, each with a stream, answer requests of changing lengths by one GPT-2: a prompt and 16 tokens."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=768, n_head=12)).cuda().eval()
+    model = gpt2_of(6).cuda().eval()
 
     def answer(side, seed):
         sizes = random.Random(seed)
-        with torch.cuda.stream(side), torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+        with torch.cuda.stream(side):
             for _ in range(2):
-                shape = sizes.randint(1, 16), sizes.randint(32, 768)
-                tokens, cache = torch.randint(0, 50257, shape, device="cuda"), None
-                for _ in range(16):
-                    result = model(tokens, past_key_values=cache, use_cache=True)
-                    cache, tokens = result.past_key_values, result.logits[:, -1:].argmax(-1)
+                generate(torch, model, (sizes.randint(1, 16), sizes.randint(32, 768)), 16)
             side.synchronize()
 
     sides = [torch.cuda.Stream() for _ in range(8)]
