@@ -93,7 +93,7 @@ pub fn is_done_or_ended(stream: StreamRef<'_>) -> bool {
 ///
 /// # Errors
 /// The driver's.
-pub fn note_primary_contexts() -> Result<(), Error> {
+fn note_primary_contexts() -> Result<(), Error> {
     let driver = loaded_driver()?;
     for device in Device::all()? {
         let (mut flags, mut is_active) = (0, 0);
@@ -107,6 +107,16 @@ pub fn note_primary_contexts() -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Waits on this thread for all work of this process, also of other libraries in contexts that are
+/// not known yet.
+///
+/// # Errors
+/// The errors of [`wait_for_known_contexts`].
+pub fn wait_for_all_contexts() -> Result<(), Error> {
+    note_primary_contexts()?;
+    wait_for_known_contexts()
 }
 
 /// Waits on this thread for all work of all contexts that exist. The work of those that have ended

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use rmm_core::known_contexts::{note_primary_contexts, wait_for_known_contexts};
+use rmm_core::known_contexts::wait_for_all_contexts;
 use rmm_core::{Context, Error, fork};
 use rmm_resources::ImportAccess;
 
@@ -161,8 +161,7 @@ fn wait_for_work() -> Result<(), Error> {
     fork::check()?;
     // The context of this thread is waited for even if the library has not seen it before.
     let _noted = Context::current()?;
-    note_primary_contexts()?;
-    wait_for_known_contexts()
+    wait_for_all_contexts()
 }
 
 fn require_detached(state: &Leased) -> Result<(), LeaseError> {

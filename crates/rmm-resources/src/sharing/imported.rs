@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::os::fd::AsRawFd as _;
 
-use rmm_core::known_contexts::{note_primary_contexts, wait_for_known_contexts};
+use rmm_core::known_contexts::wait_for_all_contexts;
 use rmm_core::{
     Annotator, Context, Device, DevicePtr, Error, RelaxedCapture, check, driver_for_drop, fork,
 };
@@ -339,8 +339,7 @@ impl Drop for ImportedMemory {
         }
         let Some(driver) = driver_for_drop() else { return };
         // Work that may still run would fault: then it stays mapped.
-        let wait = || note_primary_contexts().and_then(|()| wait_for_known_contexts());
-        if self.mapped > 0 && wait().is_err() {
+        if self.mapped > 0 && wait_for_all_contexts().is_err() {
             return;
         }
         let _relaxed = RelaxedCapture::enter();

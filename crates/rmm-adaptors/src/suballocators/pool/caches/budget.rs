@@ -183,7 +183,7 @@ impl Budget {
         let mut is_raised = false;
         for (bound, value) in bounds {
             let before = bound.load(Ordering::Relaxed);
-            // All threads read them at each call.
+            // All threads read the bounds, and a store takes the cache line from them.
             if before != value {
                 bound.store(value, Ordering::Relaxed);
             }
