@@ -45,8 +45,8 @@ const FRACTION_OF_ALL: u64 = 16;
 /// as many, 256 MiB at most: a miss costs more than a microsecond there.
 const ROOM_OF_EACH: u64 = 16 << 20;
 
-/// The bytes that all caches of a small pool may hold, but at most half of the pool: a few blocks
-/// for each stream keep calls away from the lock.
+/// The bytes that all caches of a small pool may hold, but at most half of the pool, or all of it
+/// where memory can be extended: a few blocks for each stream keep calls away from the lock.
 const LEAST_TOTAL: u64 = 2 << 20;
 
 /// The bytes that a cache of a small pool may hold, but at most a quarter of the pool. The legacy
@@ -54,6 +54,10 @@ const LEAST_TOTAL: u64 = 2 << 20;
 /// dozens of allocations. Memory is never short for it: caches are flushed before a pool grows
 /// beyond what it retains.
 const LEAST_CAPACITY: u64 = 1 << 20;
+
+/// The same where memory can be extended, but at most all of the pool: one of the largest blocks
+/// that are not large, beside smaller ones.
+const LEAST_CAPACITY_BY_DEMAND: u64 = LEAST_CAPACITY + LEAST_CAPACITY / 4;
 
 /// A grant grows by this part of what is left, so that the last of many caches gets some, too.
 const PART_OF_REST: u64 = 256;
@@ -115,16 +119,19 @@ impl Budget {
     }
 
     /// Whether a block that is not large has a place in a cache by itself. In a small pool a cache
-    /// may hold more than its fraction, but of smaller blocks.
+    /// may hold more than its fraction, but of smaller blocks, unless the fraction follows demand:
+    /// that is below the largest of them in pools of some hundred MiB, and memory that can be
+    /// extended fragments less.
     pub(super) fn may_hold(&self, size: u64) -> bool {
-        size <= self.fraction()
+        size <= if self.follows_demand() { self.capacity() } else { self.fraction() }
     }
 
     /// Bounds all to fractions of the pool's reserved bytes. The pool's lock is held. Returns
     /// whether one of them is higher now.
     pub(super) fn set_from(&self, reserved: u64) -> bool {
         let fraction = reserved / CACHE_FRACTION;
-        self.set(reserved, fraction, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)))
+        let capacity = LEAST_CAPACITY.min(reserved / 4);
+        self.set(fraction, capacity, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)))
     }
 
     /// Sets the bounds by demand. Called when a cache is made or refuses a block: if no request has
@@ -148,10 +155,10 @@ impl Budget {
             self.changed_at.store(operations, Ordering::Relaxed);
         }
         self.scale.store(scale, Ordering::Relaxed);
-        let total = (reserved / SCALE * scale).max(LEAST_TOTAL.min(reserved / 2));
+        let total = (reserved / SCALE * scale).max(LEAST_TOTAL.min(reserved));
         let fraction = total / FRACTION_OF_ALL + room.min(ROOM_OF_EACH);
         let total = (total + room).min(reserved / SCALE * most).max(total);
-        self.set(reserved, fraction, total)
+        self.set(fraction, LEAST_CAPACITY_BY_DEMAND.min(reserved), total)
     }
 
     /// What all caches may hold beyond a part of the pool where threads wait for each other.
@@ -172,13 +179,14 @@ impl Budget {
     /// coalesce, so that no memory is lost to other requests while it is cached: all caches
     /// together may hold whatever there is. Returns whether a bound is higher now.
     pub(super) fn set_from_blocks_of_one_size(&self, reserved: u64) -> bool {
-        self.set(reserved, reserved / CACHE_FRACTION, reserved)
+        let capacity = LEAST_CAPACITY.min(reserved / 4);
+        self.set(reserved / CACHE_FRACTION, capacity, reserved)
     }
 
     /// Sets the bounds. The pool's lock is held: nothing else writes them. Returns whether one of
     /// them is higher now.
-    fn set(&self, reserved: u64, fraction: u64, total: u64) -> bool {
-        let capacity = fraction.max(LEAST_CAPACITY.min(reserved / 4));
+    fn set(&self, fraction: u64, least_capacity: u64, total: u64) -> bool {
+        let capacity = fraction.max(least_capacity);
         let bounds = [(&self.fraction, fraction), (&self.capacity, capacity), (&self.total, total)];
         let mut is_raised = false;
         for (bound, value) in bounds {

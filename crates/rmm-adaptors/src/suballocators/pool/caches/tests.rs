@@ -384,6 +384,14 @@ fn a_block_above_the_fraction_is_not_cached_in_a_small_pool() {
 }
 
 #[test]
+fn a_small_pool_that_can_be_extended_caches_blocks_of_all_classes_at_once() {
+    let (caches, ids) = (by_demand(), ids(1));
+    caches.set_capacity_from(2 * LARGEST_SMALL, 2 * LARGEST_SMALL, 0);
+    let largest = Class::holding(LARGEST_SMALL).expect("it is cached");
+    assert_eq!([largest, class()].map(|class| fill(&caches, ids[0], class)), [1, 64]);
+}
+
+#[test]
 fn a_thread_that_only_allocates_is_short_of_blocks() {
     let (caches, ids) = (caches(), ids(1));
     assert_eq!(caches.take(ids[0], class()), Take::NotHere);
