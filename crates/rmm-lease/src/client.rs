@@ -342,7 +342,8 @@ impl Lease {
         let deadline = Instant::now().checked_add(self.answer);
         match call(connection, request, deadline, &mut || true) {
             Ok(Some(frame)) => Ok(frame),
-            Err(error @ LeaseError::Refused(_)) => Err(error),
+            // Else the owner has closed the connection.
+            Err(error @ LeaseError::Refused(_)) if !connection.is_sending() => Err(error),
             outcome => {
                 self.connection = None;
                 Err(outcome.err().unwrap_or(LeaseError::NoAnswer(self.answer)))
@@ -412,9 +413,9 @@ fn call(
     deadline: Option<Instant>,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Frame<Arrived>>, LeaseError> {
-    connection.send(request, None)?;
+    connection.send(request, None).map_err(|error| why_closed(connection, error))?;
     let frame = loop {
-        connection.flush()?;
+        connection.flush().map_err(|error| why_closed(connection, error))?;
         if !connection.is_sending() {
             match connection.receive()? {
                 Received::Frame(frame) => break frame,
@@ -433,6 +434,14 @@ fn call(
         }
     };
     unless_refused(frame).map(Some)
+}
+
+/// Why a request could not be sent: what the owner said before it closed the connection.
+fn why_closed(connection: &mut Connection, error: ConnectionError) -> LeaseError {
+    match connection.receive() {
+        Ok(Received::Frame(frame)) => unless_refused(frame).err().unwrap_or_else(|| error.into()),
+        _ => error.into(),
+    }
 }
 
 /// The response to a handshake that has not come by its deadline, if the lock is free all the same.

@@ -198,3 +198,25 @@ fn an_owner_that_goes_ends_the_wait_for_its_lock() {
     assert!(matches!(ended, Err(LeaseError::Ended)), "{ended:?}");
     owner.join().expect("it does not panic");
 }
+
+#[test]
+fn what_an_owner_says_before_it_closes_the_connection_is_heard() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("owner.sock");
+    let listener = UnixListener::bind(&socket).expect("a new socket");
+    let owner = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        read_frame(&mut stream);
+        let (server_nonce, gpu_uuid) = (String::new(), String::new());
+        let granted =
+            Message::HandshakeResponse { lock_type: Granted::Write, server_nonce, gpu_uuid };
+        let (message, out_of_memory) = ("it has no means left".to_owned(), false);
+        let refusal = Message::ErrorResponse { message, out_of_memory };
+        stream.write_all(&[frame(&granted), frame(&refusal)].concat()).expect("a client");
+    });
+    let mut lease = Lease::connect(&socket, Lock::Write, None).expect("it is granted");
+    owner.join().expect("it does not panic");
+    let refused = lease.list().expect_err("the connection is closed");
+    assert!(refused.to_string().contains("no means"), "{refused}");
+    assert!(matches!(lease.list(), Err(LeaseError::Ended)));
+}
