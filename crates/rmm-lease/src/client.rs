@@ -17,6 +17,7 @@ use crate::protocol::{
     encode,
 };
 use crate::server::who_holds;
+use crate::unforked::Unforked;
 use crate::{Refusal, address};
 
 /// How long to wait before the next attempt to reach an owner that is not there.
@@ -388,9 +389,13 @@ fn reach(
 }
 
 /// A connection to an owner of this process's user, without waiting.
-fn connect(path: &Path) -> io::Result<UnixStream> {
+fn connect(path: &Path) -> io::Result<Unforked<UnixStream>> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = Unforked::open(|| {
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(UnixStream::from(socket))
+    })?;
     let (address, _folder) = address::reachable(path)?;
     while let Err(error) = rustix::net::connect(&socket, &address) {
         if error != Errno::INTR {
@@ -403,7 +408,7 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
         let text = format!("it is of user {owner}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
-    Ok(UnixStream::from(socket))
+    Ok(socket)
 }
 
 /// Sends a request and waits for its response, while it is to go on. `None` at the deadline.

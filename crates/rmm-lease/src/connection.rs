@@ -14,6 +14,7 @@ use rustix::net::{
 };
 
 use crate::protocol::{Frame, FrameError, FrameReader, Message, encode};
+use crate::unforked::Unforked;
 
 /// How many descriptors are taken from one message of the socket. More are an error, as two are.
 const DESCRIPTORS: usize = 16;
@@ -40,7 +41,7 @@ pub(crate) enum Received {
 
 /// A connection that has at most one frame to send.
 pub(crate) struct Connection {
-    stream: UnixStream,
+    stream: Unforked<UnixStream>,
     reader: FrameReader<Arrived>,
     /// What is left of the frame that is being sent, and its descriptor, if none of its bytes have
     /// been.
@@ -49,7 +50,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: UnixStream) -> Self {
+    pub(crate) fn new(stream: Unforked<UnixStream>) -> Self {
         Self { stream, reader: FrameReader::new(), outgoing: Vec::new(), descriptor: None }
     }
 

@@ -45,6 +45,8 @@ mod resource;
 #[cfg(target_os = "linux")]
 mod server;
 mod state;
+#[cfg(target_os = "linux")]
+mod unforked;
 
 #[cfg(target_os = "linux")]
 pub use client::{Lease, LeaseError};

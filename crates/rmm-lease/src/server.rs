@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rmm_core::{Device, fork};
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 
 use self::session::{Phase, Session};
 use self::socket::Socket;
@@ -21,6 +22,7 @@ use crate::connection::{Received, wait_for};
 use crate::device::uuid_of;
 use crate::memory::{Origin, PhysicalMemory};
 use crate::protocol::{Granted, Identity, LockHolder, Message};
+use crate::unforked::Unforked;
 use crate::{Refusal, SessionId, State};
 
 /// How many connections an owner has at a time; others wait to be accepted.
@@ -199,12 +201,19 @@ impl Server {
         }
     }
 
-    fn add(&mut self, stream: UnixStream, process: Option<u32>) {
+    fn add(&mut self, stream: Unforked<UnixStream>, process: Option<u32>) {
         self.last += 1;
         let handshake = Instant::now().checked_add(self.handshake);
-        // Where the process has ended already, dropping the connection ends that of its children.
-        if let Some(session) = Session::new(stream, process, handshake) {
-            self.sessions.insert(SessionId(self.last), session);
+        let mut session = Session::new(stream, process, handshake);
+        match session.watch() {
+            Ok(()) => drop(self.sessions.insert(SessionId(self.last), session)),
+            // Dropping the connection ends that of its children.
+            Err(Errno::SRCH) => {}
+            Err(error) => {
+                let text = format!("it has no means left for another session: {error}");
+                let _ignored = session.refuse(&Refusal::new(text));
+                self.pause = Some(Instant::now() + PAUSE);
+            }
         }
     }
 

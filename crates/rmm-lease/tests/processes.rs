@@ -29,6 +29,8 @@ use tempfile::TempDir;
 
 #[path = "processes/killed.rs"]
 mod killed;
+#[path = "processes/owners.rs"]
+mod owners;
 
 const BYTES: u64 = 4 << 20;
 const TOTAL: usize = 64 << 20;

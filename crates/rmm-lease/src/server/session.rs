@@ -1,6 +1,6 @@
 //! A connection to an owner.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::Refusal;
 use crate::connection::{Connection, ConnectionError};
 use crate::protocol::Message;
+use crate::unforked::Unforked;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -47,16 +48,25 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// None if the process has ended already.
+    /// A session whose process has to ask for a lock until then.
     pub(super) fn new(
-        stream: UnixStream,
+        stream: Unforked<UnixStream>,
         process: Option<u32>,
         handshake: Option<Instant>,
-    ) -> Option<Self> {
-        let process = process.unwrap_or(0);
-        let end = end_of(&stream, i32::try_from(process).ok().and_then(Pid::from_raw)).ok()?;
+    ) -> Self {
         let (connection, phase) = (Connection::new(stream), Phase::New(handshake));
-        Some(Self { connection, process, end, phase, pending: None, refused: None })
+        let process = process.unwrap_or(0);
+        Self { connection, process, end: None, phase, pending: None, refused: None }
+    }
+
+    /// Has the session end with its process, if the system can say when that is.
+    ///
+    /// # Errors
+    /// `ESRCH` if it has ended already; if the system has no file descriptor or memory left.
+    pub(super) fn watch(&mut self) -> Result<(), Errno> {
+        let number = i32::try_from(self.process).ok().and_then(Pid::from_raw);
+        self.end = end_of(&self.connection, number)?;
+        Ok(())
     }
 
     /// When it has asked for nothing, or waited, too long.
@@ -86,17 +96,22 @@ impl Session {
 /// where the system knows no such process.
 ///
 /// # Errors
-/// If it has ended already.
-fn end_of(stream: &UnixStream, number: Option<Pid>) -> Result<Option<OwnedFd>, Errno> {
-    let of_socket = peer::end_of(stream).map_err(|error| Errno::from_io_error(&error));
-    let end = of_socket.or_else(|error| match (error, number) {
-        (Some(Errno::SRCH), _) => Err(Errno::SRCH),
-        (_, Some(number)) => pidfd_open(number, PidfdFlags::empty()),
-        (_, None) => Err(Errno::NOTSUP),
-    });
+/// Those of [`Session::watch`].
+fn end_of(stream: impl AsFd, number: Option<Pid>) -> Result<Option<OwnedFd>, Errno> {
+    let of_socket = peer::end_of(stream);
+    let of_socket = of_socket.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    let end = match (of_socket, number) {
+        (Err(error), Some(number)) if !is_final(error) => pidfd_open(number, PidfdFlags::empty()),
+        (end, _) => end,
+    };
     match end {
         Ok(end) => Ok(Some(end)),
-        Err(Errno::SRCH) => Err(Errno::SRCH),
+        Err(error) if is_final(error) => Err(error),
         Err(_) => Ok(None),
     }
+}
+
+/// Whether the system knows the process's end, and has no file for it.
+fn is_final(error: Errno) -> bool {
+    matches!(error, Errno::SRCH | Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }

@@ -14,14 +14,15 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
 use crate::address;
+use crate::unforked::Unforked;
 
 pub(super) struct Socket {
-    listener: UnixListener,
+    listener: Unforked<UnixListener>,
     path: PathBuf,
     /// What identifies the socket's file.
     file: FileId,
     /// Locked for as long as the owner lives.
-    _lock: File,
+    _lock: Unforked<File>,
 }
 
 /// The device and the number of a file.
@@ -41,28 +42,35 @@ impl Socket {
         name.push(".lock");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
-        let lock = options.open(name)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        let lock = Unforked::open(|| options.open(name))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            if error != Errno::WOULDBLOCK {
+                return error.into();
+            }
             let text = format!("another owner serves {}", path.display());
             io::Error::new(io::ErrorKind::AddrInUse, text)
         })?;
         remove_left_behind(path)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let listener = Unforked::open(|| {
+            let socket =
+                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            Ok(UnixListener::from(socket))
+        })?;
         // Linux makes the name with the mode of the socket, so no other user can connect between.
-        fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-        rustix::net::bind(&socket, &address)?;
-        rustix::net::listen(&socket, 128)?;
+        fchmod(&listener, Mode::RUSR | Mode::WUSR)?;
+        rustix::net::bind(&listener, &address)?;
+        rustix::net::listen(&listener, 128)?;
         let (path, file) = (std::path::absolute(path)?, FileId::of(path)?);
-        Ok(Self { listener: UnixListener::from(socket), path, file, _lock: lock })
+        Ok(Self { listener, path, file, _lock: lock })
     }
 
     /// A connection of this process's user, and the number of the process that made it, if it has
     /// one in this namespace.
-    pub(super) fn accept(&self) -> io::Result<Option<(UnixStream, Option<u32>)>> {
-        let stream = match self.listener.accept() {
-            Ok((stream, _)) => stream,
+    pub(super) fn accept(&self) -> io::Result<Option<(Unforked<UnixStream>, Option<u32>)>> {
+        let accept = || self.listener.accept().map(|(stream, _)| stream);
+        let stream = match Unforked::open(accept) {
+            Ok(stream) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         };

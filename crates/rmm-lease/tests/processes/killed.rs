@@ -16,7 +16,7 @@ use rmm_resources::ImportAccess;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{BYTES, Site, TOTAL, apart, fill, free, last_byte, map, soon, stop};
+use super::{BYTES, Site, TOTAL, apart, fill, free, last_byte, map, owners, soon, stop};
 
 /// What a process of these tests does.
 pub(super) fn play(role: &str, socket: &Path, say: impl Fn(&str), wait: impl Fn()) {
@@ -119,7 +119,7 @@ pub(super) fn play(role: &str, socket: &Path, say: impl Fn(&str), wait: impl Fn(
             say("was served");
             wait();
         }
-        other => panic!("unknown role {other}"),
+        other => owners::play(other, socket, say, wait),
     }
 }
 
