@@ -139,7 +139,7 @@ impl Session<'_> {
             self.wait();
             self.abandon_work(scope);
         }
-        let known = self.clock_of_scope(scope);
+        let known = self.clock_of_abandoned(scope);
         self.join_host_clock_of(scope, &known);
         let state = &mut **self;
         let of_context = state.streams.iter().filter(|(_, stream)| stream.is_in(scope));

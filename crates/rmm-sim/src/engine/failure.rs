@@ -136,7 +136,7 @@ impl Session<'_> {
             return;
         }
         self.devices[device].failed = Some(code);
-        let known = self.clock_of_scope(Scope::Device(device));
+        let known = self.clock_of_abandoned(Scope::Device(device));
         self.abandon_work(Scope::Device(device));
         self.join_host_clock_of(Scope::Device(device), &known);
         self.machine.0.ran.notify_all();

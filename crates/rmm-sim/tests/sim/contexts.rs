@@ -205,3 +205,25 @@ fn a_reset_ends_pools_on_request() {
     let again = try_alloc_async(MIB, CuStream::NULL);
     assert_eq!(again, Ok(memory), "the pool still allocates");
 }
+
+#[test]
+fn the_end_of_a_context_waits_for_no_work_of_another() {
+    for ends in [|_: &Machine| reset(), |machine: &Machine| machine.fail_context(0, CODE)] {
+        let (machine, _here) =
+            enter(Machine::builder().devices(2).schedule(Schedule::Lazy).build());
+        let (own, theirs, late) = (stream(), other_device(), other_device());
+        let mut context = CuContext::NULL;
+        ok!(cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(1)));
+        ok!(cuCtxPushCurrent_v2(context));
+        let (memory, mark) = (alloc(MIB), event());
+        ok!(cuCtxPopCurrent_v2(&raw mut context));
+        let writes = |name| Kernel::new(name, |_| ()).writes(memory, MIB);
+        machine.launch(theirs, writes("early")).expect("the stream is there");
+        ok!(cuEventRecord(mark, theirs));
+        ok!(cuStreamWaitEvent(own, mark, 0));
+        ends(&machine);
+        machine.launch(late, writes("late")).expect("the device is not affected");
+        let [violation] = &machine.violations()[..] else { panic!("{:?}", machine.violations()) };
+        assert_eq!(violation.kind, ViolationKind::Race);
+    }
+}

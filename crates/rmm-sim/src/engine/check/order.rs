@@ -3,7 +3,7 @@
 
 use crate::engine::state::State;
 use crate::model::context::Scope;
-use crate::model::streams::StreamKind;
+use crate::model::streams::{Stream, StreamKind};
 use crate::model::vector_clock::{Point, VectorClock};
 use crate::model::violation::{Access, MissingOrder};
 
@@ -92,6 +92,15 @@ impl State {
         for removed in self.streams.removed(scope) {
             known.join(&removed.all);
         }
+        known
+    }
+
+    /// The vector clock of a scope whose queued work is abandoned. What streams of other scopes do
+    /// goes on, also if that work would have waited for it.
+    pub(crate) fn clock_of_abandoned(&mut self, scope: Scope) -> VectorClock {
+        let mut known = self.clock_of_scope(scope);
+        let goes_on = |id| self.streams.get(id).is_some_and(|stream: &Stream| !stream.is_in(scope));
+        known.retain(|point| !goes_on(point.stream));
         known
     }
 
