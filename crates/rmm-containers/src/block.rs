@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::mem::ManuallyDrop;
 
-use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::known_contexts::wait_for_all_contexts;
 use rmm_core::sys::CuResult;
 use rmm_core::{
     Annotator, AnyResource, Context, CudaStream, DevicePtr, Error, Introspect as _, Resource as _,
@@ -192,7 +192,7 @@ impl Drop for Block {
                 // that context too, and do not free an address that may belong to another
                 // allocation by now; suballocators recognize it themselves.
                 Some(Err(error)) if error.code() == Some(CuResult::CONTEXT_IS_DESTROYED) => {
-                    if wait_for_known_contexts().is_err() {
+                    if wait_for_all_contexts().is_err() {
                         return;
                     }
                     if self.stream().own_context() == Some(self.tracker.context()) {

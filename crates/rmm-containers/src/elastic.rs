@@ -5,7 +5,7 @@ mod vector;
 use std::fmt;
 use std::ops::Range;
 
-use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::known_contexts::wait_for_all_contexts;
 use rmm_core::sys::CuResult;
 use rmm_core::{Context, DevicePtr, Error, HasResource, StreamRef, process_is_exiting};
 use rmm_resources::{ReservedAddresses, VirtualMemoryResource};
@@ -268,7 +268,7 @@ impl Drop for ElasticBuffer {
             // another context, for which it waited, may go on.
             Err(error) => {
                 error.code() == Some(CuResult::CONTEXT_IS_DESTROYED)
-                    && wait_for_known_contexts().is_ok()
+                    && wait_for_all_contexts().is_ok()
             }
         };
         // Otherwise an error does not mean that the work is complete. What stays committed keeps

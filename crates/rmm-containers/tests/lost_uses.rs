@@ -1,18 +1,20 @@
 //! A container whose context is reset while work of another context may use its memory: nothing is
 //! unmapped or handed out before that work is complete, whenever the container is dropped.
 
+use std::ptr;
+
 use rmm_adaptors::{
     ArenaMemoryResource, CallbackMemoryResource, FixedSizeMemoryResource, LimitingResourceAdaptor,
     PoolMemoryResource,
 };
-use rmm_containers::DeviceUVector;
+use rmm_containers::{DeviceBuffer, DeviceUVector, ElasticBuffer};
 use rmm_core::{
     AnyResource, CudaStream, Device, DeviceGuard, DevicePtr, Resource as _, StreamRef,
     SynchronousResource as _,
 };
 use rmm_resources::VirtualMemoryResource;
 use rmm_sim::{Fault, Kernel, Machine, Schedule};
-use rmm_sys::{CuContext, CuResult};
+use rmm_sys::{CuContext, CuDevice, CuEvent, CuResult, CuStream};
 
 const MIB: usize = 1 << 20;
 
@@ -170,4 +172,75 @@ fn memory_is_kept_until_other_contexts_have_used_it() {
 fn memory_that_others_may_use_stays_if_a_wait_fails() {
     let (broken, left) = everywhere(true);
     assert_eq!((broken, left.is_empty()), (Vec::new(), false));
+}
+
+/// Work of another library on the second device, whose context this one has not seen: writes to
+/// memory, for which a stream waits.
+fn write_unseen(machine: &Machine, memory: (DevicePtr, usize), waits: &CudaStream) {
+    let driver = rmm_sim::driver();
+    let (mut context, mut before) = (CuContext::NULL, CuContext::NULL);
+    let (mut stream, mut event) = (CuStream::from_raw(ptr::null_mut()), CuEvent::NULL);
+    // SAFETY: the place may be written to.
+    let asked = unsafe { driver.cuCtxGetCurrent(&raw mut before) };
+    // SAFETY: the place may be written to.
+    let retained = unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut context, CuDevice(1)) };
+    // SAFETY: it was retained just now.
+    let entered = unsafe { driver.cuCtxSetCurrent(context) };
+    // SAFETY: the place may be written to.
+    let made = unsafe { driver.cuStreamCreateWithPriority(&raw mut stream, 1, 0) };
+    // SAFETY: the place may be written to.
+    let marked = unsafe { driver.cuEventCreate(&raw mut event, 0) };
+    // SAFETY: it was current before.
+    let left = unsafe { driver.cuCtxSetCurrent(before) };
+    assert_eq!([asked, retained, entered, made, marked, left], [CuResult::SUCCESS; 6]);
+    let slow = Kernel::new("unseen", |_| ()).writes(memory.0, memory.1);
+    machine.launch(stream, slow).expect("it is enqueued");
+    // SAFETY: the stream and the event exist.
+    let recorded = unsafe { driver.cuEventRecord(event, stream) };
+    // SAFETY: as above.
+    let waited = unsafe { driver.cuStreamWaitEvent(waits.as_raw(), event, 0) };
+    assert_eq!([recorded, waited], [CuResult::SUCCESS; 2]);
+}
+
+/// Resets the device of a container that the work of another library uses. Returns what
+/// [`use_elsewhere`] does.
+fn use_unseen<C, R>(
+    make: impl FnOnce(&CudaStream) -> (C, R, DevicePtr),
+    drops: Drops,
+) -> (u64, Vec<String>) {
+    let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).enter();
+    let own = CudaStream::new().expect("a stream");
+    let (container, resource, pointer) = make(&own);
+    write_unseen(&machine, (pointer, MIB), &own);
+    let container = (!matches!(drops, Drops::Before)).then_some(container);
+    reset();
+    drop((container, resource, own));
+    machine.run_all();
+    let violations = machine.violations().iter().map(ToString::to_string).collect();
+    (machine.memory_in_use(0) as u64, violations)
+}
+
+#[test]
+fn memory_is_kept_until_other_libraries_have_used_it() {
+    let nothing = (0, Vec::new());
+    for (name, make) in RESOURCES.into_iter().filter(|(name, _)| *name != "the default pool") {
+        for drops in [Drops::Before, Drops::After] {
+            let make = |own: &CudaStream| {
+                let resource = make();
+                let buffer = DeviceBuffer::uninit_in(MIB, own, &resource).expect("there is room");
+                let pointer = buffer.as_ptr();
+                (buffer, resource, pointer)
+            };
+            assert_eq!(use_unseen(make, drops), nothing, "{name}, {drops:?}");
+        }
+    }
+    let make = |own: &CudaStream| {
+        let resource = pages();
+        let mut buffer = ElasticBuffer::reserve(2 * MIB, own, &resource).expect("addresses");
+        buffer.commit(0..2 * MIB).expect("there is room");
+        let used = buffer.slice_mut(0..2 * MIB).expect("it is committed").into_use_on(own);
+        let pointer = used.expect("both contexts work").as_ptr();
+        (buffer, resource, pointer)
+    };
+    assert_eq!(use_unseen(make, Drops::After), nothing);
 }

@@ -83,7 +83,7 @@ pub fn is_done(stream: StreamRef<'_>) -> bool {
 pub fn is_done_or_ended(stream: StreamRef<'_>) -> bool {
     let has_ended = || {
         let lost = stream.check_context().err().and_then(|error| error.code());
-        lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_known_contexts().is_ok()
+        lost == Some(CuResult::CONTEXT_IS_DESTROYED) && wait_for_all_contexts().is_ok()
     };
     is_done(stream) || !process_is_exiting() && has_ended()
 }
@@ -109,23 +109,14 @@ fn note_primary_contexts() -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits on this thread for all work of this process, also of other libraries in contexts that are
-/// not known yet.
-///
-/// # Errors
-/// The errors of [`wait_for_known_contexts`].
-pub fn wait_for_all_contexts() -> Result<(), Error> {
-    note_primary_contexts()?;
-    wait_for_known_contexts()
-}
-
-/// Waits on this thread for all work of all contexts that exist. The work of those that have ended
-/// is over.
+/// Waits on this thread for all work of all contexts that exist, also of other libraries in primary
+/// contexts that are not known yet. The work of those that have ended is over.
 ///
 /// # Errors
 /// The driver's, or one that says so if a wait could invalidate a capture: then work may be in
 /// progress.
-pub fn wait_for_known_contexts() -> Result<(), Error> {
+pub fn wait_for_all_contexts() -> Result<(), Error> {
+    note_primary_contexts()?;
     let driver = loaded_driver()?;
     let (here, unknown) = (machine(), CuUuid::default());
     let known = fork::lock(&KNOWN).clone();

@@ -49,7 +49,8 @@ use crate::kind::known_kind;
 /// [`deallocate_sync`](SynchronousResource::deallocate_sync) requires that all uses have completed,
 /// and [`deallocate`](Resource::deallocate) synchronizes with the stream first; if that fails,
 /// because it is being captured or its work has failed, the memory stays allocated. If the stream
-/// has ended with its context, a free waits for all other contexts that this library knows.
+/// has ended with its context, a free waits for the primary contexts of all devices, and for others
+/// that this library knows.
 ///
 /// It is a handle: clones share the address range, and are equal. Dropping the last clone frees the
 /// range; a block that was not freed stays mapped. Any thread may use it.

@@ -20,7 +20,7 @@
 
 use std::collections::HashSet;
 
-use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::known_contexts::wait_for_all_contexts;
 use rmm_core::{
     AnyResource, CaptureScope, Device, Error, RelaxedCapture, ask_again, process_is_exiting,
 };
@@ -47,7 +47,7 @@ impl PoolCore {
             // All work of the context has ended with it. So has its memory, unless it is of a kind
             // that outlives the context, which work of other contexts may use.
             Err(error) if self.is_left_without_context(error) => {
-                if wait_for_known_contexts().is_err() {
+                if wait_for_all_contexts().is_err() {
                     return;
                 }
                 HashSet::new()

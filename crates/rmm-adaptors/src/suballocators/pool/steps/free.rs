@@ -4,7 +4,7 @@
 
 use std::alloc::Layout;
 
-use rmm_core::known_contexts::wait_for_known_contexts;
+use rmm_core::known_contexts::wait_for_all_contexts;
 use rmm_core::{CaptureScope, Context, Device, DevicePtr, Error, StreamRef, fork};
 use rmm_sys::CuResult;
 
@@ -143,7 +143,7 @@ impl PoolCore {
         if let Err(error) = self.check_contexts() {
             if self.is_left_without_context(&error) {
                 // Work of another context may use it: then it stays allocated.
-                if wait_for_known_contexts().is_err() {
+                if wait_for_all_contexts().is_err() {
                     return true;
                 }
                 self.annotator.freed(pointer, layout, None);
