@@ -58,6 +58,8 @@
 
 #![debugger_visualizer(gdb_script_file = "debugger.py")]
 
+#[doc(hidden)]
+pub mod accessible_from;
 mod adaptor;
 #[doc(hidden)]
 pub mod adaptor_support;

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::thread;
 
+use rmm_adaptors::PoolMemoryResource;
 use rmm_core::{CudaStream, Device, DevicePtr};
 use rmm_lease::protocol::Lock;
 use rmm_lease::{Lease, LeasedMemoryResource, Server, ServerOptions};
@@ -75,6 +76,8 @@ fn work_of_other_libraries_on_the_memory_is_waited_for() {
     let pages = LeasedMemoryResource::new(lease).expect("the device is here");
     let range = pages.map("weights").expect("it is allocated");
     uses(range.pointer, true);
+    let pool = PoolMemoryResource::builder(pages.clone()).build();
+    assert!(pool.is_err_and(|error| error.to_string().contains("device 0 is current")));
     pages.commit().expect("it writes");
     uses(range.pointer, false);
     // SAFETY: no work is enqueued after this that uses the memory.

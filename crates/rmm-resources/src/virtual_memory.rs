@@ -12,6 +12,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::sync::Arc;
 
+use rmm_core::accessible_from::AccessibleFrom;
 use rmm_core::driver_pools::describe_driver_pools;
 use rmm_core::known_contexts::is_done_or_ended;
 use rmm_core::siblings::{MayBeWaitedFor, allocate_with, of_device};
@@ -204,6 +205,7 @@ unsafe impl SynchronousResource for VirtualMemoryResource {
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor).describe(describe_driver_pools);
+        query.value(|| AccessibleFrom(self.space.access.devices()));
         query.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
         #[cfg(unix)]
         query.properties(self).has_value::<crate::Export>();

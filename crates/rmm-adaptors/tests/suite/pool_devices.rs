@@ -3,10 +3,10 @@
 
 use rmm_adaptors::{
     ArenaMemoryResource, BinningMemoryResource, FallbackMemoryResource, FixedSizeMemoryResource,
-    PoolMemoryResource, PoolPreset,
+    LimitingResourceAdaptor, PoolMemoryResource, PoolPreset,
 };
 use rmm_core::{AnyResource, CudaStream, Device, DeviceGuard, ErrorKind, Resource};
-use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource};
+use rmm_resources::{CudaAsyncMemoryResource, CudaMemoryResource, VirtualMemoryResource};
 
 use crate::fixtures::pool_on;
 use crate::support::{MIB, free, layout, mib, stream, write};
@@ -50,6 +50,37 @@ fn a_stream_of_another_device_fails() {
     let error = pool.allocate(&foreign, layout(MIB)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(machine.memory_in_use(1), 0);
+}
+
+#[test]
+fn suballocators_are_of_a_device_that_may_use_the_memory() {
+    let machine = two_devices().enter();
+    let pages = VirtualMemoryResource::new().expect("virtual memory of the first device");
+    let below = PoolMemoryResource::builder(pages.clone()).build().expect("it is current");
+    let second = second_device();
+    let refused = [
+        PoolMemoryResource::builder(pages.clone()).build().err(),
+        PoolMemoryResource::builder(LimitingResourceAdaptor::new(pages.clone(), 64 << 20))
+            .build()
+            .err(),
+        PoolMemoryResource::builder(below).build().err(),
+        FixedSizeMemoryResource::builder(pages.clone()).blocks(1).build().err(),
+        ArenaMemoryResource::builder(pages.clone()).build().err(),
+    ];
+    for error in refused {
+        let error = error.expect("the second device may not use it");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        assert!(text.contains("device 1 is current, and may not use the memory of"), "{text}");
+    }
+    pages.grant_access(Device::new(1).expect("two devices")).expect("they are peers");
+    let pool = PoolMemoryResource::builder(pages).build().expect("it may use it");
+    let own = stream();
+    let block = pool.allocate(&own, layout(MIB)).expect("there is memory");
+    write(&machine, &own, block, 7);
+    free(&pool, &own, block, MIB);
+    drop((pool, second));
+    machine.assert_no_violations();
 }
 
 /// How many suballocators there are.

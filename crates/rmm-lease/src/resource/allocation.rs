@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 
+use rmm_core::accessible_from::AccessibleFrom;
 use rmm_core::known_contexts::is_done_or_ended;
 use rmm_core::siblings::{allocate_with, of_device};
 use rmm_core::{
@@ -117,6 +118,7 @@ unsafe impl SynchronousResource for LeasedMemoryResource {
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.properties(self).has::<DeviceAccessible>().has_value::<MemoryKind>();
+        query.value(|| AccessibleFrom(vec![self.shared.device.as_raw()]));
     }
 }
 

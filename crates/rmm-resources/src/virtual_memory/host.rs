@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 
+use rmm_core::accessible_from::AccessibleFrom;
 use rmm_core::siblings::MayBeWaitedFor;
 use rmm_core::{
     Device, DeviceAccessible, DevicePtr, Error, ExtendableResource, HasProperty, HostAccessible,
@@ -133,6 +134,7 @@ unsafe impl SynchronousResource for HostVirtualMemoryResource {
 
     fn provide<'a>(&'a self, query: &mut Query<'a>) {
         query.value(|| MayBeWaitedFor);
+        query.value(|| AccessibleFrom(self.pages.space.access.devices()));
         let properties = query.properties(self).has::<DeviceAccessible>().has::<HostAccessible>();
         properties.has_value::<MemoryKind>();
         #[cfg(unix)]

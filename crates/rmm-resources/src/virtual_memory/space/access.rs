@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use rmm_core::{Device, DevicePtr, Error, check, fork};
-use rmm_sys::{CuMemAccessDesc, CuMemLocation, CuMemLocationType, Driver};
+use rmm_sys::{CuDevice, CuMemAccessDesc, CuMemLocation, CuMemLocationType, Driver};
 
 use crate::capability::calls_for;
 
@@ -37,6 +37,14 @@ impl Access {
         // A NUMA node of the host has a number, too.
         let location = CuMemLocation { kind: CuMemLocationType::DEVICE, id: device.as_raw().0 };
         self.state().devices.iter().any(|access| access.location == location)
+    }
+
+    /// The devices that have access.
+    pub(in super::super) fn devices(&self) -> Vec<CuDevice> {
+        let state = self.state();
+        let of_device =
+            |access: &&CuMemAccessDesc| access.location.kind == CuMemLocationType::DEVICE;
+        state.devices.iter().filter(of_device).map(|access| CuDevice(access.location.id)).collect()
     }
 
     /// The block in use that contains an address.

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rmm_core::accessible_from::check_access;
 use rmm_core::siblings::Siblings;
 use rmm_core::{
     AnyResource, CUDA_ALLOCATION_ALIGNMENT, Context, Device, DeviceAccessible, Error, Introspect,
@@ -429,8 +430,9 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](rmm_core::ErrorKind::InvalidArgument) if a size is no
     /// multiple of 256, the initial size is above the maximum, the maximum is less than a page of
-    /// upstream, or the segment size is no power of two or less than a page; the upstream's error
-    /// if it cannot allocate the initial size.
+    /// upstream, the segment size is no power of two or less than a page, or the current device may
+    /// not use upstream's memory, which is another's; the upstream's error if it cannot allocate
+    /// the initial size.
     pub fn build(self) -> Result<PoolMemoryResource<S>, Error> {
         let name = self.name;
         let pool = self.build_of(name, None, CachePolicy::SizeClasses)?;
@@ -478,6 +480,7 @@ impl<S: PropertySet> PoolMemoryResourceBuilder<S> {
         let unset = if preset == PoolPreset::Compact { 0 } else { u64::MAX };
         let soft = soft_maximum_size.unwrap_or(unset);
         let context = Context::current()?;
+        check_access(name, &upstream, Device::current()?)?;
         let contexts_below = contexts_of(&upstream, context);
         let is_extendable = upstream.as_extendable().is_some();
         let mut growth = Growth {
