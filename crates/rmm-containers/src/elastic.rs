@@ -176,13 +176,32 @@ impl ElasticBuffer {
         range: Range<usize>,
         stream: impl Into<StreamRef<'s>>,
     ) -> Result<(), Error> {
-        let context = self.context();
-        let _entered = context.enter()?;
+        self.record(range, StreamIn { stream: stream.into(), context: self.context() })
+    }
+
+    /// [Records](Self::record_stream) work on a stream, where a default stream is not the one of
+    /// the buffer's context but of the context that is current.
+    ///
+    /// # Errors
+    /// Those of `record_stream`.
+    #[doc(hidden)]
+    pub fn record_current_stream(
+        &self,
+        range: Range<usize>,
+        stream: StreamRef<'_>,
+    ) -> Result<(), Error> {
+        let is_default = stream.is_default() || stream.is_per_thread_default();
+        let current = if is_default { Context::of_thread() } else { None };
+        self.record(range, StreamIn { stream, context: current.unwrap_or(self.context()) })
+    }
+
+    fn record(&self, range: Range<usize>, on: StreamIn<'_>) -> Result<(), Error> {
+        let _entered = on.context.enter()?;
         self.addresses.check_committed(&range)?;
         if range.is_empty() {
             return Ok(());
         }
-        self.tracker.record_enqueued(range, StreamIn { stream: stream.into(), context })
+        self.tracker.record_enqueued(range, on)
     }
 
     fn decommit_after(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +76,30 @@ def test_work_that_was_recorded_is_waited_for() -> None:
     buffer.record_stream(stream)
     assert buffer.decommit(0, PAGE, blocking=True) == PAGE
     buffer.end_graph_uses()
+
+
+BEHIND_A_GAP = """
+from rmm_rs import DeviceBuffer, ElasticBuffer
+from rmm_rs.pylibrmm.device_buffer import copy_device_to_ptr
+from rmm_rs.pylibrmm.stream import Stream
+
+page = 2 << 20
+buffer, stream = ElasticBuffer(8 * page), Stream()
+buffer.commit(4 * page, 2 * page)
+source = DeviceBuffer.to_device(bytes(1000))
+copy_device_to_ptr(source.ptr, buffer.ptr + 5 * page, 1000, stream)
+buffer.record_stream(stream, 4 * page)
+assert buffer.decommit(5 * page, page, blocking=True) == page
+"""
+
+
+def test_a_range_behind_a_gap_is_recorded(run: Callable[..., Any], tmp_path: Path) -> None:
+    result = run(BEHIND_A_GAP, env={"RMM_SIM_REPORT": str(tmp_path)})
+    assert (result.returncode, result.stderr) == (0, "")
+    for report in tmp_path.iterdir():
+        assert "freed while in use" not in report.read_text()
+    with pytest.raises(IndexError, match="the page at 2097152 is not committed"):
+        ElasticBuffer(2 * PAGE).record_stream(DEFAULT_STREAM, PAGE)
 
 
 def test_it_is_of_virtual_memory_itself() -> None:

@@ -159,7 +159,8 @@ pub unsafe extern "C" fn rmm_rs_elastic_decommit(
 }
 
 /// Records that work which was enqueued on a stream by now uses a committed range, so that a
-/// decommit waits for it. The stream may end afterwards. On a stream under capture, a graph uses
+/// decommit waits for it. The stream may end afterwards; a default stream is that of the device
+/// which is current. On a stream under capture, a graph uses
 /// the range: it stays committed until `rmm_rs_elastic_end_graph_uses`.
 ///
 /// Source: PyTorch's `recordStream`.
@@ -173,7 +174,7 @@ pub unsafe extern "C" fn rmm_rs_elastic_record_stream(
     guard::status(|| {
         let range = range(offset, bytes)?;
         let record = |buffer: &mut ElasticBuffer| {
-            let record = |stream: StreamRef<'_>| buffer.record_stream(range, stream);
+            let record = |stream: StreamRef<'_>| buffer.record_current_stream(range, stream);
             // SAFETY: the clauses on streams and on their ends are the contract of `with`.
             Ok(unsafe { streams::with(CuStream::from_raw(stream), || false, record) }??)
         };

@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use rmm_core::CudaStream;
-use rmm_core::sys::CuDevicePtr;
+use rmm_core::sys::{CuDevicePtr, CuStream};
+use rmm_core::{CudaStream, Device};
+use rmm_rs::calls::access::*;
 use rmm_rs::calls::base::*;
 use rmm_rs::calls::elastic::*;
 use rmm_rs::handle::status::*;
@@ -89,6 +90,27 @@ fn ranges_come_and_go_after_the_work_on_them() {
     assert_eq!(figures(elastic).front, 0);
     c!(rmm_rs_elastic_release(elastic));
     assert_eq!(machine.memory_in_use(0), 0);
+    machine.assert_no_violations();
+}
+
+#[test]
+fn a_default_stream_is_that_of_the_current_device() {
+    let machine = Machine::builder().devices(2).schedule(Schedule::Lazy).enter();
+    let resource = virtual_memory();
+    assert_eq!(c!(rmm_rs_resource_grant_access(resource.0, 1)), RMM_RS_OK);
+    let elastic = reserve(&resource, PAGE).expect("addresses");
+    assert_eq!(c!(rmm_rs_elastic_commit(elastic, 0, PAGE)), RMM_RS_OK);
+    let start = CuDevicePtr(figures(elastic).pointer.addr() as u64);
+    for handle in [CuStream::NULL, CuStream::PER_THREAD] {
+        let _second = Device::new(1).and_then(Device::make_current).expect("two devices");
+        let kernel = Kernel::new("own", |_| ()).writes(start, 64);
+        machine.launch(handle, kernel).expect("a launch");
+        let raw = handle.as_raw();
+        assert_eq!(c!(rmm_rs_elastic_record_stream(elastic, 0, 64, raw)), RMM_RS_OK);
+        assert_eq!(decommit(elastic, 0..1, false), Err(RMM_RS_NOT_READY));
+    }
+    assert_eq!(decommit(elastic, 0..1, true), Ok(PAGE));
+    c!(rmm_rs_elastic_release(elastic));
     machine.assert_no_violations();
 }
 

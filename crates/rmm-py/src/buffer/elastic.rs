@@ -163,8 +163,8 @@ impl ElasticBuffer {
     }
 
     /// Records that work which was enqueued on a stream by now uses a committed range, or all that
-    /// is committed from the first address on without a gap. On a stream under capture, a graph
-    /// uses it: it stays committed until `end_graph_uses`.
+    /// is committed from `offset` on without a gap. A default stream is that of the current device.
+    /// On a stream under capture, a graph uses it: it stays committed until `end_graph_uses`.
     #[pyo3(signature = (stream, offset=0, size=None))]
     fn record_stream(
         &self,
@@ -176,8 +176,13 @@ impl ElasticBuffer {
         let given = size.map(|size| range(offset, size)).transpose()?;
         let stream = stream.get(py)?;
         self.with(py, |engine| {
-            let range = given.unwrap_or_else(|| offset..Self::front_of(engine).max(offset));
-            stream.with(|stream| engine.record_stream(range, stream))?
+            let rest = || {
+                let run = engine.committed().find(|range| range.contains(&offset));
+                // Where nothing is committed the engine says so, but for an empty buffer.
+                offset..run.map_or(offset.saturating_add(offset.min(1)), |range| range.end)
+            };
+            let range = given.unwrap_or_else(rest);
+            stream.with(|stream| engine.record_current_stream(range, stream))?
         })
     }
 
