@@ -196,6 +196,10 @@ pub unsafe extern "C" fn rmm_rs_lease_put(
         // SAFETY: by the clause on texts, `name` is null or ends with a zero byte.
         let name = unsafe { text::read("the name", name) }?;
         let about = if about.is_null() {
+            if about_bytes > 0 {
+                let text = format!("the {about_bytes} bytes about the name are null");
+                return Err(Failure::invalid(text));
+            }
             &[]
         } else {
             // SAFETY: by the clause on arrays, it has as many bytes, which may be read.

@@ -120,6 +120,8 @@ fn a_pool_over_a_lease_commits_and_sleeps() {
     let block = allocate(&pool, ptr::null_mut(), 1000).expect("there is memory");
     here.write(CuDevicePtr(block.addr() as u64), &[7; 16]).expect("it is allocated");
     assert_eq!(put(&pool, c"weights", block, 1000), RMM_RS_OK);
+    let nothing = c!(rmm_rs_lease_put(pool.0, c"x".as_ptr(), block, 1000, ptr::null(), 5));
+    assert_eq!(nothing, RMM_RS_INVALID_ARGUMENT);
     assert_eq!(
         put(&pool, c"outside", ptr::without_provenance(1 << 20), 1),
         RMM_RS_INVALID_ARGUMENT
