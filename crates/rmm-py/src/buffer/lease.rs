@@ -16,9 +16,6 @@ use crate::interpreter::errors::{of_call, wrong_type};
 use crate::interpreter::fork;
 use crate::resource::DeviceMemoryResource;
 
-/// `EMFILE`, the number of the system's error.
-const NO_FILE: i32 = 24;
-
 /// Memory of an owner outside this process (`rmm serve`), mapped here; `rmm_rs.lease.connect` makes
 /// it. It can be the upstream of a pool. Not in RMM.
 #[derive(Debug)]
@@ -77,7 +74,7 @@ fn raised(py: Python<'_>, error: LeaseError) -> PyErr {
         LeaseError::NoOwner(_, cause) | LeaseError::Io(cause) => {
             PyConnectionError::new_err(format!("{text}: {cause}"))
         }
-        LeaseError::NoDescriptor => PyOSError::new_err((NO_FILE, text)),
+        LeaseError::NoDescriptor => PyOSError::new_err((libc::EMFILE, text)),
         _ => PyConnectionError::new_err(text),
     }
 }

@@ -21,9 +21,6 @@ use crate::interpreter::fork;
 use crate::resource::segments::Segment;
 use crate::stream::current_device;
 
-/// `EBADF`, the number of the system's error.
-const BAD_FILE: i32 = 9;
-
 /// A piece of the memory of an exported buffer: a handle of the driver, and which part of its
 /// memory is meant. `multiprocessing` sends it to other processes; it cannot be pickled otherwise.
 /// The handle is closed with the object. Not in RMM.
@@ -108,7 +105,7 @@ impl Piece {
         let handle = match (self.handle.descriptor(), self.handle.fabric_bytes()) {
             (Some(file), _) => match file.try_clone_to_owned() {
                 Ok(file) => ShareableHandle::from(file),
-                Err(error) if error.raw_os_error() == Some(BAD_FILE) => {
+                Err(error) if error.raw_os_error() == Some(libc::EBADF) => {
                     let text = format!("{}: its file descriptor was closed", what());
                     return Err(PyValueError::new_err(text));
                 }
@@ -124,7 +121,7 @@ impl Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         let copied = self.handle.descriptor().map(|file| file.try_clone_to_owned());
-        let is_closed = |error: io::Error| error.raw_os_error() == Some(BAD_FILE);
+        let is_closed = |error: io::Error| error.raw_os_error() == Some(libc::EBADF);
         if copied.and_then(Result::err).is_some_and(is_closed) {
             // The program has closed it by its number: then there is nothing to close.
             let none = ShareableHandle::from_fabric_bytes([0; 64]);

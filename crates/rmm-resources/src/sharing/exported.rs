@@ -156,10 +156,8 @@ pub fn export_range(pointer: DevicePtr, bytes: u64) -> Result<Vec<Piece>, Error>
 
 /// Whether this process can open no file.
 fn descriptors_are_used_up() -> bool {
-    const NFILE: i32 = 23;
-    const MFILE: i32 = 24;
     let opened = File::open("/dev/null").map_err(|error| error.raw_os_error());
-    matches!(opened, Err(Some(NFILE | MFILE)))
+    matches!(opened, Err(Some(libc::ENFILE | libc::EMFILE)))
 }
 
 /// The type of handle that is made, of those that the memory was made for.
