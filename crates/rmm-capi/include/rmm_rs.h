@@ -1448,7 +1448,8 @@ rmm_rs_status rmm_rs_effort_pop(void);
  * of `rmm_rs_virtual_resource_new` or `rmm_rs_virtual_resource_for_export`, not one over it.
  * Memory is used in the context of `stream`, on which nothing is enqueued. Stores a handle in
  * `out`, to be released by `rmm_rs_elastic_release`. Calls of several threads with it are made one
- * after another: while one waits, so do the others.
+ * after another: while one waits, so do the others. A commit that asks pools to return memory lets
+ * their callbacks call them.
  */
 rmm_rs_status rmm_rs_elastic_reserve(const struct rmm_rs_resource *resource,
                                      uint64_t capacity,

@@ -4,10 +4,14 @@ mod vector;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Mutex;
 
 use rmm_core::known_contexts::wait_for_all_contexts;
+use rmm_core::siblings::{allocate_with, of_device};
 use rmm_core::sys::CuResult;
-use rmm_core::{Context, DevicePtr, Error, HasResource, StreamRef, process_is_exiting};
+use rmm_core::{
+    Context, DevicePtr, Error, HasResource, MemoryKind, StreamRef, fork, process_is_exiting,
+};
 use rmm_resources::{ReservedAddresses, VirtualMemoryResource};
 
 use crate::range_view::RangeView;
@@ -135,6 +139,23 @@ impl ElasticBuffer {
     pub fn commit(&mut self, range: Range<usize>) -> Result<(), Error> {
         let _entered = self.context().enter()?;
         self.addresses.commit(range)
+    }
+
+    /// [Commits](Self::commit) a range of a buffer that is locked by each call on it. It is not
+    /// while pools are asked to return memory, since their callbacks may use it.
+    ///
+    /// # Errors
+    /// Those of `commit`.
+    #[doc(hidden)]
+    pub fn commit_locked(buffer: &Mutex<Self>, range: Range<usize>) -> Result<(), Error> {
+        let (context, device) = {
+            let buffer = fork::lock(buffer);
+            (buffer.context(), buffer.addresses.device())
+        };
+        let _entered = context.enter()?;
+        let commit = || fork::lock(buffer).addresses.commit_alone(range.clone());
+        let others = || of_device(device, MemoryKind::Device);
+        allocate_with(None, range.len() as u64, commit, others)
     }
 
     /// Returns the memory of `range` to the device if all work on it has completed, and the number

@@ -1,8 +1,9 @@
 //! Elastic containers: memory that comes and goes in place, after the work on it.
 
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
-use rmm_adaptors::PoolMemoryResource;
+use rmm_adaptors::{PoolMemoryResource, SegmentEvent};
 use rmm_containers::{DeviceBuffer, ElasticBuffer, ElasticUVector};
 use rmm_core::{CudaStream, ErrorKind, StreamFlags, current_driver};
 use rmm_resources::VirtualMemoryResource;
@@ -355,6 +356,32 @@ fn memory_is_returned_after_its_context_has_ended() {
     assert_eq!(machine.memory_in_use(0), 0);
     assert_eq!(resource.statistics().mapped_bytes, 0);
     machine.assert_no_violations();
+}
+
+#[test]
+fn callbacks_of_pools_that_a_commit_asks_may_use_the_buffer() {
+    let _machine = lazy().enter();
+    let buffer = Arc::new(Mutex::new(buffer(32)));
+    let commit = |range| ElasticBuffer::commit_locked(&buffer, pages(range));
+    commit(0..1).unwrap();
+    let pool = PoolMemoryResource::builder(VirtualMemoryResource::new().unwrap()).build().unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let callback = {
+        let (buffer, seen) = (Arc::clone(&buffer), Arc::clone(&seen));
+        move |event| {
+            if let SegmentEvent::Removing(_) = event {
+                let buffer = buffer.try_lock().map_err(|_| "it is locked")?;
+                seen.lock().unwrap().extend(buffer.committed());
+            }
+            Ok::<(), &str>(())
+        }
+    };
+    let _guard = pool.on_segment(callback).unwrap();
+    drop(DeviceBuffer::uninit_in(24 * PAGE, &stream(), &pool).unwrap());
+    commit(4..28).unwrap();
+    assert_eq!(seen.lock().unwrap().first(), Some(&pages(0..1)));
+    assert_eq!(commit(4..5).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert!(buffer.lock().unwrap().committed().eq([pages(0..1), pages(4..28)]));
 }
 
 #[test]

@@ -102,6 +102,27 @@ def test_a_range_behind_a_gap_is_recorded(run: Callable[..., Any], tmp_path: Pat
         ElasticBuffer(2 * PAGE).record_stream(DEFAULT_STREAM, PAGE)
 
 
+IN_A_CALLBACK = """
+from rmm_rs import DeviceBuffer, ElasticBuffer, mr
+
+page = 2 << 20
+buffer = ElasticBuffer(64 * page)
+buffer.commit(0, page)
+pool = mr.PoolMemoryResource(mr.VirtualMemoryResource(), 0)
+guard = pool.on_segment(lambda event, segment: buffer.committed())
+DeviceBuffer(size=20 * page, mr=pool)  # the pool keeps its memory
+buffer.commit(4 * page, 20 * page)
+assert buffer.committed() == [(0, page), (4 * page, 20 * page)]
+"""
+
+
+def test_a_callback_of_a_pool_may_use_the_buffer_that_asks_for_memory(
+    run: Callable[..., Any],
+) -> None:
+    result = run(IN_A_CALLBACK, env={"RMM_SIM_MEMORY": str(64 << 20)})
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_it_is_of_virtual_memory_itself() -> None:
     resource = mr.VirtualMemoryResource()
     buffer = ElasticBuffer(PAGE, resource)

@@ -53,9 +53,16 @@ unsafe fn with<R>(
     act: impl FnOnce(&mut ElasticBuffer) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     // SAFETY: the caller's contract.
-    let elastic = unsafe { elastic.as_ref() };
-    let elastic = elastic.ok_or_else(|| Failure::invalid("the elastic memory is null"))?;
+    let elastic = unsafe { found(elastic) }?;
     act(&mut fork::lock(&elastic.buffer))
+}
+
+/// # Safety
+/// It is null or live for as long.
+unsafe fn found<'a>(elastic: *const Elastic) -> Result<&'a Elastic, Failure> {
+    // SAFETY: the caller's contract.
+    let elastic = unsafe { elastic.as_ref() };
+    elastic.ok_or_else(|| Failure::invalid("the elastic memory is null"))
 }
 
 /// # Errors
@@ -73,7 +80,8 @@ fn range(offset: u64, bytes: u64) -> Result<Range<usize>, Failure> {
 /// of `rmm_rs_virtual_resource_new` or `rmm_rs_virtual_resource_for_export`, not one over it.
 /// Memory is used in the context of `stream`, on which nothing is enqueued. Stores a handle in
 /// `out`, to be released by `rmm_rs_elastic_release`. Calls of several threads with it are made one
-/// after another: while one waits, so do the others.
+/// after another: while one waits, so do the others. A commit that asks pools to return memory lets
+/// their callbacks call them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_elastic_reserve(
     resource: *const ResourceHandle,
@@ -120,7 +128,8 @@ pub unsafe extern "C" fn rmm_rs_elastic_commit(
     guard::status(|| {
         let range = range(offset, bytes)?;
         // SAFETY: by the clause on handles, `elastic` is null or live during the call.
-        unsafe { with(elastic, |buffer| Ok(buffer.commit(range)?)) }
+        let elastic = unsafe { found(elastic) }?;
+        Ok(ElasticBuffer::commit_locked(&elastic.buffer, range)?)
     })
 }
 

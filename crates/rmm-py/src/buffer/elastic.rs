@@ -136,7 +136,8 @@ impl ElasticBuffer {
     /// none. Any stream may use it at once. It is uninitialized.
     fn commit(&self, py: Python<'_>, offset: usize, size: usize) -> PyResult<()> {
         let range = range(offset, size)?;
-        self.with(py, |engine| engine.commit(range))
+        let engine = self.engine.get()?;
+        make(py, || Engine::commit_locked(engine, range))
     }
 
     /// Returns the memory of a committed range to the device after the work that was recorded for

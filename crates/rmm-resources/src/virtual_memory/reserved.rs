@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use rmm_core::siblings::{allocate_with, of_device};
-use rmm_core::{DevicePtr, Error, MemoryKind, StreamRef, driver_for_drop, fork};
+use rmm_core::{Device, DevicePtr, Error, MemoryKind, StreamRef, driver_for_drop, fork};
 use rmm_sys::Driver;
 
 use super::VirtualMemoryResource;
@@ -100,6 +100,12 @@ impl ReservedAddresses {
         &self.resource
     }
 
+    /// The device whose memory the pages have.
+    #[doc(hidden)]
+    pub fn device(&self) -> Device {
+        self.resource.space.device()
+    }
+
     /// The committed ranges, in bytes, in order. There is a gap between two of them.
     pub fn committed(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let page = self.page_size();
@@ -154,6 +160,18 @@ impl ReservedAddresses {
     /// addresses; [`ErrorKind::OutOfMemory`](rmm_core::ErrorKind::OutOfMemory) if there is not
     /// enough; or if the driver refuses.
     pub fn commit(&mut self, range: Range<usize>) -> Result<(), Error> {
+        let device = self.device();
+        let bytes = range.len() as u64;
+        let others = || of_device(device, MemoryKind::Device);
+        allocate_with(None, bytes, || self.commit_alone(range.clone()), others)
+    }
+
+    /// [Commits](Self::commit) without asking pools to return memory.
+    ///
+    /// # Errors
+    /// Those of `commit`.
+    #[doc(hidden)]
+    pub fn commit_alone(&mut self, range: Range<usize>) -> Result<(), Error> {
         fork::check()?;
         let pages = self.pages(&range)?;
         if let Some(page) = self.committed.first_in(&pages) {
@@ -161,10 +179,7 @@ impl ReservedAddresses {
             let what = format!("{range:?} of {}: the page at {at} is committed", self.bytes);
             return Err(Error::invalid_argument(NAME, what));
         }
-        let device = self.resource.space.device();
-        let allocate = || self.map(pages.clone());
-        let others = || of_device(device, MemoryKind::Device);
-        allocate_with(None, range.len() as u64, allocate, others)?;
+        self.map(pages.clone())?;
         self.committed.insert(pages);
         Ok(())
     }
