@@ -1,6 +1,6 @@
 //! Exporting the memory of a buffer to other processes.
 
-use rmm_core::Error;
+use rmm_core::{Error, RelaxedCapture};
 use rmm_resources::{Piece, export_range};
 
 use crate::DeviceBuffer;
@@ -51,6 +51,8 @@ pub fn export(buffer: &DeviceBuffer) -> Result<Vec<Piece>, Error> {
         let message = "the buffer's stream is captured: export it once the graph has run";
         return Err(Error::unsupported("export", message));
     }
+    // The wait invalidates no capture of other streams.
+    let _relaxed = RelaxedCapture::enter();
     let _used = buffer.as_slice().use_on(stream)?;
     stream.synchronize()?;
     export_range(buffer.as_ptr(), buffer.len() as u64)

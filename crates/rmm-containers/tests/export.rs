@@ -381,3 +381,22 @@ fn pieces_that_are_not_those_of_an_export_are_refused() {
     drop(map(pieces()).unwrap());
     machine.assert_no_violations();
 }
+
+#[test]
+fn an_export_invalidates_no_capture_of_another_stream() {
+    let machine = Machine::builder().schedule(Schedule::Lazy).enter();
+    let (own, other) = (stream(), stream());
+    let pool = PoolMemoryResource::builder(pages()).build().expect("a pool");
+    let buffer = DeviceBuffer::from_slice_in(&[7; 100], &own, &pool).expect("there is memory");
+    let driver = rmm_sim::driver();
+    // SAFETY: the stream exists.
+    let code = unsafe { driver.cuStreamBeginCapture_v2(other.as_raw(), CuCaptureMode::GLOBAL) };
+    assert_eq!(code, CuResult::SUCCESS);
+    let mapped = export(&buffer).and_then(map);
+    let mut graph = CuGraph::NULL;
+    // SAFETY: the capture began above; `graph` may be written to.
+    let code = unsafe { driver.cuStreamEndCapture(other.as_raw(), &raw mut graph) };
+    assert_eq!(code, CuResult::SUCCESS);
+    assert_eq!(mapped.expect("neither is captured").bytes(), 100);
+    machine.assert_no_violations();
+}

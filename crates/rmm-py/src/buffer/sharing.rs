@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rmm_core::{Device, DevicePtr, Error};
+use rmm_core::{Device, DevicePtr, Error, RelaxedCapture};
 use rmm_resources::{
     ImportAccess, ImportedMemory as Imported, Piece as EnginePiece, PieceRange, ShareableHandle,
     export_range,
@@ -246,6 +246,8 @@ fn export(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<Vec<Piece>> {
                 let message = "the buffer's stream is captured: export it once the graph has run";
                 return Err(Error::unsupported("export", message));
             }
+            // The wait invalidates no capture of other streams.
+            let _relaxed = RelaxedCapture::enter();
             stream.synchronize()?;
             export_range(DevicePtr::new(pointer), bytes as u64)
         })
