@@ -1,7 +1,7 @@
 //! Stream capture.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use rmm_core::{
@@ -12,6 +12,12 @@ use rmm_sim::Fault;
 use rmm_sys::{CuCaptureMode, CuGraph, CuResult, CuStream};
 
 use crate::world::calls_of;
+
+/// For a test that announces captures, of which the process counts all.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn begin(stream: &CudaStream) {
     let driver = current_driver().expect("the software driver");
@@ -64,6 +70,7 @@ fn while_captured(run: impl FnOnce(CuStream)) {
 
 #[test]
 fn a_stream_that_is_captured_can_be_adopted() {
+    let _alone = alone();
     let _machine = rmm_sim::enter();
     for is_announced in [false, true] {
         let scope = is_announced.then(CaptureScope::announce);
@@ -83,6 +90,7 @@ fn a_stream_that_is_captured_can_be_adopted() {
 
 #[test]
 fn a_stream_of_unknown_lifetime_is_identified_in_an_announced_capture() {
+    let _alone = alone();
     let _machine = rmm_sim::enter();
     let scope = CaptureScope::announce();
     while_captured(|theirs| {
@@ -97,6 +105,7 @@ fn a_stream_of_unknown_lifetime_is_identified_in_an_announced_capture() {
 
 #[test]
 fn scopes_overlap() {
+    let _alone = alone();
     let (first, second) = (CaptureScope::announce(), CaptureScope::announce());
     drop(first);
     assert!(CaptureScope::is_announced());
@@ -174,6 +183,7 @@ fn no_event_is_recorded_on_a_captured_stream_that_retires() {
 
 #[test]
 fn an_announcement_waits_for_waits_that_would_invalidate_its_capture() {
+    let _alone = alone();
     let _machine = rmm_sim::enter();
     let (begun, has_begun) = mpsc::channel();
     let is_announced = AtomicBool::new(false);
