@@ -92,6 +92,28 @@ fn a_pool_over_a_lease_publishes_what_was_written() {
 }
 
 #[test]
+fn a_block_that_was_not_freed_stays_mapped() {
+    let owner = Owner::start();
+    let _here = owner.machine.enter();
+    let pages = pages(&owner, Lock::Write);
+    let [block, freed] = [(); 2].map(|()| pages.allocate_sync(layout(BYTES)).expect("memory"));
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(freed, layout(BYTES)) };
+    pages.commit().expect("it writes");
+    let named = pages.list().expect("it reads").remove(0);
+    drop(pages);
+    byte_at(block);
+    let reader = LeasedMemoryResource::new(owner.connect(Lock::Read)).expect("the device is here");
+    let range = reader.map(&named.allocation_id).expect("it is committed");
+    drop(reader);
+    let mut byte = [0_u8; 1];
+    let driver = current_driver().expect("there is a driver");
+    // SAFETY: the place has one byte; the driver refuses what is not mapped.
+    let code = unsafe { driver.cuMemcpyDtoH_v2(byte.as_mut_ptr().cast(), range.pointer, 1) };
+    assert_eq!(code, CuResult::INVALID_VALUE, "what was mapped by name goes");
+}
+
+#[test]
 fn a_pool_says_why_the_owner_has_refused() {
     let owner = Owner::start();
     let _here = owner.machine.enter();
