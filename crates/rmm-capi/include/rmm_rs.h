@@ -1948,7 +1948,8 @@ rmm_rs_status rmm_rs_import_grant_access(const struct rmm_rs_imported *imported,
                                          bool writable);
 
 /**
- * Waits for the work of this process, and unmaps the memory. Null is allowed.
+ * Waits for the work of this process, and unmaps the memory; if it cannot wait, since a stream may
+ * be under capture or work has failed, the memory stays mapped. Null is allowed.
  */
 void rmm_rs_import_release(struct rmm_rs_imported *imported);
 

@@ -55,6 +55,17 @@ def test_a_buffer_is_exported_and_mapped_again() -> None:
         memory.close()
 
 
+def test_memory_that_cannot_be_closed_stays() -> None:
+    mr.set_current_device_resource(pool())
+    memory = rmm_rs.import_memory(rmm_rs.export(rmm_rs.DeviceBuffer.to_device(b"shared")))
+    with rmm_rs.capture_scope(), pytest.raises(RuntimeError, match="may be under capture"):
+        memory.close()
+    assert bytes_of(memory) == b"shared"
+    memory.close()
+    with pytest.raises(ValueError, match="was closed"):
+        _ = memory.ptr
+
+
 def test_another_device_is_granted_access(two_devices: None) -> None:
     mr.set_current_device_resource(pool())
     pieces = rmm_rs.export(rmm_rs.DeviceBuffer.to_device(b"shared"))

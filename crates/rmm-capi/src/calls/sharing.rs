@@ -309,7 +309,8 @@ pub unsafe extern "C" fn rmm_rs_import_grant_access(
     })
 }
 
-/// Waits for the work of this process, and unmaps the memory. Null is allowed.
+/// Waits for the work of this process, and unmaps the memory; if it cannot wait, since a stream may
+/// be under capture or work has failed, the memory stays mapped. Null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_import_release(imported: *mut Imported) {
     guard::value((), || {

@@ -195,11 +195,18 @@ impl ImportedMemory {
         granted.ok_or_else(closed)?.map_err(|error| of_call(py, &error))
     }
 
-    /// Waits for the work of this process, and unmaps the memory. Nothing may use it afterwards.
-    fn close(&self) {
-        // Dropped after the field is free again, since it waits.
-        let memory = self.memory().take();
-        drop(memory);
+    /// Waits for the work of this process, and unmaps the memory. Nothing may use it afterwards. If
+    /// it cannot wait, since a stream may be under capture or work has failed, it raises and the
+    /// memory stays.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        // Closed while the field is free, since it waits.
+        let Some(memory) = self.memory().take().and_then(DropDetached::take) else {
+            return Ok(());
+        };
+        py.detach(|| memory.close()).map_err(|(memory, error)| {
+            *self.memory() = Some(DropDetached::new(memory));
+            of_call(py, &error)
+        })
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -207,8 +214,8 @@ impl ImportedMemory {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
     }
 }
 

@@ -28,6 +28,18 @@ impl<T: Send> DropDetached<T> {
         Ok(&self.0)
     }
 
+    /// The object, to end it by a call that can fail; none in the child of a fork.
+    pub(crate) fn take(self) -> Option<T> {
+        let mut own = ManuallyDrop::new(self);
+        // SAFETY: `own` is neither dropped nor used afterwards.
+        let object = unsafe { ManuallyDrop::take(&mut own.0) };
+        if !fork::in_child() {
+            return Some(object);
+        }
+        let _leaked = ManuallyDrop::new(object);
+        None
+    }
+
     /// The object, for calls that neither take a lock nor call the driver.
     #[inline]
     pub(crate) fn peek(&self) -> &T {

@@ -31,7 +31,8 @@ pub enum ImportAccess {
 /// The memory lives as long as any process has a handle to it or has mapped it, so it may outlive
 /// its exporter. Its contents are whatever the exporter's block has: the two processes order their
 /// work themselves, by waiting on the host before they send a message, or by an event made for
-/// processes. Dropping it waits for the work of this process, and unmaps it.
+/// processes. Dropping it waits for the work of this process, and unmaps it; if it cannot wait, it
+/// stays mapped, which [`close`](Self::close) says.
 ///
 /// ```
 /// use rmm_core::{Device, SynchronousResource};
@@ -254,6 +255,46 @@ impl ImportedMemory {
         Annotator::silent(NAME).suspended(self.start, self.reserved, is_unmapped);
     }
 
+    /// Waits for the work of this process, and unmaps the memory: what a drop does, which cannot
+    /// say that it stays mapped.
+    ///
+    /// # Errors
+    /// The memory, to try again, with the driver's error, or
+    /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if a stream may be under
+    /// capture, which a wait would invalidate.
+    pub fn close(mut self) -> Result<(), (Self, Error)> {
+        let ended = Driver::get().map_err(Error::from).and_then(|driver| self.end(driver));
+        ended.map_err(|error| (self, error))
+    }
+
+    /// Unmaps the memory and returns the addresses, of which none are reserved then.
+    fn end(&mut self, driver: &Driver) -> Result<(), Error> {
+        // In a child that was forked the driver does not work, and what is mapped is the parent's.
+        fork::check()?;
+        if self.reserved == 0 {
+            return Ok(());
+        }
+        // Work that may still run would fault.
+        if self.mapped > 0 {
+            wait_for_all_contexts()?;
+        }
+        let _relaxed = RelaxedCapture::enter();
+        if !self.is_mapped() {
+            self.annotate_unmapped(false);
+        }
+        if self.mapped > 0 {
+            // SAFETY: whole mappings of this value, which no work uses any more.
+            let code = unsafe { driver.cuMemUnmap(self.start, self.mapped) };
+            check("cuMemUnmap", code)?;
+            self.mapped = 0;
+        }
+        // SAFETY: reserved by this value, and nothing is mapped there.
+        let code = unsafe { driver.cuMemAddressFree(self.start, self.reserved) };
+        check("cuMemAddressFree", code)?;
+        self.reserved = 0;
+        Ok(())
+    }
+
     /// Whether the memory is mapped.
     pub fn is_mapped(&self) -> bool {
         self.mapped == self.reserved
@@ -333,28 +374,10 @@ impl fmt::Debug for ImportedMemory {
 
 impl Drop for ImportedMemory {
     fn drop(&mut self) {
-        // In a child that was forked the driver does not work, and what is mapped is the parent's.
-        if fork::check().is_err() {
-            return;
+        // What cannot be unmapped stays mapped.
+        if let Some(driver) = driver_for_drop() {
+            let _ignored = self.end(driver);
         }
-        let Some(driver) = driver_for_drop() else { return };
-        // Work that may still run would fault: then it stays mapped.
-        if self.mapped > 0 && wait_for_all_contexts().is_err() {
-            return;
-        }
-        let _relaxed = RelaxedCapture::enter();
-        if !self.is_mapped() {
-            self.annotate_unmapped(false);
-        }
-        if self.mapped > 0 {
-            // SAFETY: whole mappings of this value, which no work uses any more.
-            let code = unsafe { driver.cuMemUnmap(self.start, self.mapped) };
-            if !code.is_success() {
-                return;
-            }
-        }
-        // SAFETY: reserved by this value, and nothing is mapped there.
-        let _ignored = unsafe { driver.cuMemAddressFree(self.start, self.reserved) };
     }
 }
 

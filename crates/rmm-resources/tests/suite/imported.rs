@@ -83,3 +83,32 @@ fn memory_is_mapped_again_at_its_addresses() {
     assert_eq!(machine.leaks(), []);
     machine.assert_no_violations();
 }
+
+#[test]
+fn memory_that_cannot_be_closed_stays_mapped_and_is_closed_later() {
+    let machine = unified().enter();
+    let pages = pages();
+    let block = pages.allocate_sync(layout(2 * MIB, 256)).unwrap();
+    let pieces = export_range(block, 2 * MIB as u64).unwrap();
+    let before = machine.leaks().len();
+    let mut memory =
+        ImportedMemory::map(pieces, Device::new(0).unwrap(), ImportAccess::ReadOnly).unwrap();
+    for (call, code) in [("cuCtxSynchronize", CuResult::UNKNOWN), ("cuMemUnmap", CuResult::UNKNOWN)]
+    {
+        machine.fail(Fault::from_nth(call, 1, code));
+        let (same, error) = memory.close().unwrap_err();
+        assert_eq!(error.code(), Some(code), "{call}");
+        machine.clear_faults();
+        assert!(same.is_mapped() && access(&same).is_ok(), "{call}");
+        memory = same;
+    }
+    machine.fail(Fault::from_nth("cuMemAddressFree", 1, CuResult::UNKNOWN));
+    let (memory, _error) = memory.close().unwrap_err();
+    machine.clear_faults();
+    assert!(access(&memory).is_err());
+    memory.close().unwrap();
+    assert_eq!(machine.leaks().len(), before);
+    // SAFETY: allocated above with this layout, and not used.
+    unsafe { pages.deallocate_sync(block, layout(2 * MIB, 256)) };
+    machine.assert_no_violations();
+}
