@@ -541,6 +541,29 @@ fn a_callback_whose_end_in_its_own_call_panics_changes_nothing() {
 }
 
 #[test]
+fn a_callback_whose_end_panics_ends_with_its_guard_or_the_pool() {
+    for ends_with_pool in [false, true] {
+        let machine = Machine::builder().memory(64 << 20).enter();
+        let pool = over_virtual_memory();
+        let block = pool.allocate_sync(layout(MIB)).expect("memory");
+        let last = PanicsAtItsEnd;
+        let callback = move |_| -> Result<(), Error> {
+            let _captured = &last;
+            Ok(())
+        };
+        let guard = pool.on_segment(callback).expect("it takes all");
+        if ends_with_pool {
+            guard.detach();
+        } else {
+            drop(guard);
+        }
+        free(&pool, block, MIB);
+        drop(pool);
+        assert_eq!(machine.leaks(), []);
+    }
+}
+
+#[test]
 fn a_pool_that_can_neither_sleep_nor_go_back_says_what_refuses() {
     let _machine = Machine::builder().memory(64 << 20).enter();
     let (pool, first, second) = (over_virtual_memory(), Registry::default(), Registry::default());

@@ -249,9 +249,7 @@ impl Segments {
         };
         self.returned.notify_all();
         // The last of one whose guard was dropped meanwhile: its captured values go here.
-        in_program(|| {
-            let _ignored = catch_unwind(AssertUnwindSafe(|| drop((callback, ended))));
-        });
+        drop_of_program((callback, ended));
         if adds && has && ends {
             let _ignored = self.change(number, segment, false);
         }
@@ -410,8 +408,25 @@ impl Segments {
             let _ignored = self.change(number, Segment { base: DevicePtr(base), bytes }, false);
         }
         let ended = self.lock().take_ended(number);
-        in_program(|| drop(ended));
+        drop_of_program(ended);
     }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        let table = self.table.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for entry in table.entries.drain(..) {
+            drop_of_program(entry);
+        }
+    }
+}
+
+/// Drops what the program gave. A panic of it was reported when it began, and must not leave the
+/// `Drop` of a guard or of a pool.
+fn drop_of_program<T>(value: T) {
+    in_program(|| {
+        let _ignored = catch_unwind(AssertUnwindSafe(|| drop(value)));
+    });
 }
 
 fn refused(name: &'static str, segment: Segment, does: &str, refusal: Refusal) -> Error {
