@@ -9,7 +9,7 @@ use rmm_adaptors::{
 };
 use rmm_containers::{DeviceBuffer, DeviceUVector, ElasticBuffer};
 use rmm_core::{
-    AnyResource, CudaStream, Device, DeviceGuard, DevicePtr, Resource as _, StreamRef,
+    AnyResource, CudaStream, Device, DeviceGuard, DevicePtr, ErrorKind, Resource as _, StreamRef,
     SynchronousResource as _,
 };
 use rmm_resources::VirtualMemoryResource;
@@ -166,6 +166,33 @@ fn everywhere(wait_fails: bool) -> (Vec<String>, Vec<String>) {
 fn memory_is_kept_until_other_contexts_have_used_it() {
     let nothing: (Vec<String>, Vec<String>) = Default::default();
     assert_eq!(everywhere(false), nothing);
+}
+
+#[test]
+fn a_range_that_an_ended_context_has_used_can_be_decommitted() {
+    let machine = Machine::builder().devices(2).memory(64 * MIB).schedule(Schedule::Lazy).enter();
+    let (own, pages) = (CudaStream::non_blocking().expect("a stream"), pages());
+    let mut buffer = ElasticBuffer::reserve(2 * MIB, &own, &pages).expect("addresses");
+    buffer.commit(0..2 * MIB).expect("there is room");
+    let (elsewhere, _current) = stream_in(Other::OfDevice);
+    for stream in [&own, &elsewhere] {
+        // The second one waits for the first one, which is then known no more.
+        let used = buffer.slice_mut(0..MIB).expect("it is committed").into_use_on(stream);
+        let used = used.expect("both contexts work");
+        let slow = Kernel::new("slow", |_| ()).writes(used.as_ptr(), used.bytes());
+        machine.launch(stream.as_raw(), slow).expect("it is enqueued");
+    }
+    // SAFETY: the library supports a reset followed by what this test does.
+    let code = unsafe { rmm_sim::driver().cuDevicePrimaryCtxReset_v2(CuDevice(1)) };
+    assert_eq!(code, CuResult::SUCCESS);
+    let error = buffer.decommit(0..2 * MIB).expect_err("the first one may be running");
+    assert_eq!(error.kind(), ErrorKind::NotReady);
+    assert_eq!(buffer.decommit_blocking(0..2 * MIB).expect("it is over"), 2 * MIB);
+    buffer.commit(0..2 * MIB).expect("there is room");
+    assert_eq!(buffer.decommit(0..2 * MIB).expect("nothing uses it"), 2 * MIB);
+    drop(buffer);
+    machine.run_all();
+    machine.assert_no_violations();
 }
 
 #[test]

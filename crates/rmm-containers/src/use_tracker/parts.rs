@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use rmm_core::known_contexts::wait_for_all_contexts;
+use rmm_core::sys::CuResult;
 use rmm_core::{Context, Error, RelaxedCapture, StreamRef};
 
 use super::pending::{Access, LOOK_THRESHOLD, PendingUses, UseKind};
@@ -52,14 +54,17 @@ impl UseTracker {
     /// [`ErrorKind::Unsupported`](rmm_core::ErrorKind::Unsupported) if a graph uses the range, or a
     /// stream that does is being captured; whatever the driver reports.
     pub(crate) fn check_unused(&mut self, range: &Range<usize>) -> Result<(), Error> {
-        self.end_uses(range, |end| match end {
-            EndMarker::Event(event) if event.is_complete()? => Ok(()),
-            _ => {
-                let message = format!(
-                    "work that uses {range:?} may be running: wait for it, or try again later"
-                );
-                Err(Error::not_ready(NAME, message))
+        self.end_uses(range, |end| {
+            let is_complete = match end {
+                EndMarker::Event(event) => unless_ended(event.is_complete())?.unwrap_or(false),
+                EndMarker::EndOfStream => false,
+            };
+            if is_complete {
+                return Ok(());
             }
+            let message =
+                format!("work that uses {range:?} may be running: wait for it, or try again later");
+            Err(Error::not_ready(NAME, message))
         })
     }
 
@@ -68,9 +73,14 @@ impl UseTracker {
     /// # Errors
     /// The errors of [`check_unused`](Self::check_unused), but for `NotReady`.
     pub(crate) fn wait_until_unused(&mut self, range: &Range<usize>) -> Result<(), Error> {
-        self.end_uses(range, |end| match end {
-            EndMarker::Event(event) => event.synchronize(),
-            EndMarker::EndOfStream => Err(Error::not_ready(NAME, "a use has no end")),
+        self.end_uses(range, |end| {
+            if let EndMarker::Event(event) = end
+                && unless_ended(event.synchronize())?.is_some()
+            {
+                return Ok(());
+            }
+            // With the context, its waits for uses that are known no more have ended.
+            wait_for_all_contexts()
         })
     }
 
@@ -83,7 +93,8 @@ impl UseTracker {
         });
     }
 
-    /// Calls `is_over` with the end of each use of `range`, and forgets the uses if none fails.
+    /// Calls `is_over` with the end of each use of `range`, and forgets the uses if none fails. A
+    /// use without an end has ended with its context.
     fn end_uses(
         &mut self,
         range: &Range<usize>,
@@ -93,7 +104,7 @@ impl UseTracker {
             let Some(uses) = pending else { return Ok(()) };
             for earlier in uses.conflicting(range, Access::Write) {
                 // A wait for this use would invalidate the capture.
-                if earlier.is_being_captured()? {
+                if unless_ended(earlier.is_being_captured())?.unwrap_or(false) {
                     let message = format!("a stream that uses {range:?} is being captured");
                     return Err(Error::unsupported(NAME, message));
                 }
@@ -106,7 +117,8 @@ impl UseTracker {
             }
             let _relaxed = RelaxedCapture::enter();
             uses.end_all(range, |stream: &mut StreamSnapshot, kind| {
-                let end = stream.record_end().map(EndMarker::Event)?;
+                let end = unless_ended(stream.record_end())?;
+                let end = end.map_or(EndMarker::EndOfStream, EndMarker::Event);
                 if kind == UseKind::Open {
                     // What was enqueued after the capture runs, and what is in the graph is noted.
                     stream.mark_not_captured();
@@ -119,6 +131,14 @@ impl UseTracker {
             uses.forget_conflicting(range, Access::Write);
             Ok(())
         })
+    }
+}
+
+/// `None` in place of the error that the context has ended.
+fn unless_ended<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
+    match outcome {
+        Err(error) if error.code() == Some(CuResult::CONTEXT_IS_DESTROYED) => Ok(None),
+        outcome => outcome.map(Some),
     }
 }
 
