@@ -63,7 +63,8 @@ impl Default for ServerOptions {
 
 /// The owner of memory of a device: it makes memory, and sends it to the processes of its user that
 /// connect to a socket. It has no context on the device and maps nothing, so it survives what its
-/// clients do, and a device that is lost.
+/// clients do, and a device that is lost. A child that its process forks has neither the socket nor
+/// the sessions.
 ///
 /// ```no_run
 /// use rmm_core::Device;
