@@ -2242,7 +2242,8 @@ rmm_rs_status rmm_rs_client_walk(const struct rmm_rs_client *client,
 
 /**
  * Notes which blocks of a pool with `RMM_RS_POOL_GRAPHS` are allocated, and what the client knows
- * of them. `RMM_RS_REFUSED` for another pool, and while a block of it is pending.
+ * of them, after frees that other threads have in progress. `RMM_RS_REFUSED` for another pool, and
+ * while a block of it is pending; `RMM_RS_NOT_READY` if such a free does not end.
  */
 rmm_rs_status rmm_rs_client_checkpoint(const struct rmm_rs_client *client,
                                        const struct rmm_rs_resource *pool,

@@ -241,7 +241,8 @@ pub unsafe extern "C" fn rmm_rs_client_walk(
 }
 
 /// Notes which blocks of a pool with `RMM_RS_POOL_GRAPHS` are allocated, and what the client knows
-/// of them. `RMM_RS_REFUSED` for another pool, and while a block of it is pending.
+/// of them, after frees that other threads have in progress. `RMM_RS_REFUSED` for another pool, and
+/// while a block of it is pending; `RMM_RS_NOT_READY` if such a free does not end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_client_checkpoint(
     client: *const ClientHandle,

@@ -3,12 +3,17 @@
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::thread;
 
 use rmm_rs::calls::base::rmm_rs_cuda_resource_new;
+use rmm_rs::calls::callbacks::{Callbacks, rmm_rs_resource_from_callbacks};
 use rmm_rs::calls::graphs::rmm_rs_pool_release_graph_memory;
 use rmm_rs::calls::pool::{PoolOptions, RMM_RS_POOL_GRAPHS, rmm_rs_pool_new};
 use rmm_rs::frameworks::client::checkpoint::CheckpointHandle;
 use rmm_rs::frameworks::client::*;
+use rmm_rs::handle::resource::RMM_RS_DEVICE_ACCESSIBLE;
 use rmm_rs::handle::status::{RMM_RS_INVALID_ARGUMENT, RMM_RS_REFUSED};
 
 use super::fixtures::*;
@@ -165,4 +170,95 @@ fn arguments_are_checked() {
         c!(rmm_rs_checkpoint_restore(ptr::null(), ptr::null_mut(), None, ptr::null_mut()));
     assert_eq!(nothing, RMM_RS_INVALID_ARGUMENT);
     c!(rmm_rs_checkpoint_release(ptr::null()));
+}
+
+/// The frees of `overlapping_frees`.
+struct Frees {
+    begun: usize,
+    /// No free waits for another any more.
+    may_end: bool,
+}
+
+static FREES: Mutex<Frees> = Mutex::new(Frees { begun: 0, may_end: false });
+static CHANGED: Condvar = Condvar::new();
+
+/// A resource whose frees overlap: each ends once another has begun.
+fn overlapping_frees() -> Pool {
+    unsafe extern "C-unwind" fn allocate(
+        _context: *mut c_void,
+        _bytes: usize,
+        _alignment: usize,
+        out: *mut *mut c_void,
+    ) -> i32 {
+        static NEXT: AtomicUsize = AtomicUsize::new(1 << 40);
+        // No work uses the memory.
+        let address = NEXT.fetch_add(MIB, Ordering::Relaxed);
+        // SAFETY: the library calls it with a place for the address.
+        unsafe { out.write(ptr::without_provenance_mut(address)) };
+        0
+    }
+    unsafe extern "C-unwind" fn deallocate(
+        _context: *mut c_void,
+        _pointer: *mut c_void,
+        _bytes: usize,
+        _alignment: usize,
+    ) -> i32 {
+        let mut frees = FREES.lock().expect("no thread panics with it");
+        frees.begun += 1;
+        let own = frees.begun;
+        CHANGED.notify_all();
+        drop(CHANGED.wait_while(frees, |frees| frees.begun == own && !frees.may_end));
+        0
+    }
+    let table = Callbacks {
+        size: size_of::<Callbacks>(),
+        properties: RMM_RS_DEVICE_ACCESSIBLE,
+        flags: 0,
+        context: ptr::null_mut(),
+        allocate: None,
+        deallocate: None,
+        allocate_sync: Some(allocate),
+        deallocate_sync: Some(deallocate),
+        equal: None,
+        retain: None,
+        release: None,
+    };
+    let mut made = ptr::null();
+    ok(c!(rmm_rs_resource_from_callbacks(&raw const table, &raw mut made)));
+    Pool(made)
+}
+
+#[test]
+fn a_checkpoint_is_taken_while_other_threads_return_blocks_all_the_time() {
+    let _test = Test::begin();
+    let (client, pool) = (Client::of_spec("pool(cuda)"), graph_pool());
+    let (others, stream) = (overlapping_frees(), Stream::new());
+    let live = client.try_allocate_from(pool.0, stream.raw(), 1000).expect("there is memory");
+    let is_done = AtomicBool::new(false);
+    let return_blocks = |others: &Pool| {
+        let _entered = MACHINE.enter();
+        let _device = device(0);
+        let [own, other] = [(); 2].map(|()| Stream::new());
+        while !is_done.load(Ordering::Relaxed) {
+            let block = client.try_allocate_from(others.0, own.raw(), MIB).expect("an address");
+            record(block, &other);
+            free(block);
+        }
+    };
+    let taken: Result<Vec<_>, _> = thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| return_blocks(&others));
+        }
+        let frees = || FREES.lock().expect("no thread panics with it");
+        drop(CHANGED.wait_while(frees(), |frees| frees.begun < 10));
+        let taken = (0..20).map(|_| try_checkpoint(&client, &pool)).collect();
+        is_done.store(true, Ordering::Relaxed);
+        frees().may_end = true;
+        CHANGED.notify_all();
+        taken
+    });
+    let taken = taken.unwrap_or_else(|status| panic!("{status}: {}", last_error()));
+    assert_eq!(restore(&taken[19], &stream), [vec![(live, 0)], vec![(live, 1000)]]);
+    free(live);
+    ok(c!(rmm_rs_pool_release_graph_memory(pool.0)));
 }

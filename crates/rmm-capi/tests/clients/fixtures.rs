@@ -86,6 +86,9 @@ pub(crate) fn ok(status: i32) {
 /// A counted reference to a resource.
 pub(crate) struct Pool(pub(crate) *const ResourceHandle);
 
+// SAFETY: resources are used from any thread.
+unsafe impl Sync for Pool {}
+
 impl Pool {
     pub(crate) fn of_spec(spec: &str) -> Self {
         let (spec, mut made) = (CString::new(spec).expect("no zero byte"), ptr::null());

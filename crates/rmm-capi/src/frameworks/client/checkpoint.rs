@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
-use std::thread;
 
 use rmm_adaptors::PoolCheckpoint;
 use rmm_core::sys::CuStream;
@@ -12,7 +11,7 @@ use rmm_core::{StreamId, StreamRef};
 use super::block::{Block, ClientHandle, Source};
 use super::counts::BlockSize;
 use super::pending::RecordedStream;
-use super::settle::{self, YIELDS};
+use super::settle;
 use super::table;
 use crate::handle::failure::Failure;
 use crate::handle::find::pool_in;
@@ -55,36 +54,33 @@ pub type rmm_rs_checkpoint_visit_function = Option<
 /// The client's blocks of the pool.
 ///
 /// # Errors
-/// If one is pending, or another thread returns blocks all the time: a checkpoint would lose what
-/// they wait for.
+/// If one is pending: a checkpoint would lose what it waits for. If another thread returns a block
+/// and does not end.
 fn known_blocks(
     client: &Arc<ClientHandle>,
     pool: &ResourceHandle,
 ) -> Result<Vec<KnownBlock>, Failure> {
-    for _ in 0..YIELDS {
-        settle::poll_all(client);
-        let mut blocks = table::collect(|address, block| {
-            let Block { size, stream, stream_id, is_pending, .. } = *block;
-            let known = KnownBlock { address, size, stream, stream_id };
-            let is_own = Arc::ptr_eq(&block.client, client);
-            is_own.then(|| (known, block.source.clone(), is_pending))
-        });
-        // A block that another thread returns has left the table, and is freed later.
-        if client.pending.is_returning() {
-            thread::yield_now();
-            continue;
-        }
-        // Not under the table's locks: resources are compared by functions of theirs.
-        blocks.retain(|(_, source, _)| *source.any(client) == pool.any);
-        if blocks.iter().any(|&(.., is_pending)| is_pending) {
-            let text =
-                "a block of the pool waits for streams that were recorded: settle the client";
-            return Err(Failure::refused(text));
-        }
-        return Ok(blocks.into_iter().map(|(known, ..)| known).collect());
+    settle::poll_all(client);
+    // What another thread has taken out is pending until it returns it.
+    let were_returned = client.pending.await_returns();
+    let mut blocks = table::collect(|address, block| {
+        let Block { size, stream, stream_id, is_pending, .. } = *block;
+        let known = KnownBlock { address, size, stream, stream_id };
+        let is_own = Arc::ptr_eq(&block.client, client);
+        is_own.then(|| (known, block.source.clone(), is_pending))
+    });
+    // Not under the table's locks: resources are compared by functions of theirs.
+    blocks.retain(|(_, source, _)| *source.any(client) == pool.any);
+    // A block that another thread returns has left the table, and is freed later.
+    if !(were_returned && client.pending.await_returns()) {
+        let text = "another thread returns a block of this client, and has not ended";
+        return Err(Failure::plain(RMM_RS_NOT_READY, text.to_owned()));
     }
-    let text = "another thread returns blocks of this client: try again";
-    Err(Failure::plain(RMM_RS_NOT_READY, text.to_owned()))
+    if blocks.iter().any(|&(.., is_pending)| is_pending) {
+        let text = "a block of the pool waits for streams that were recorded: settle the client";
+        return Err(Failure::refused(text));
+    }
+    Ok(blocks.into_iter().map(|(known, ..)| known).collect())
 }
 
 /// The streams that were recorded for blocks, each once.

@@ -9,10 +9,13 @@
 //! A stream's events complete in their order, so if the first is not complete none is. A block is
 //! free when none of the queues has it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
+use rmm_core::backoff::spin_until;
 use rmm_core::sys::CuStream;
 use rmm_core::{Context, CudaEvent, Error, RelaxedCapture, StreamId, StreamRef, fork};
 
@@ -21,6 +24,15 @@ const MOST_SPARE: usize = 64;
 
 /// Queries without a result after which a poll ends.
 const MOST_QUERIES: usize = 8;
+
+/// How long a thread waits for others that are returning blocks. They do so without a wait, unless
+/// a resource of the program waits in its free for what the waiting thread has.
+const LONGEST_RETURN: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// How often this thread has taken blocks out and not returned them yet.
+    static TAKINGS: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A stream that uses a block and was recorded.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +86,9 @@ struct Queues {
     spare: Vec<CudaEvent>,
     /// The number of the next use.
     next: u64,
+    /// The numbers of takings whose blocks are not all returned yet.
+    takings: Vec<u64>,
+    next_taking: u64,
 }
 
 /// The pending blocks of a client.
@@ -83,20 +98,23 @@ pub(crate) struct Pending {
     queues: Mutex<Queues>,
     /// Pending blocks, with those that a thread is returning.
     blocks: AtomicUsize,
-    /// Threads that have taken blocks out and not returned them yet.
-    returners: AtomicUsize,
 }
 
-/// Blocks that were taken out, to be returned to their resources.
+/// Blocks that were taken out, to be returned to their resources by this thread.
 #[derive(Debug)]
 pub(crate) struct TakenBlocks<'a, T> {
     pending: &'a Pending,
+    /// `None` if there are no blocks.
+    taking: Option<u64>,
     pub(crate) blocks: Vec<T>,
 }
 
 impl<T> Drop for TakenBlocks<'_, T> {
     fn drop(&mut self) {
-        self.pending.returners.fetch_sub(1, Ordering::AcqRel);
+        if let Some(taking) = self.taking {
+            TAKINGS.with(|takings| takings.set(takings.get() - 1));
+            self.pending.lock().takings.retain(|&other| other != taking);
+        }
     }
 }
 
@@ -120,9 +138,17 @@ impl Pending {
         self.blocks.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether a thread has taken blocks out and not returned them yet.
-    pub(crate) fn is_returning(&self) -> bool {
-        self.returners.load(Ordering::Acquire) > 0
+    /// Waits until the blocks are returned that other threads have taken out before. False if one
+    /// is not after a while, or this thread is returning blocks, in a function that a resource
+    /// calls.
+    pub(crate) fn await_returns(&self) -> bool {
+        let end = self.lock().next_taking;
+        let are_returned = || self.lock().takings.iter().all(|&taking| taking >= end);
+        if TAKINGS.with(Cell::get) == 0 {
+            let started = Instant::now();
+            spin_until(|| are_returned() || started.elapsed() > LONGEST_RETURN);
+        }
+        are_returned()
     }
 
     /// Counts a block that becomes pending: once, before it is deferred or waits.
@@ -143,8 +169,8 @@ impl Pending {
     /// Takes the deferred blocks out.
     pub(crate) fn take_deferred(&self) -> TakenBlocks<'_, DeferredBlock> {
         let mut queues = self.lock();
-        self.returners.fetch_add(1, Ordering::AcqRel);
-        TakenBlocks { pending: self, blocks: std::mem::take(&mut queues.deferred) }
+        let blocks = std::mem::take(&mut queues.deferred);
+        TakenBlocks { pending: self, taking: queues.begin_taking(blocks.len()), blocks }
     }
 
     /// Records an event on a stream.
@@ -199,8 +225,7 @@ impl Pending {
                 queues.streams.rotate_left(1);
             }
         }
-        self.returners.fetch_add(1, Ordering::AcqRel);
-        Some(TakenBlocks { pending: self, blocks })
+        Some(TakenBlocks { pending: self, taking: queues.begin_taking(blocks.len()), blocks })
     }
 
     /// The number that the next use gets.
@@ -218,6 +243,18 @@ impl Pending {
 }
 
 impl Queues {
+    /// Notes that this thread takes this number of blocks out.
+    fn begin_taking(&mut self, blocks: usize) -> Option<u64> {
+        if blocks == 0 {
+            return None;
+        }
+        let taking = self.next_taking;
+        self.next_taking += 1;
+        self.takings.push(taking);
+        TAKINGS.with(|takings| takings.set(takings.get() + 1));
+        Some(taking)
+    }
+
     /// Whether the first use of the first stream is complete. If the driver refuses to say, it is
     /// not: the memory may be in use.
     fn first_is_complete(&self) -> bool {

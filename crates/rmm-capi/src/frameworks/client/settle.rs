@@ -6,7 +6,6 @@
 //! 3. It is freed in the order of its own stream.
 
 use std::sync::Arc;
-use std::thread;
 
 use rmm_core::sys::CuStream;
 use rmm_core::{
@@ -19,9 +18,6 @@ use super::pending::{DeferredBlock, RecordedStream};
 use super::table;
 use crate::handle::failure::Failure;
 use crate::handle::status::RMM_RS_NOT_READY;
-
-/// How often a thread lets others run that are returning blocks.
-pub(crate) const YIELDS: usize = 1000;
 
 /// Returns a few pending blocks that no stream uses any more, the oldest of each stream first.
 /// Does not wait. Nothing while a capture is announced.
@@ -64,14 +60,8 @@ pub(crate) fn wait(client: &ClientHandle) -> Result<(), Failure> {
         let _relaxed = RelaxedCapture::enter();
         event.synchronize()?;
     }
-    // Blocks that another thread has taken out are on their way. It may be this thread, in a
-    // function that a resource calls back: so not for ever.
-    for _ in 0..YIELDS {
-        if !client.pending.is_returning() {
-            break;
-        }
-        thread::yield_now();
-    }
+    // Blocks that another thread has taken out are on their way.
+    let _are_returned = client.pending.await_returns();
     if is_settled { Ok(()) } else { Err(captured()) }
 }
 
