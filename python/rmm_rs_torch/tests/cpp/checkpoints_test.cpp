@@ -170,20 +170,12 @@ TEST(checkpoints_are_taken_and_restored_beside_a_capture)
   auto const id = c10::MempoolId_t{0, 500001};
   on(stream, [&] {
     ours().beginAllocateToPool(device, id, [](cudaStream_t) { return false; });
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeRelaxed));
-#if TORCH_VERSION_MINOR >= 13
-    ours().markCaptureBegin(device);
-#endif
+    begin_capture(stream, cudaStreamCaptureModeRelaxed);
   });
   auto const saved = pool.save();
   pool.allocate(2 * mib);
   pool.restore(saved);
-  cudaGraph_t graph = nullptr;
-  C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
-  C10_CUDA_CHECK(cudaGraphDestroy(graph));
-#if TORCH_VERSION_MINOR >= 13
-  ours().markCaptureEnd(device);
-#endif
+  end_capture_unused(stream);
   ours().endAllocateToPool(device, id);
   ours().releasePool(device, id);
 }

@@ -79,6 +79,30 @@ busy_stream::~busy_stream()
 
 void synchronize() { C10_CUDA_CHECK(cudaDeviceSynchronize()); }
 
+void begin_capture(c10::cuda::CUDAStream stream, cudaStreamCaptureMode mode,
+                   [[maybe_unused]] bool marks)
+{
+  C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), mode));
+#if TORCH_VERSION_MINOR >= 13
+  if (marks) { ours().markCaptureBegin(stream.device_index()); }
+#endif
+}
+
+cudaGraph_t end_capture(c10::cuda::CUDAStream stream, [[maybe_unused]] bool marks)
+{
+  cudaGraph_t graph = nullptr;
+  C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
+#if TORCH_VERSION_MINOR >= 13
+  if (marks) { ours().markCaptureEnd(stream.device_index()); }
+#endif
+  return graph;
+}
+
+void end_capture_unused(c10::cuda::CUDAStream stream, bool marks)
+{
+  C10_CUDA_CHECK(cudaGraphDestroy(end_capture(stream, marks)));
+}
+
 namespace {
 
 void compare(caching::Stat const& native, caching::Stat const& ours, std::string const& what,

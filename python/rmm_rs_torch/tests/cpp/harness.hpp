@@ -98,6 +98,17 @@ void use(memory const& block, std::size_t bytes, c10::cuda::CUDAStream stream);
 
 void synchronize();
 
+/// Begins the capture of a stream, and says so to our allocator, as PyTorch does from 2.13 on.
+void begin_capture(c10::cuda::CUDAStream stream,
+                   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal,
+                   bool marks                 = true);
+
+/// Ends it, and says so: the graph.
+cudaGraph_t end_capture(c10::cuda::CUDAStream stream, bool marks = true);
+
+/// The same for a graph that is not launched.
+void end_capture_unused(c10::cuda::CUDAStream stream, bool marks = true);
+
 /// Work on a stream that lasts for as long as the object exists.
 class busy_stream {
  public:

@@ -34,34 +34,20 @@ bool captured_streams(cudaStream_t stream)
 /// The calls around a capture, as a version of PyTorch makes them.
 class capture {
  public:
-  capture(cuda_allocator& allocator, c10::MempoolId_t id, c10::cuda::CUDAStream stream, int minor)
-    : allocator_{allocator}, id_{id}, stream_{stream}, minor_{minor}
+  capture(c10::MempoolId_t id, c10::cuda::CUDAStream stream, int minor)
+    : id_{id}, stream_{stream}, minor_{minor}
   {
-    allocator_.beginAllocateToPool(device, id_, &captured_streams);
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream_.stream(), cudaStreamCaptureModeGlobal));
-    mark(true);
+    ours().beginAllocateToPool(device, id_, &captured_streams);
+    begin_capture(stream_, cudaStreamCaptureModeGlobal, minor_ >= 13);
   }
   /// Ends it. A failed one at 2.11 leaves its route.
   void end(bool has_failed = false)
   {
-    cudaGraph_t graph = nullptr;
-    C10_CUDA_CHECK(cudaStreamEndCapture(stream_.stream(), &graph));
-    C10_CUDA_CHECK(cudaGraphDestroy(graph));
-    mark(false);
-    if (!has_failed || minor_ >= 14) { allocator_.endAllocateToPool(device, id_); }
+    end_capture_unused(stream_, minor_ >= 13);
+    if (!has_failed || minor_ >= 14) { ours().endAllocateToPool(device, id_); }
   }
 
  private:
-  void mark([[maybe_unused]] bool is_begin)
-  {
-#if TORCH_VERSION_MINOR >= 13
-    if (minor_ >= 13) {
-      is_begin ? allocator_.markCaptureBegin(device) : allocator_.markCaptureEnd(device);
-    }
-#endif
-  }
-
-  cuda_allocator& allocator_;
   c10::MempoolId_t id_;
   c10::cuda::CUDAStream stream_;
   int minor_;
@@ -260,14 +246,14 @@ TEST(a_failed_capture_at_2_11_leaves_no_route_behind)
   auto const id     = new_id();
   auto const stream = c10::cuda::getStreamFromPool();
   on(stream, [&] {
-    capture first{ours(), id, stream, 11};
+    capture first{id, stream, 11};
     first.end(true);
     // A second graph takes the same pool: the first one's filter is gone with it.
-    capture second{ours(), id, stream, 11};
+    capture second{id, stream, 11};
     second.end();
     ours().releasePool(device, id);
     ours().releasePool(device, id);
-    capture third{ours(), id, stream, 11};
+    capture third{id, stream, 11};
     third.end(true);
     ours().releasePool(device, id);
   });
@@ -288,12 +274,10 @@ TEST(the_filter_of_an_ended_capture_is_not_called)
   };
   on(stream, [&] {
     ours().beginAllocateToPool(device, id, filter);
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeGlobal));
+    begin_capture(stream, cudaStreamCaptureModeGlobal, false);
     auto const block = ours().allocate(kib);
     CHECK(ours().checkPoolLiveAllocations(device, id, {block.get()}));
-    cudaGraph_t graph = nullptr;
-    C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
-    C10_CUDA_CHECK(cudaGraphDestroy(graph));
+    end_capture_unused(stream, false);
     // PyTorch 2.11 ends no route if the capture has failed, and the graph is destroyed.
     is_gone = true;
     (void)ours().allocate(kib);
@@ -322,7 +306,7 @@ TEST(captures_take_memory_from_their_pool)
       (void)ours().allocate(mib);
       ours().endAllocateToPool(device, unused);
       ours().releasePool(device, unused);
-      capture graph{ours(), id, stream, minor};
+      capture graph{id, stream, minor};
       auto block = ours().allocate(mib);
       use(block, mib, stream);
       auto* const address = block.get();
@@ -439,18 +423,10 @@ TEST(a_capture_that_begins_waits_for_a_trim_and_stops_others)
   ours().emptyCache();
   check_equal(reserved(ours()), before, "reserved bytes before the capture");
   on(stream, [&] {
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeGlobal));
-#if TORCH_VERSION_MINOR >= 13
-    ours().markCaptureBegin(device);
-#endif
+    begin_capture(stream);
     ours().emptyCache();
     check_equal(reserved(ours()), before, "reserved bytes in the capture");
-    cudaGraph_t graph = nullptr;
-    C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
-    C10_CUDA_CHECK(cudaGraphDestroy(graph));
-#if TORCH_VERSION_MINOR >= 13
-    ours().markCaptureEnd(device);
-#endif
+    end_capture_unused(stream);
     ours().endAllocateToPool(device, id);
   });
   ours().emptyCache();

@@ -72,16 +72,13 @@ class copying_graph {
       return cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
              status == cudaStreamCaptureStatusActive;
     });
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream_.stream(), cudaStreamCaptureModeGlobal));
-    mark(true);
+    begin_capture(stream_);
     auto const temporary = ours().allocate(bytes);
     output_              = ours().allocate(bytes);
     copy(temporary, from, bytes);
     copy(output_, temporary, bytes);
     inside_ = error_of([] { sleep(own_pool, true); });
-    cudaGraph_t graph = nullptr;
-    C10_CUDA_CHECK(cudaStreamEndCapture(stream_.stream(), &graph));
-    mark(false);
+    auto* const graph = end_capture(stream_);
     ours().endAllocateToPool(device, id_);
     C10_CUDA_CHECK(cudaGraphInstantiate(&executable_, graph, 0));
     C10_CUDA_CHECK(cudaGraphDestroy(graph));
@@ -108,12 +105,6 @@ class copying_graph {
   {
     C10_CUDA_CHECK(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice,
                                    stream_.stream()));
-  }
-  static void mark([[maybe_unused]] bool is_begin)
-  {
-#if TORCH_VERSION_MINOR >= 13
-    is_begin ? ours().markCaptureBegin(device) : ours().markCaptureEnd(device);
-#endif
   }
 
   c10::MempoolId_t id_{0, 77};

@@ -18,13 +18,6 @@ bool captured_streams(cudaStream_t stream)
          status == cudaStreamCaptureStatusActive;
 }
 
-void mark_capture([[maybe_unused]] bool is_begin)
-{
-#if TORCH_VERSION_MINOR >= 13
-  is_begin ? ours().markCaptureBegin(device) : ours().markCaptureEnd(device);
-#endif
-}
-
 }  // namespace
 
 TEST(threads_allocate_free_and_record)
@@ -107,8 +100,7 @@ TEST(other_work_does_not_get_memory_of_a_graph)
   memory output;
   on(stream, [&] {
     ours().beginAllocateToPool(device, id, &captured_streams);
-    C10_CUDA_CHECK(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeGlobal));
-    mark_capture(true);
+    begin_capture(stream);
     auto temporary = ours().allocate(2 * mib);
     use(temporary, 2 * mib, stream);
     // A second stream joins, and allocates too.
@@ -123,8 +115,7 @@ TEST(other_work_does_not_get_memory_of_a_graph)
     temporary.clear();
     // A free of other memory during the capture does not break it.
     before.pop_back();
-    mark_capture(false);
-    C10_CUDA_CHECK(cudaStreamEndCapture(stream.stream(), &graph));
+    graph = end_capture(stream);
     ours().endAllocateToPool(device, id);
   });
   cudaGraphExec_t executable = nullptr;
@@ -158,8 +149,7 @@ TEST(conditional_nodes_route_to_the_graphs_pool)
   cudaGraph_t graphs[2] = {};
   on(parent, [&] {
     ours().beginAllocateToPool(device, id, &captured_streams);
-    C10_CUDA_CHECK(cudaStreamBeginCapture(parent.stream(), cudaStreamCaptureModeRelaxed));
-    mark_capture(true);
+    begin_capture(parent, cudaStreamCaptureModeRelaxed);
     auto const outer = ours().allocate(kib);
     ours().endAllocateToPool(device, id);
     cudaStream_t child = nullptr;
@@ -178,8 +168,7 @@ TEST(conditional_nodes_route_to_the_graphs_pool)
     ours().beginAllocateToPool(device, id, &captured_streams);
     auto const last = ours().allocate(3 * kib);
     CHECK(ours().checkPoolLiveAllocations(device, id, {outer.get(), last.get()}));
-    mark_capture(false);
-    C10_CUDA_CHECK(cudaStreamEndCapture(parent.stream(), &graphs[0]));
+    graphs[0] = end_capture(parent);
     ours().endAllocateToPool(device, id);
   });
   for (auto* const graph : graphs) { C10_CUDA_CHECK(cudaGraphDestroy(graph)); }
