@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <shared_mutex>
 
 namespace rmm_rs_torch {
 
@@ -12,6 +13,8 @@ namespace {
 std::atomic<int> announced{0};
 // Shared by calls that hold captures back. Lock order: before all others but the interpreter's.
 std::shared_mutex holding_back;
+// How often this thread does: it has the mutex once.
+thread_local int held_by_thread = 0;
 
 }  // namespace
 
@@ -31,9 +34,20 @@ void withdraw_capture()
 
 bool any_capture_announced() noexcept { return announced.load() > 0; }
 
-captures_held_back::captures_held_back() : lock_{holding_back}
+captures_held_back::captures_held_back() : is_held_{held_by_thread > 0}
 {
-  if (any_capture_announced()) { lock_.unlock(); }
+  if (!is_held_) {
+    std::shared_lock lock{holding_back};
+    if (any_capture_announced()) { return; }
+    is_held_ = true;
+    lock.release();
+  }
+  ++held_by_thread;
+}
+
+captures_held_back::~captures_held_back()
+{
+  if (is_held_ && --held_by_thread == 0) { holding_back.unlock_shared(); }
 }
 
 bool is_captured(cudaStream_t stream) noexcept

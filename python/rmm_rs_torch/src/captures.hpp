@@ -3,8 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <shared_mutex>
-
 namespace rmm_rs_torch {
 
 /// Says to the engine that a capture begins, and waits for calls that hold captures back.
@@ -15,15 +13,17 @@ void withdraw_capture();
 bool any_capture_announced() noexcept;
 
 /// Holds captures back that are about to begin, for as long as it exists: for a wait for the
-/// device, which would break one.
+/// device, which would break one. A thread that does so already may make another.
 class captures_held_back {
  public:
   captures_held_back();
+  ~captures_held_back();
+  captures_held_back(captures_held_back const&) = delete;
   /// Whether none was announced before. Otherwise none is held back.
-  explicit operator bool() const noexcept { return lock_.owns_lock(); }
+  explicit operator bool() const noexcept { return is_held_; }
 
  private:
-  std::shared_lock<std::shared_mutex> lock_;
+  bool is_held_;
 };
 
 /// Whether a stream is captured now.

@@ -1,4 +1,5 @@
 // Private pools and routes, in the orders of calls of PyTorch 2.11 and of 2.14.
+#include "captures.hpp"
 #include "harness.hpp"
 
 #include <algorithm>
@@ -388,6 +389,26 @@ TEST(a_pool_that_another_replaces_counts_until_its_tensors_are_gone)
   second.clear();
   ours().emptyCache();
   check_equal(bytes(), 0U, "reserved bytes at the end");
+}
+
+TEST(a_thread_that_holds_captures_back_may_do_so_again)
+{
+  using rmm_rs_torch::captures_held_back;
+  std::future<void> announced;
+  {
+    captures_held_back const first;
+    CHECK(first);
+    announced = std::async(std::launch::async, &rmm_rs_torch::announce_capture);
+    while (!rmm_rs_torch::any_capture_announced()) { std::this_thread::yield(); }
+    // As a pool that goes in a trim. The capture waits still.
+    captures_held_back const again;
+    CHECK(again);
+    CHECK(announced.wait_for(std::chrono::milliseconds{20}) == std::future_status::timeout);
+  }
+  announced.get();
+  CHECK(!captures_held_back{});
+  rmm_rs_torch::withdraw_capture();
+  CHECK(captures_held_back{});
 }
 
 TEST(a_capture_that_begins_waits_for_a_trim_and_stops_others)
