@@ -1,7 +1,6 @@
 #include "out_of_memory.hpp"
 
 #include "captures.hpp"
-#include "snapshot.hpp"
 
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -173,8 +172,7 @@ void shortages::trim_waiting(shared_pool const& pool)
   bool is_unused    = false;
   if (memory) {
     c10::cuda::CUDAGuard const guard{pool->device()};
-    auto const* const client = clients_.of(pool->device());
-    if (!settle(client)) { return; }
+    if (!settle(clients_.of(pool->device()))) { return; }
     is_unused = pools_.end(pool);
     if (is_unused) {
       // Of a graph that was reset a replay may run still. None is launched again.
@@ -182,7 +180,7 @@ void shortages::trim_waiting(shared_pool const& pool)
       check(engine->rmm_rs_pool_release_graph_memory(memory.get()));
     }
     trim_resource(memory);
-    if (!blocks_of(client, memory.get()).empty()) { return; }
+    if (statistics_of(memory).live_bytes > 0) { return; }
   } else {
     is_unused = pools_.end(pool);
   }

@@ -5,6 +5,8 @@
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace rmm_rs_torch {
 
@@ -165,18 +167,24 @@ c10::cuda::CUDACachingAllocator::SnapshotInfo take_snapshot(clients& all,
   }
   for (auto const device : all.devices()) {
     records.snapshot_taken(device);
-    auto const* const client = all.of(device);
-    auto others              = blocks_of(client, nullptr);
+    // The blocks of private pools, and of the device's own memory.
+    std::map<rmm_rs_resource const*, std::vector<rmm_rs_client_block>> of_pools;
+    std::vector<rmm_rs_client_block> others;
+    std::vector<std::pair<c10::MempoolId_t, resource>> memories;
     for (auto const& pool : pools.all()) {
-      auto const memory = pool->device() == device ? pool->memory_if_made() : resource{};
+      auto memory = pool->device() == device ? pool->memory_if_made() : resource{};
       if (!memory) { continue; }
-      auto const own  = blocks_of(client, memory.get());
-      auto const kept = std::remove_if(others.begin(), others.end(), [&](auto const& block) {
-        return std::binary_search(own.begin(), own.end(), block, by_address);
-      });
-      others.erase(kept, others.end());
-      if (id != c10::MempoolId_t{0, 0} && id != pool->id()) { continue; }
-      add_segments(info.segments, device, pool->id(), segments_of(memory), own, records);
+      of_pools.try_emplace(memory.get());
+      memories.emplace_back(pool->id(), std::move(memory));
+    }
+    for (auto const& block : blocks_of(all.of(device), nullptr)) {
+      auto const place = of_pools.find(block.pool);
+      (place == of_pools.end() ? others : place->second).push_back(block);
+    }
+    for (auto const& [pool, memory] : memories) {
+      if (id != c10::MempoolId_t{0, 0} && id != pool) { continue; }
+      add_segments(info.segments, device, pool, segments_of(memory), of_pools.at(memory.get()),
+                   records);
     }
     if (id == c10::MempoolId_t{0, 0}) {
       auto const ranges = segments_of(pool_below(all.memory_of(device)));
