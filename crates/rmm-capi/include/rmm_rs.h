@@ -1017,6 +1017,15 @@ typedef struct rmm_rs_client_block {
    * 1 if it was freed and waits for recorded streams.
    */
   uint8_t is_pending;
+  /**
+   * 1 if it is allocated and other streams than its own were recorded, so that its free may be
+   * pending.
+   */
+  uint8_t is_recorded;
+  /**
+   * Its client, borrowed: valid until the block is freed.
+   */
+  const struct rmm_rs_client *client;
 } rmm_rs_client_block;
 
 /**

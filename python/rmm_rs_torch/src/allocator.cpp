@@ -132,7 +132,7 @@ void* allocator::allocate_on(c10::DeviceIndex device, cudaStream_t stream, std::
   }
   // At the end of the process the engine succeeds without memory.
   if (out == nullptr) { return nullptr; }
-  if (c10::memoryProfilingEnabled()) {
+  if (is_cached && c10::memoryProfilingEnabled()) {
     report_to_profiler(out, static_cast<std::int64_t>((bytes + 511) / 512 * 512), device);
   }
   if (auto const* const trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
@@ -147,11 +147,15 @@ void allocator::raw_delete(void* pointer)
   if (pointer == nullptr) { return; }
   bool const is_profiled = c10::memoryProfilingEnabled();
   rmm_rs_client_block block{};
-  bool const is_known = (history_.wants_frees() || is_profiled) && find_block(pointer, block);
+  // What was allocated with caching switched off is in no history, and no profile.
+  bool const is_known =
+    (history_.wants_frees() || is_profiled) && find_block(pointer, block) &&
+    block.client == clients_.find(static_cast<c10::DeviceIndex>(block.device));
+  bool const waits = block.is_recorded != 0;
   if (is_known) {
     history_.complete_frees();
     // Before another thread can allocate the block.
-    history_.freed(traced(block), history_.gather(caching::RecordContext::ALL));
+    history_.freed(traced(block), history_.gather(caching::RecordContext::ALL), waits);
   }
   if (auto const* const trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
     (*trace)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
@@ -159,6 +163,7 @@ void allocator::raw_delete(void* pointer)
   }
   exported_.forget(pointer);
   check(engine->rmm_rs_client_free(pointer));
+  if (is_known && waits) { history_.free_begun(pointer); }
   if (is_known && is_profiled) {
     report_to_profiler(pointer, -static_cast<std::int64_t>(block.bytes),
                        static_cast<c10::DeviceIndex>(block.device));
@@ -169,12 +174,7 @@ void allocator::recordStream(c10::DataPtr const& memory, c10::cuda::CUDAStream s
 {
   // Memory of other processes and of `from_blob` has another deleter.
   if (memory.get() == nullptr || memory.get_deleter() != &free_of_tensor) { return; }
-  auto* const pointer = memory.get_context();
-  check(engine->rmm_rs_client_record_stream(pointer, stream.stream()));
-  rmm_rs_client_block block{};
-  if (history_.wants_blocks() && find_block(pointer, block) && block.stream != stream.stream()) {
-    history_.stream_recorded(pointer);
-  }
+  check(engine->rmm_rs_client_record_stream(memory.get_context(), stream.stream()));
 }
 
 bool allocator::initialized() { return is_initialized_.load(); }

@@ -122,7 +122,7 @@ void allocator::record_restore(std::vector<rmm_rs_client_block> const& before,
                                std::vector<rmm_rs_client_block> const& now)
 {
   for (auto const& block : before) {
-    history_.freed(traced(block), history_.gather(caching::RecordContext::ALL));
+    history_.freed(traced(block), history_.gather(caching::RecordContext::ALL), false);
   }
   for (auto const& block : now) {
     history_.allocated(traced(block), history_.gather(caching::RecordContext::STATE));

@@ -3,10 +3,14 @@
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace rmm_rs_torch {
 
 namespace {
+
+/// Frees that wait still after which a look at them ends.
+constexpr std::size_t most_late = 8;
 
 thread_local std::vector<std::string> compile_contexts;
 thread_local std::string thread_metadata;
@@ -118,6 +122,15 @@ context_pointer history::gather(caching::RecordContext when) const
 
 void history::allocated(traced_block const& block, context_pointer context)
 {
+  if (has_waiting_.load(std::memory_order_relaxed)) {
+    std::unique_lock lock{mutex_};
+    if (auto const before = waiting_at_.find(block.pointer); before != waiting_at_.end()) {
+      // Another thread has its memory back since this one has looked.
+      auto done = take_waiting(before->second);
+      lock.unlock();
+      add(action::FREE_COMPLETED, done.block, std::move(done.context));
+    }
+  }
   if (context != nullptr) {
     std::lock_guard const lock{mutex_};
     contexts_[block.pointer] = context;
@@ -128,15 +141,8 @@ void history::allocated(traced_block const& block, context_pointer context)
   add(action::ALLOC, block, in_entry ? std::move(context) : nullptr);
 }
 
-void history::stream_recorded(void const* pointer)
+void history::freed(traced_block const& block, context_pointer context, bool waits)
 {
-  std::lock_guard const lock{mutex_};
-  with_streams_.insert(pointer);
-}
-
-void history::freed(traced_block const& block, context_pointer context)
-{
-  bool is_complete = false;
   {
     std::lock_guard const lock{mutex_};
     auto const place = contexts_.find(block.pointer);
@@ -147,37 +153,56 @@ void history::freed(traced_block const& block, context_pointer context)
       contexts_.erase(place);
     }
     has_contexts_.store(!contexts_.empty(), std::memory_order_relaxed);
-    is_complete = with_streams_.erase(block.pointer) == 0;
   }
   add(action::FREE_REQUESTED, block, context);
-  if (is_complete) {
+  if (!waits) {
     add(action::FREE_COMPLETED, block, std::move(context));
     return;
   }
   std::lock_guard const lock{mutex_};
-  pending_.emplace_back(block, std::move(context));
+  waiting_.push_back({block, std::move(context), false});
+  waiting_at_[block.pointer] = std::prev(waiting_.end());
+  has_waiting_.store(true, std::memory_order_relaxed);
 }
 
-void history::complete_frees()
+void history::free_begun(void const* pointer)
 {
-  std::vector<std::pair<traced_block, context_pointer>> complete;
+  std::lock_guard const lock{mutex_};
+  auto const place = waiting_at_.find(pointer);
+  if (place != waiting_at_.end()) { place->second->has_begun = true; }
+}
+
+void history::complete_frees(bool all)
+{
+  if (!has_waiting_.load(std::memory_order_relaxed)) { return; }
+  std::vector<waiting_free> complete;
   {
     std::lock_guard const lock{mutex_};
-    if (pending_.empty()) { return; }
-    complete.swap(pending_);
+    auto const most = all ? waiting_.size() : std::min(most_late, waiting_.size());
+    for (std::size_t late = 0; late < most && !waiting_.empty();) {
+      auto const first = waiting_.begin();
+      if (first->has_begun && !is_pending(first->block.pointer)) {
+        complete.push_back(take_waiting(first));
+      } else {
+        waiting_.splice(waiting_.end(), waiting_, first);
+        ++late;
+      }
+    }
   }
-  // The engine is asked without the lock.
-  auto const first_pending =
-    std::stable_partition(complete.begin(), complete.end(),
-                          [](auto const& free) { return !is_pending(free.first.pointer); });
-  {
-    std::lock_guard const lock{mutex_};
-    pending_.insert(pending_.begin(), first_pending, complete.end());
-  }
-  complete.erase(first_pending, complete.end());
-  for (auto& [block, context] : complete) {
+  for (auto& [block, context, has_begun] : complete) {
     add(action::FREE_COMPLETED, block, std::move(context));
   }
+}
+
+history::waiting_free history::take_waiting(std::list<waiting_free>::iterator place)
+{
+  auto taken = std::move(*place);
+  // A later free of the address may be in its place, if its allocation was not recorded.
+  auto const known = waiting_at_.find(taken.block.pointer);
+  if (known != waiting_at_.end() && known->second == place) { waiting_at_.erase(known); }
+  waiting_.erase(place);
+  has_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
+  return taken;
 }
 
 void history::out_of_memory(c10::DeviceIndex device, std::size_t requested, std::size_t free,

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -76,12 +77,13 @@ class history {
   [[nodiscard]] context_pointer gather(caching::RecordContext when) const;
 
   void allocated(traced_block const& block, context_pointer context);
-  /// Another stream than the block's own was recorded: its free may wait.
-  void stream_recorded(void const* pointer);
-  /// A block is about to be freed. The free is complete unless a stream was recorded.
-  void freed(traced_block const& block, context_pointer context);
-  /// Adds the completion of frees that waited for streams.
-  void complete_frees();
+  /// A block is about to be freed. The free is complete unless it waits for recorded streams: then
+  /// `free_begun` follows.
+  void freed(traced_block const& block, context_pointer context, bool waits);
+  /// The engine knows of a free that waits.
+  void free_begun(void const* pointer);
+  /// Adds the completion of frees that waited for streams: of some, or of all.
+  void complete_frees(bool all = false);
   void out_of_memory(c10::DeviceIndex device, std::size_t requested, std::size_t free,
                      void* stream, context_pointer context);
   void snapshot_taken(c10::DeviceIndex device);
@@ -108,11 +110,19 @@ class history {
   static std::string const& user_metadata();
 
  private:
+  /// A free that waits for streams.
+  struct waiting_free {
+    traced_block block;
+    context_pointer context;
+    bool has_begun;
+  };
   using action = caching::TraceEntry::Action;
   using tracker_list = std::vector<caching::AllocatorTraceTracker>;
 
   void add(action what, traced_block const& block, context_pointer context,
            std::string const* metadata = nullptr);
+  /// Takes a free out of those that wait. The mutex is held.
+  waiting_free take_waiting(std::list<waiting_free>::iterator place);
   /// Converts the clock of entries to microseconds since the epoch.
   template <class Entry>
   void convert_times(std::vector<Entry>& entries) const;
@@ -123,7 +133,7 @@ class history {
   std::atomic<caching::RecordContext> when_{caching::RecordContext::NEVER};
   std::atomic<caching::CreateContextFn> recorder_{nullptr};
 
-  // Lock order: leaf.
+  // Lock order: before those of the engine's table.
   mutable std::mutex mutex_;
   // It compares the clocks when it is made and when it is used: the longer between, the better.
   mutable c10::ApproximateClockToUnixTimeConverter converter_;
@@ -132,8 +142,10 @@ class history {
   std::unordered_map<c10::DeviceIndex, ring<caching::TraceEntry>> entries_;
   ring<caching::AnnotationEntry> annotations_;
   std::unordered_map<void const*, context_pointer> contexts_;
-  std::unordered_set<void const*> with_streams_;
-  std::vector<std::pair<traced_block, context_pointer>> pending_;
+  /// Those that are looked at next come first.
+  std::list<waiting_free> waiting_;
+  std::unordered_map<void const*, std::list<waiting_free>::iterator> waiting_at_;
+  std::atomic<bool> has_waiting_{false};
   std::shared_ptr<tracker_list const> trackers_{std::make_shared<tracker_list>()};
 };
 

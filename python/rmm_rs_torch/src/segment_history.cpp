@@ -11,6 +11,9 @@ using entry = caching::TraceEntry;
 
 thread_local growing_request const* request_of_thread = nullptr;
 
+/// Whether this thread begins to observe a pool, which tells of what it holds.
+thread_local bool is_beginning = false;
+
 /// What the callback of a pool knows.
 struct observed_pool {
   history& records;
@@ -22,6 +25,8 @@ struct observed_pool {
 
 bool tell(void* context, std::uint32_t event, void* base, std::uint64_t bytes)
 {
+  // A history begins empty, as PyTorch's own: NCCL asks for a snapshot of what there is.
+  if (is_beginning) { return true; }
   auto const& pool     = *static_cast<observed_pool const*>(context);
   bool const is_there  = event == RMM_RS_SEGMENT_ADDED;
   auto const mapped    = is_there ? entry::SEGMENT_MAP : entry::SEGMENT_UNMAP;
@@ -60,7 +65,11 @@ void segment_history::observe(c10::DeviceIndex device, c10::MempoolId_t id, reso
   auto context = std::make_unique<observed_pool>(
     observed_pool{records_, device, id, engine->rmm_rs_pool_can_sleep(pool.get())});
   auto const release = [](void* given) { delete static_cast<observed_pool*>(given); };
-  check(engine->rmm_rs_pool_on_segment(pool.get(), &tell, context.release(), release, nullptr));
+  is_beginning      = true;
+  auto const status = engine->rmm_rs_pool_on_segment(pool.get(), &tell, context.release(), release,
+                                                     nullptr);
+  is_beginning      = false;
+  check(status);
 }
 
 }  // namespace rmm_rs_torch

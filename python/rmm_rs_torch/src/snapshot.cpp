@@ -158,15 +158,17 @@ c10::cuda::CUDACachingAllocator::SnapshotInfo take_snapshot(clients& all,
   c10::cuda::CUDACachingAllocator::SnapshotInfo info;
   info.config_metadata = settings();
   if (with_traces) {
-    records.complete_frees();
+    records.complete_frees(true);
     info.external_annotations = records.annotations();
     // One list for each device, by its number.
     for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device) {
       info.device_traces.push_back(records.entries(device));
     }
   }
-  for (auto const device : all.devices()) {
+  for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device) {
     records.snapshot_taken(device);
+  }
+  for (auto const device : all.devices()) {
     // The blocks of private pools, and of the device's own memory.
     std::map<rmm_rs_resource const*, std::vector<rmm_rs_client_block>> of_pools;
     std::vector<rmm_rs_client_block> others;

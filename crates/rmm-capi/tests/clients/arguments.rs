@@ -19,10 +19,11 @@ fn the_structures_have_their_layout() {
     assert_eq!(size_of::<ClientStatistics>(), 8 + 5 * 3 * 32);
     assert_eq!(offset_of!(ClientStatistics, allocation), 8);
     assert_eq!(offset_of!(ClientStatistics, active_bytes), 8 + 4 * 3 * 32);
-    assert_eq!(size_of::<ClientBlock>(), 64);
+    assert_eq!(size_of::<ClientBlock>(), 72);
     assert_eq!(offset_of!(ClientBlock, pointer), 8);
     assert_eq!(offset_of!(ClientBlock, stream), 40);
     assert_eq!(offset_of!(ClientBlock, is_pending), 56);
+    assert_eq!(offset_of!(ClientBlock, client), 64);
     assert_eq!(size_of::<PoolBlockInfo>(), 56);
     assert_eq!(offset_of!(PoolBlockInfo, segment_base), 16);
     assert_eq!(offset_of!(PoolBlockInfo, stream), 40);

@@ -260,6 +260,8 @@ pub(crate) fn find(block: *mut c_void) -> Option<ClientBlock> {
         stream: ptr::null_mut(),
         pool: ptr::null(),
         is_pending: 9,
+        is_recorded: 9,
+        client: ptr::null(),
     };
     (c!(rmm_rs_client_find(block, &raw mut found)) == RMM_RS_OK).then_some(found)
 }

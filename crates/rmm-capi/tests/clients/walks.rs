@@ -40,7 +40,12 @@ fn a_walk_sees_allocated_and_pending_blocks_of_each_pool() {
     assert!(of_pool.iter().all(|block| block.pool == pool.0));
     expected.retain(|block| block.0 != plain);
     assert_eq!(seen(of_pool), expected);
-    assert!(find(plain).expect("it is allocated").pool.is_null());
+    let known = find(plain).expect("it is allocated");
+    assert!(known.pool.is_null() && known.client == client.0 && known.is_recorded == 0);
+    record(plain, &own);
+    assert_eq!(find(plain).map(|block| block.is_recorded), Some(0), "it is its own stream");
+    record(plain, &other);
+    assert_eq!(find(plain).map(|block| block.is_recorded), Some(1));
     assert!(Client::of_spec("pool(cuda)").walk(ptr::null()).is_empty());
     free(plain);
     free(named);

@@ -1,6 +1,8 @@
 // The history of allocations, and snapshots.
 #include "harness.hpp"
 
+#include <c10/util/ThreadLocalDebugInfo.h>
+
 #include <algorithm>
 #include <array>
 
@@ -123,6 +125,125 @@ TEST(histories_equal_native)
   }
   check_equal(history_of(ours(), when::ALL, {"alloc", "snapshot"}),
               history_of(native(), when::ALL, {"alloc", "snapshot"}), "history in part");
+}
+
+TEST(histories_begin_empty_whatever_there_is)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    auto const block = allocator->allocate(kib);
+    allocator->recordHistory(true, nullptr, 100, caching::RecordContext::NEVER, true, {});
+    auto const entries = allocator->snapshot().device_traces[0];
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    check_equal(entries.size(), 0U, "entries of " + allocator->name());
+  }
+}
+
+TEST(frees_wait_for_streams_that_were_recorded_before_the_history_began)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    auto const side = c10::cuda::getStreamFromPool();
+    auto block      = allocator->allocate(kib);
+    allocator->recordStream(block, side);
+    allocator->recordHistory(true, nullptr, 100, caching::RecordContext::NEVER, true, {});
+    auto const last = [&] { return allocator->snapshot().device_traces[0]; };
+    {
+      busy_stream const busy{side};
+      block.clear();
+      auto const entries = last();
+      check_equal(entries.size(), 1U, allocator->name() + " while the stream is busy");
+      CHECK(entries[0].action_ == entry::FREE_REQUESTED);
+    }
+    (void)allocator->allocate(2 * kib);
+    auto const entries = last();
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    auto const completed = [](entry const& e) { return e.action_ == entry::FREE_COMPLETED; };
+    check_equal(std::count_if(entries.begin(), entries.end(), completed), 2, "completed frees");
+  }
+}
+
+TEST(a_slow_stream_holds_up_no_entry_of_another)
+{
+  auto const slow = c10::cuda::getStreamFromPool();
+  auto const fast = c10::cuda::getStreamFromPool();
+  ours().recordHistory(true, nullptr, 1000, caching::RecordContext::NEVER, true, {});
+  auto const completed = [] {
+    auto const entries = ours().snapshot().device_traces[0];
+    return std::count_if(entries.begin(), entries.end(),
+                         [](entry const& e) { return e.action_ == entry::FREE_COMPLETED; });
+  };
+  {
+    busy_stream const busy{slow};
+    for (auto const& [stream, count] : {std::pair{slow, 20}, std::pair{fast, 10}}) {
+      std::vector<memory> blocks;
+      for (int i = 0; i < count; ++i) {
+        blocks.push_back(ours().allocate(kib));
+        ours().recordStream(blocks.back(), stream);
+      }
+    }
+    C10_CUDA_CHECK(cudaStreamSynchronize(fast.stream()));
+    // Each looks at some of those that wait.
+    std::vector<memory> later;
+    for (int i = 0; i < 10; ++i) { later.push_back(ours().allocate(2 * kib)); }
+    check_equal(completed(), 10, "completed frees");
+  }
+  check_equal(completed(), 20, "completed frees before the engine is called");
+  ours().emptyCache();
+  check_equal(completed(), 40, "completed frees at the end");
+}
+
+namespace {
+
+/// What a profiler is told.
+class reported_memory : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override
+  {
+    reported.push_back(bytes);
+  }
+  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
+
+  std::vector<std::int64_t> reported;
+};
+
+}  // namespace
+
+TEST(uncached_memory_is_in_no_history_and_no_profile_as_by_native)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    auto const profiler = std::make_shared<reported_memory>();
+    c10::DebugInfoGuard const guard{c10::DebugInfoKind::PROFILER_STATE, profiler};
+    allocator->recordHistory(true, &make_context, 100, caching::RecordContext::ALL, true, {});
+    auto cached = allocator->allocate(1000);
+    allocator->enable(false);
+    auto uncached   = allocator->allocate(3000);
+    auto* const raw = allocator->raw_alloc(5000);
+    cached.clear();
+    allocator->raw_delete(raw);
+    allocator->enable(true);
+    uncached.clear();
+    auto const entries = allocator->snapshot().device_traces[0];
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    for (auto const& e : entries) {
+      CHECK(e.size_ == 1000 ||
+            (e.action_ >= entry::SEGMENT_ALLOC && e.action_ <= entry::SEGMENT_UNMAP));
+    }
+    CHECK(profiler->reported == (std::vector<std::int64_t>{1024, -1024}));
+  }
+}
+
+TEST(each_device_has_an_entry_for_a_snapshot)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    allocator->recordHistory(true, nullptr, 100, caching::RecordContext::NEVER, true, {});
+    (void)allocator->snapshot();
+    auto const traces = allocator->snapshot().device_traces;
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    check_equal(traces.size(), 2U, "devices");
+    for (auto const& entries : traces) {
+      check_equal(entries.size(), 1U, "entries");
+      CHECK(entries[0].action_ == entry::SNAPSHOT);
+    }
+  }
 }
 
 TEST(histories_keep_the_newest_entries)

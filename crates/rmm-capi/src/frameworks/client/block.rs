@@ -183,6 +183,11 @@ impl Block {
         layout(self.size.requested, CUDA_ALLOCATION_ALIGNMENT)
     }
 
+    /// Whether other streams than its own were recorded, and it was not freed.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorded.iter().any(|stream| Some(stream.id) != self.stream_id)
+    }
+
     /// Counts that it goes back to its resource.
     pub(crate) fn count_return(&self) {
         if self.is_pending {

@@ -32,6 +32,11 @@ pub struct ClientBlock {
     pub pool: *const ResourceHandle,
     /// 1 if it was freed and waits for recorded streams.
     pub is_pending: u8,
+    /// 1 if it is allocated and other streams than its own were recorded, so that its free may be
+    /// pending.
+    pub is_recorded: u8,
+    /// Its client, borrowed: valid until the block is freed.
+    pub client: *const ClientHandle,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has numbers and pointers. No pointer crosses a
@@ -54,6 +59,8 @@ impl ClientBlock {
             stream: block.stream.as_raw(),
             pool,
             is_pending: u8::from(block.is_pending),
+            is_recorded: u8::from(block.is_recorded()),
+            client: Arc::as_ptr(&block.client),
         }
     }
 }
