@@ -395,6 +395,11 @@ typedef struct rmm_rs_client rmm_rs_client;
 typedef struct rmm_rs_elastic rmm_rs_elastic;
 
 /**
+ * A block that its client has freed, and that a graph uses.
+ */
+typedef struct rmm_rs_graph_block rmm_rs_graph_block;
+
+/**
  * Memory of another process that is mapped.
  */
 typedef struct rmm_rs_imported rmm_rs_imported;
@@ -2226,6 +2231,18 @@ rmm_rs_status rmm_rs_client_resource(const struct rmm_rs_client *client,
  * them is captured. Null is allowed. `RMM_RS_INVALID_ARGUMENT` if no client has this block.
  */
 rmm_rs_status rmm_rs_client_free(void *pointer);
+
+/**
+ * Frees a block in a capture whose graph uses it: it counts as freed, and its memory stays
+ * allocated until `rmm_rs_graph_block_release`. `RMM_RS_INVALID_ARGUMENT` if no client has this
+ * block.
+ */
+rmm_rs_status rmm_rs_client_free_for_graph(void *pointer, const struct rmm_rs_graph_block **out);
+
+/**
+ * Gives the memory of such a block back, once nothing uses it any more. Null is allowed.
+ */
+void rmm_rs_graph_block_release(const struct rmm_rs_graph_block *block);
 
 /**
  * Notes that work of a stream, of any device, uses the block, so that its free waits for that work

@@ -88,7 +88,11 @@
 //!   allocated afterwards is not freed again.
 //! - **Graphs.** When the memory of graphs is
 //!   [released](calls::graphs::rmm_rs_pool_release_graph_memory), every launch of a graph that was
-//!   captured with the pool's memory has completed, and none of them is launched again.
+//!   captured with the pool's memory has completed, and none of them is launched again. A block
+//!   that is [released](frameworks::client::rmm_rs_graph_block_release) was stored by
+//!   [`rmm_rs_client_free_for_graph`](frameworks::client::rmm_rs_client_free_for_graph), was not
+//!   released before, and all work that uses it is complete; no graph that uses it is launched
+//!   again.
 //! - **Elastic memory.** A range of [elastic memory](calls::elastic) that is decommitted, or
 //!   released with it, is used by no work but such as was
 //!   [recorded](calls::elastic::rmm_rs_elastic_record_stream) for it or has completed, and is not

@@ -177,7 +177,9 @@
     X(rmm_rs_lease_walk_names)                     \
     X(rmm_rs_host_virtual_resource_new)            \
     X(rmm_rs_import_grant_access)                  \
-    X(rmm_rs_export_has_single_handle)
+    X(rmm_rs_export_has_single_handle)             \
+    X(rmm_rs_client_free_for_graph)                \
+    X(rmm_rs_graph_block_release)
 
 #ifdef __cplusplus
 #define RMM_RS_PYTHON_MEMBER(name) decltype(&::name) name;

@@ -50,6 +50,11 @@ bool is_never_cached()
   return is_set;
 }
 
+c10::DeviceIndex device_of(rmm_rs_client_block const& block)
+{
+  return static_cast<c10::DeviceIndex>(block.device);
+}
+
 bool find_block(void const* pointer, rmm_rs_client_block& out)
 {
   out      = {};
@@ -146,12 +151,13 @@ void allocator::raw_delete(void* pointer)
 {
   if (pointer == nullptr) { return; }
   bool const is_profiled = c10::memoryProfilingEnabled();
+  bool const is_wanted   = history_.wants_frees() || is_profiled;
   rmm_rs_client_block block{};
+  bool const is_found    = (is_wanted || any_capture_announced()) && find_block(pointer, block);
   // What was allocated with caching switched off is in no history, and no profile.
-  bool const is_known =
-    (history_.wants_frees() || is_profiled) && find_block(pointer, block) &&
-    block.client == clients_.find(static_cast<c10::DeviceIndex>(block.device));
-  bool const waits = block.is_recorded != 0;
+  bool const is_known = is_wanted && is_found && block.client == clients_.find(device_of(block));
+  auto const graph    = is_found ? graph_that_keeps(block) : nullptr;
+  bool const waits    = block.is_recorded != 0 && graph == nullptr;
   if (is_known) {
     history_.complete_frees();
     // Before another thread can allocate the block.
@@ -162,12 +168,26 @@ void allocator::raw_delete(void* pointer)
                                             reinterpret_cast<std::uintptr_t>(pointer));
   }
   exported_.forget(pointer);
-  check(engine->rmm_rs_client_free(pointer));
+  if (graph != nullptr) {
+    rmm_rs_graph_block const* kept = nullptr;
+    check(engine->rmm_rs_client_free_for_graph(pointer, &kept));
+    graph->keep(kept);
+  } else {
+    check(engine->rmm_rs_client_free(pointer));
+  }
   if (is_known && waits) { history_.free_begun(pointer); }
   if (is_known && is_profiled) {
-    report_to_profiler(pointer, -static_cast<std::int64_t>(block.bytes),
-                       static_cast<c10::DeviceIndex>(block.device));
+    report_to_profiler(pointer, -static_cast<std::int64_t>(block.bytes), device_of(block));
   }
+}
+
+shared_pool allocator::graph_that_keeps(rmm_rs_client_block const& block) const
+{
+  auto* const stream = static_cast<cudaStream_t>(block.stream);
+  // A private pool keeps its own, and no graph has the legacy stream.
+  if (!any_capture_announced() || block.pool != nullptr || stream == nullptr) { return nullptr; }
+  if (stream == cudaStreamLegacy || !is_captured(stream)) { return nullptr; }
+  return routes_.find_graph(device_of(block), stream);
 }
 
 void allocator::recordStream(c10::DataPtr const& memory, c10::cuda::CUDAStream stream)
@@ -274,7 +294,7 @@ void allocator::report_to_profiler(void* pointer, std::int64_t bytes, c10::Devic
 
 traced_block allocator::traced(rmm_rs_client_block const& block) const
 {
-  auto const device = static_cast<c10::DeviceIndex>(block.device);
+  auto const device = device_of(block);
   return {block.pointer, block.requested, device, block.stream, pools_.id_of(device, block.pool)};
 }
 

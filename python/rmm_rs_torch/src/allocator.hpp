@@ -131,6 +131,9 @@ class allocator final : public cuda_allocator {
   void record_restore(std::vector<rmm_rs_client_block> const& before,
                       std::vector<rmm_rs_client_block> const& now);
   [[nodiscard]] traced_block traced(rmm_rs_client_block const& block) const;
+  /// The pool of the graph that is captured on the block's stream, and that may use the block after
+  /// its free; null for memory of private pools.
+  [[nodiscard]] shared_pool graph_that_keeps(rmm_rs_client_block const& block) const;
 
   clients clients_;
   /// Serve requests while PyTorch's caching is switched off. No statistics count these.

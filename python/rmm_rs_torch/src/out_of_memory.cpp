@@ -141,18 +141,21 @@ bool shortages::trim(c10::DeviceIndex device)
   {
     captures_held_back const held;
     if (!held || !settle(client)) { return false; }
-    trim_resource(clients_.memory_of(device));
-    release_memory_left();
   }
+  // First, since they may have kept blocks of the device's own memory.
   auto unused = pools_.unused(device);
   if (!unused.empty()) { counts_.note_peak(device); }
   for (auto& pool : unused) {
     // For each: a capture that begins waits for one of them.
     captures_held_back const held;
-    if (!held) { break; }
+    if (!held) { return false; }
     trim_waiting(pool);
     pool.reset();
   }
+  captures_held_back const held;
+  if (!held) { return false; }
+  trim_resource(clients_.memory_of(device));
+  release_memory_left();
   return true;
 }
 
@@ -169,20 +172,18 @@ void shortages::trim(c10::DeviceIndex device, c10::MempoolId_t id)
 void shortages::trim_waiting(shared_pool const& pool)
 {
   auto const memory = pool->memory_if_made();
-  bool is_unused    = false;
+  c10::cuda::CUDAGuard const guard{pool->device()};
+  if (!settle(clients_.of(pool->device()))) { return; }
+  bool const is_unused = pools_.end(pool);
+  if (is_unused) {
+    // Of a graph that was reset a replay may run still. None is launched again.
+    C10_CUDA_CHECK(cudaDeviceSynchronize());
+    pool->release_kept();
+    if (memory) { check(engine->rmm_rs_pool_release_graph_memory(memory.get())); }
+  }
   if (memory) {
-    c10::cuda::CUDAGuard const guard{pool->device()};
-    if (!settle(clients_.of(pool->device()))) { return; }
-    is_unused = pools_.end(pool);
-    if (is_unused) {
-      // Of a graph that was reset a replay may run still. None is launched again.
-      C10_CUDA_CHECK(cudaDeviceSynchronize());
-      check(engine->rmm_rs_pool_release_graph_memory(memory.get()));
-    }
     trim_resource(memory);
     if (statistics_of(memory).live_bytes > 0) { return; }
-  } else {
-    is_unused = pools_.end(pool);
   }
   if (is_unused) { counts_.retire(pool); }
 }

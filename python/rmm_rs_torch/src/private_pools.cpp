@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace rmm_rs_torch {
 
@@ -60,6 +61,20 @@ resource private_pool::memory_if_made() const
 {
   std::lock_guard const lock{mutex_};
   return memory_;
+}
+
+void private_pool::keep(rmm_rs_graph_block const* block)
+{
+  std::lock_guard const lock{mutex_};
+  kept_.push_back(block);
+}
+
+void private_pool::release_kept()
+{
+  std::unique_lock lock{mutex_};
+  auto const released = std::exchange(kept_, {});
+  lock.unlock();
+  for (auto const* const block : released) { engine->rmm_rs_graph_block_release(block); }
 }
 
 void private_pool::note(cudaStream_t stream) noexcept

@@ -48,6 +48,11 @@ class private_pool {
   /// The same if it was made already, else none.
   [[nodiscard]] resource memory_if_made() const;
 
+  /// Takes a block of other memory that was freed in a capture of the pool's graphs, which use it.
+  void keep(rmm_rs_graph_block const* block);
+  /// Gives those blocks back. No graph of the pool runs, and none is launched again.
+  void release_kept();
+
   /// Notes that the pool serves a stream.
   void note(cudaStream_t stream) noexcept;
   /// The stream that it has served last, and whether there were others.
@@ -66,6 +71,7 @@ class private_pool {
   bool is_tag_;
   mutable std::mutex mutex_;
   resource memory_;
+  std::vector<rmm_rs_graph_block const*> kept_;
   std::atomic<cudaStream_t> last_stream_{nullptr};
   std::atomic<bool> has_served_{false};
   std::atomic<bool> are_several_{false};

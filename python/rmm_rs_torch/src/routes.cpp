@@ -104,12 +104,13 @@ bool routes::any_to(private_pool const& pool) const
   return std::any_of(all.begin(), all.end(), [&](auto const& r) { return r->pool.get() == &pool; });
 }
 
-shared_pool routes::search(c10::DeviceIndex device, cudaStream_t stream) const
+shared_pool routes::search(c10::DeviceIndex device, cudaStream_t stream, bool of_captures) const
 {
   // Under the lock: the graph that a filter refers to may go once its route has ended.
   std::lock_guard const lock{mutex_};
   for (auto const& r : newest_first_) {
-    if (r->device == device && !r->is_stale() && r->filter(stream)) { return r->pool; }
+    if (r->device != device || (of_captures && !r->is_of_capture)) { continue; }
+    if (!r->is_stale() && r->filter(stream)) { return r->pool; }
   }
   return nullptr;
 }

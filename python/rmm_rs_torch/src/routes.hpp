@@ -52,7 +52,12 @@ class routes {
   [[nodiscard]] shared_pool find(c10::DeviceIndex device, cudaStream_t stream) const
   {
     if (count_.load(std::memory_order_relaxed) == 0) { return nullptr; }
-    return search(device, stream);
+    return search(device, stream, false);
+  }
+  /// The pool of the graph that the stream is captured into, or null.
+  [[nodiscard]] shared_pool find_graph(c10::DeviceIndex device, cudaStream_t stream) const
+  {
+    return search(device, stream, true);
   }
   /// Whether a route exists on the device.
   [[nodiscard]] bool any(c10::DeviceIndex device) const;
@@ -62,7 +67,9 @@ class routes {
  private:
   using list = std::vector<std::shared_ptr<route const>>;
 
-  [[nodiscard]] shared_pool search(c10::DeviceIndex device, cudaStream_t stream) const;
+  [[nodiscard]] shared_pool search(c10::DeviceIndex device,
+                                   cudaStream_t stream,
+                                   bool of_captures) const;
   [[nodiscard]] list copy() const;
   template <class F>
   bool erase(F is_wanted, bool all);

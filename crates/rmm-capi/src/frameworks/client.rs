@@ -3,7 +3,7 @@
 //! ```text
 //!   client, torch, ort                  functions of C
 //!          |
-//!    allocate, free, checkpoint   walk  what they do
+//!    allocate, free, checkpoint   walk  what they do, and graph_block
 //!        |      |      |
 //!        |    settle   |        pending blocks go back
 //!        |      |      |
@@ -19,6 +19,7 @@ pub(crate) mod block;
 pub mod checkpoint;
 pub mod counts;
 pub(crate) mod free;
+pub mod graph_block;
 mod pending;
 pub(crate) mod per_device;
 pub(crate) mod settle;
@@ -38,6 +39,7 @@ pub use self::block::ClientHandle;
 use self::checkpoint::{CheckpointHandle, rmm_rs_checkpoint_visit_function};
 use self::counts::ClientStatistics;
 use self::free::FreeOrder;
+use self::graph_block::GraphBlockHandle;
 use self::walk::{BlockList, ClientBlock, rmm_rs_client_visit_function};
 use crate::frameworks::device;
 use crate::handle::failure::Failure;
@@ -189,6 +191,41 @@ pub unsafe extern "C" fn rmm_rs_client_free(pointer: *mut c_void) -> Status {
         let freed = unsafe { free::free(pointer, FreeOrder::Own, |_| Ok(())) };
         freed.map_or_else(guard::note, |()| RMM_RS_OK)
     })
+}
+
+/// Frees a block in a capture whose graph uses it: it counts as freed, and its memory stays
+/// allocated until `rmm_rs_graph_block_release`. `RMM_RS_INVALID_ARGUMENT` if no client has this
+/// block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_client_free_for_graph(
+    pointer: *mut c_void,
+    out: *mut *const GraphBlockHandle,
+) -> Status {
+    // SAFETY: by the clause on pointers, `out` is null or valid for a write.
+    unsafe { clear(out) };
+    guard::status(|| {
+        if out.is_null() {
+            return Err(Failure::invalid("the place for the block is null"));
+        }
+        let block = Box::new(GraphBlockHandle::new(pointer)?);
+        // SAFETY: by the clause on pointers, `out` is valid for a write; it is not null.
+        unsafe { out.write(Box::into_raw(block)) };
+        Ok(())
+    })
+}
+
+/// Gives the memory of such a block back, once nothing uses it any more. Null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmm_rs_graph_block_release(block: *const GraphBlockHandle) {
+    guard::value((), || {
+        if !block.is_null() {
+            // SAFETY: it came from `Box::into_raw`, and by the clause on graphs this is its last
+            // use.
+            let block = unsafe { Box::from_raw(block.cast_mut()) };
+            // SAFETY: the clause on graphs. Memory that cannot go back stays allocated.
+            let _ignored = unsafe { block.release() };
+        }
+    });
 }
 
 /// Notes that work of a stream, of any device, uses the block, so that its free waits for that work

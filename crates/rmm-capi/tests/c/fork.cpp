@@ -30,6 +30,7 @@ static size_t piece_count;
 static rmm_rs_imported *imported;
 static rmm_rs_elastic *elastic;
 static void *block, *torch_block, *ort_block, *client_block;
+static rmm_rs_graph_block const *graph_block;
 
 /* What a child calls now. */
 static const char *name = "";
@@ -211,6 +212,9 @@ static int call(int wanted) {
   REFUSED(rmm_rs_client_checkpoint(client, pool, &checkpoint));
   REFUSED(rmm_rs_checkpoint_restore(checkpoint, NULL, NULL, NULL));
   rmm_rs_checkpoint_release(NULL);
+  rmm_rs_graph_block const* of_graph = NULL;
+  REFUSED(rmm_rs_client_free_for_graph(client_block, &of_graph));
+  DONE(rmm_rs_graph_block_release(graph_block));
   DONE(rmm_rs_abi_version());
   DONE(rmm_rs_version());
   REFUSED(rmm_rs_driver_status());
@@ -309,6 +313,8 @@ int main() {
   MUST(rmm_rs_elastic_reserve(exportable, 1 << 23, NULL, &elastic));
   MUST(rmm_rs_elastic_commit(elastic, 0, 1 << 21));
   MUST(rmm_rs_client_new(0, NULL, &client));
+  MUST(rmm_rs_client_allocate(client, pool, rmm_rs_stream_handle(own), 1000, &client_block));
+  MUST(rmm_rs_client_free_for_graph(client_block, &graph_block));
   MUST(rmm_rs_client_allocate(client, pool, rmm_rs_stream_handle(own), 1000, &client_block));
   torch_block = rmm_rs_torch_allocate(1000, 0, NULL), ort_block = rmm_rs_ort_allocate(1000);
   for (pthread_t &thread : threads)

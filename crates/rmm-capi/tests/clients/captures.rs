@@ -1,7 +1,12 @@
 //! Frees of blocks with recorded streams while streams are captured.
 
+use std::ptr;
+
 use rmm_core::sys::{CuCaptureMode, CuEvent, CuGraph, CuResult, Driver};
-use rmm_rs::frameworks::client::{rmm_rs_client_record_stream, rmm_rs_client_settle};
+use rmm_rs::frameworks::client::{
+    rmm_rs_client_free, rmm_rs_client_free_for_graph, rmm_rs_client_record_stream,
+    rmm_rs_client_settle, rmm_rs_graph_block_release,
+};
 use rmm_rs::handle::status::{RMM_RS_INVALID_ARGUMENT, RMM_RS_NOT_READY};
 use rmm_rs::streams::capture::{rmm_rs_capture_announce, rmm_rs_capture_withdraw};
 
@@ -157,4 +162,42 @@ fn streams_that_were_never_used_are_captured() {
     ok(rmm_rs_capture_withdraw());
     client.settle();
     free(client.allocate(&own, MIB));
+}
+
+#[test]
+fn a_block_that_a_graph_uses_stays_until_it_is_released() {
+    let (_test, client, [own, other], block) = begin_with_block();
+    let statistics = || {
+        let all = client.statistics();
+        [all.allocation[0].current, all.active[0].current, all.active_bytes[0].freed]
+    };
+    let mut kept = ptr::null();
+    ok(rmm_rs_capture_announce());
+    capture(&own, || {
+        own.fill(block, MIB);
+        ok(c!(rmm_rs_client_free_for_graph(block, &raw mut kept)));
+    });
+    ok(rmm_rs_capture_withdraw());
+    assert_eq!(statistics(), [0, 0, 1 << 20]);
+    assert!(find(block).is_none());
+    assert_eq!(c!(rmm_rs_client_free(block)), RMM_RS_INVALID_ARGUMENT, "it was freed");
+    client.settle();
+    let next = client.allocate(&own, MIB);
+    assert_ne!(next, block, "a launch may use it");
+    c!(rmm_rs_graph_block_release(kept));
+    assert_eq!(statistics(), [1, 1, 1 << 20]);
+    free(next);
+    let all = [(); 2].map(|()| client.allocate(&other, MIB));
+    assert!(all.contains(&block), "another stream may have it now");
+    all.into_iter().for_each(free);
+
+    let mut none = ptr::dangling();
+    let unknown = ptr::without_provenance_mut(0x1234_5600);
+    for pointer in [ptr::null_mut(), unknown, block] {
+        let status = c!(rmm_rs_client_free_for_graph(pointer, &raw mut none));
+        assert_eq!((status, none), (RMM_RS_INVALID_ARGUMENT, ptr::null()));
+    }
+    let status = c!(rmm_rs_client_free_for_graph(block, ptr::null_mut()));
+    assert_eq!(status, RMM_RS_INVALID_ARGUMENT);
+    c!(rmm_rs_graph_block_release(ptr::null()));
 }

@@ -131,6 +131,7 @@ table! {
         rmm_rs_lease_attach rmm_rs_lease_put rmm_rs_lease_get rmm_rs_lease_walk_names;
     calls::base: rmm_rs_host_virtual_resource_new;
     calls::sharing: rmm_rs_import_grant_access rmm_rs_export_has_single_handle;
+    frameworks::client: rmm_rs_client_free_for_graph rmm_rs_graph_block_release;
 }
 
 /// The names of the table's functions, in their order.

@@ -391,6 +391,42 @@ TEST(a_pool_that_another_replaces_counts_until_its_tensors_are_gone)
   check_equal(bytes(), 0U, "reserved bytes at the end");
 }
 
+TEST(memory_of_the_captured_stream_that_a_capture_frees_is_the_graphs_until_it_is_gone)
+{
+  auto const stream = c10::cuda::getStreamFromPool();
+  auto const id     = new_id();
+  auto const shared = new_id();
+  ours().createOrIncrefPool(device, shared);
+  ours().emptyCache();
+  auto const before = reserved(ours());
+  on(stream, [&] {
+    for (int i = 0; i < 3; ++i) {
+      auto block          = ours().allocate(8 * mib);
+      auto on_other       = on(c10::cuda::getDefaultCUDAStream(), [] { return ours().allocate(kib); });
+      auto* const address = block.get();
+      auto const active   = ours().getDeviceStats(device).active[0].current;
+      capture graph{id, stream, TORCH_VERSION_MINOR};
+      ours().beginAllocateToPool(device, shared, any_stream);
+      use(block, 8 * mib, stream);
+      block.clear();
+      on_other.clear();
+      ours().endAllocateToPool(device, shared);
+      ours().releasePool(device, shared);
+      graph.end();
+      check_equal(ours().getDeviceStats(device).active[0].current, active - 2, "active blocks");
+      // A replay may use it.
+      CHECK(ours().allocate(8 * mib).get() != address);
+      ours().emptyCache();
+      CHECK(reserved(ours()) >= before + static_cast<std::int64_t>(8 * mib));
+      ours().releasePool(device, id);
+      ours().emptyCache();
+      check_equal(reserved(ours()), before, "reserved bytes once the graph is gone");
+    }
+  });
+  ours().releasePool(device, shared);
+  ours().emptyCache();
+}
+
 TEST(a_thread_that_holds_captures_back_may_do_so_again)
 {
   using rmm_rs_torch::captures_held_back;

@@ -223,8 +223,17 @@ impl Block {
     /// The block left the table, its address is `pointer`, and its uses are complete. The block's
     /// device is current.
     pub(crate) unsafe fn deallocate_sync(&self, pointer: DevicePtr) -> Result<(), Failure> {
-        let layout = self.layout()?;
         self.count_return();
+        // SAFETY: the caller's contract.
+        unsafe { self.return_sync(pointer) }
+    }
+
+    /// Gives the memory of a block back at once whose return was counted.
+    ///
+    /// # Safety
+    /// As for [`deallocate_sync`](Self::deallocate_sync).
+    pub(crate) unsafe fn return_sync(&self, pointer: DevicePtr) -> Result<(), Failure> {
+        let layout = self.layout()?;
         let any = self.source.any(&self.client);
         // SAFETY: 1. It was allocated from this source with this layout, and left the table, so it
         // is freed once. 2. The caller's contract for its uses.

@@ -102,10 +102,21 @@ pub(crate) fn free(
         (Some((_, block)), _) => Ok(FreedBlock::Ready(block)),
         (None, Ok(waits)) => Ok(FreedBlock::Waits(waits)),
         (None, Err(Some(failure))) => Err(failure),
-        (None, Err(None)) => {
-            Err(Failure::invalid(format!("no memory at {address:#x} was allocated here")))
-        }
+        (None, Err(None)) => Err(unknown(address)),
     }
+}
+
+fn unknown(address: usize) -> Failure {
+    Failure::invalid(format!("no memory at {address:#x} was allocated here"))
+}
+
+/// Takes an allocated block out, whatever streams were recorded for it.
+///
+/// # Errors
+/// If no such block is allocated.
+pub(crate) fn take_allocated(address: usize) -> Result<Block, Failure> {
+    let taken = BLOCKS.remove_if(&address, |_, block| !block.is_pending);
+    taken.map(|(_, block)| block).ok_or_else(|| unknown(address))
 }
 
 /// Takes a pending block out.
