@@ -215,6 +215,12 @@ void history::out_of_memory(c10::DeviceIndex device, std::size_t requested, std:
 
 void history::segment(action what, traced_block const& range, context_pointer context)
 {
+  {
+    std::lock_guard const lock{mutex_};
+    segment_contexts_.erase(range.pointer);
+    bool const is_there = what == action::SEGMENT_ALLOC || what == action::SEGMENT_MAP;
+    if (is_there && context != nullptr) { segment_contexts_[range.pointer] = context; }
+  }
   auto const in_entry = when_.load() >= caching::RecordContext::ALLOC;
   add(what, range, in_entry ? std::move(context) : nullptr);
 }
@@ -251,11 +257,27 @@ void history::attach(caching::AllocatorTraceTracker tracker)
   has_trackers_.store(true);
 }
 
+namespace {
+
+context_pointer found_in(std::unordered_map<void const*, context_pointer> const& contexts,
+                         void const* pointer)
+{
+  auto const place = contexts.find(pointer);
+  return place == contexts.end() ? nullptr : place->second;
+}
+
+}  // namespace
+
 context_pointer history::context_of(void const* pointer) const
 {
   std::lock_guard const lock{mutex_};
-  auto const place = contexts_.find(pointer);
-  return place == contexts_.end() ? nullptr : place->second;
+  return found_in(contexts_, pointer);
+}
+
+context_pointer history::context_of_segment(void const* base) const
+{
+  std::lock_guard const lock{mutex_};
+  return found_in(segment_contexts_, base);
 }
 
 std::vector<caching::TraceEntry> history::entries(c10::DeviceIndex device) const

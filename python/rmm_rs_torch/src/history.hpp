@@ -99,6 +99,8 @@ class history {
 
   /// The context of a live block, or null.
   [[nodiscard]] context_pointer context_of(void const* pointer) const;
+  /// The context of the request for which a segment that is there was allocated, or null.
+  [[nodiscard]] context_pointer context_of_segment(void const* base) const;
   /// The entries of a device, oldest first, with times since the epoch in microseconds.
   [[nodiscard]] std::vector<caching::TraceEntry> entries(c10::DeviceIndex device) const;
   [[nodiscard]] std::vector<caching::AnnotationEntry> annotations() const;
@@ -142,6 +144,7 @@ class history {
   std::unordered_map<c10::DeviceIndex, ring<caching::TraceEntry>> entries_;
   ring<caching::AnnotationEntry> annotations_;
   std::unordered_map<void const*, context_pointer> contexts_;
+  std::unordered_map<void const*, context_pointer> segment_contexts_;
   /// Those that are looked at next come first.
   std::list<waiting_free> waiting_;
   std::unordered_map<void const*, std::list<waiting_free>::iterator> waiting_at_;

@@ -31,14 +31,18 @@ bool by_address(rmm_rs_client_block const& a, rmm_rs_client_block const& b)
 /// Makes the `SegmentInfo` of a range out of blocks that come by address.
 class segment_builder {
  public:
-  segment_builder(c10::DeviceIndex device, c10::MempoolId_t id, segment const& range)
+  segment_builder(c10::DeviceIndex device,
+                  c10::MempoolId_t id,
+                  segment const& range,
+                  context_pointer context)
     : end_{range.begin + range.bytes}, at_{range.begin}
   {
-    info_.device                = device;
-    info_.address               = range.begin;
-    info_.total_size            = range.bytes;
-    info_.stream                = range.stream;
-    info_.owner_private_pool_id = id;
+    info_.device                 = device;
+    info_.address                = range.begin;
+    info_.total_size             = range.bytes;
+    info_.stream                 = range.stream;
+    info_.owner_private_pool_id  = id;
+    info_.context_when_allocated = std::move(context);
   }
 
   void add(rmm_rs_client_block const& block, context_pointer context)
@@ -94,7 +98,8 @@ void add_segments(std::vector<SegmentInfo>& to,
 {
   auto block     = blocks.begin();
   auto const add = [&](segment const& range) {
-    segment_builder builder{device, id, range};
+    auto context = records.context_of_segment(reinterpret_cast<void const*>(range.begin));
+    segment_builder builder{device, id, range, std::move(context)};
     for (; block != blocks.end() && address_of(*block) < range.begin + range.bytes; ++block) {
       builder.add(*block, records.context_of(block->pointer));
     }

@@ -116,6 +116,8 @@ device_stats statistics::of(c10::DeviceIndex device)
   stats.num_sync_all_streams = counts.host_waits.of(sums.host_waits);
   stats.num_device_alloc     = counts.upstream_allocations.of(sums.upstream_allocations);
   stats.num_device_free      = counts.upstream_frees.of(sums.upstream_frees);
+  stats.segment[aggregate].allocated = stats.num_device_alloc;
+  stats.segment[aggregate].freed     = stats.num_device_free;
 #if TORCH_VERSION_MINOR >= 12
   stats.num_oom_rejections = counts.rejections;
 #endif

@@ -127,6 +127,33 @@ TEST(histories_equal_native)
               history_of(native(), when::ALL, {"alloc", "snapshot"}), "history in part");
 }
 
+TEST(segments_in_a_snapshot_have_the_context_of_their_request)
+{
+  auto const id = c10::MempoolId_t{0, 66666};
+  for (auto* const allocator : {&native(), &ours()}) {
+    auto const before = allocator->allocate(30 * mib);
+    allocator->recordHistory(true, &make_context, 100, caching::RecordContext::STATE, true, {});
+    auto const block = allocator->allocate(40 * mib);
+    allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+    auto in_pool = allocator->allocate(50 * mib);
+    allocator->endAllocateToPool(0, id);
+    auto const with_context = [&](memory const& of) {
+      auto const address  = reinterpret_cast<std::size_t>(of.get());
+      auto const segments = allocator->snapshot().segments;
+      auto const is_its   = [address](caching::SegmentInfo const& s) {
+        return s.address <= address && address < s.address + s.total_size;
+      };
+      auto const found = std::find_if(segments.begin(), segments.end(), is_its);
+      return found != segments.end() && found->context_when_allocated != nullptr;
+    };
+    CHECK(!with_context(before) && with_context(block) && with_context(in_pool));
+    allocator->recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    CHECK(with_context(block));
+    in_pool.clear();
+    allocator->releasePool(0, id);
+  }
+}
+
 TEST(histories_begin_empty_whatever_there_is)
 {
   for (auto* const allocator : {&native(), &ours()}) {

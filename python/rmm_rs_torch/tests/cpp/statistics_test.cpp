@@ -140,6 +140,24 @@ TEST(the_peak_of_reserved_bytes_is_exact_after_a_reset)
   program(ours());
 }
 
+TEST(segments_are_counted_from_a_reset_on)
+{
+  for (auto* const allocator : {&native(), &ours()}) {
+    allocator->allocate(64 * mib).clear();
+    synchronize();
+    allocator->resetAccumulatedStats(0);
+    allocator->emptyCache();
+    auto const before = allocator->getDeviceStats(0).segment[0];
+    check_equal(before.allocated, 0, "allocated");
+    CHECK(before.freed > 0);
+    auto const block = allocator->allocate(64 * mib);
+    auto const after = allocator->getDeviceStats(0).segment[0];
+    check_equal(after.allocated, 1, "allocated");
+    check_equal(after.freed, before.freed, "freed");
+    check_equal(after.current, before.current + 1, "segments");
+  }
+}
+
 TEST(a_recorded_block_is_active_until_its_stream_is_done)
 {
   auto const program = [](cuda_allocator& allocator) {
