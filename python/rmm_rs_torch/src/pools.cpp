@@ -156,20 +156,25 @@ resource make_foreign_pool(c10::DeviceIndex device, std::shared_ptr<cuda_allocat
 
 std::vector<segment> segments_of(resource const& pool)
 {
-  std::vector<segment> found;
-  // The blocks of a segment come by address and lie end to end.
+  struct {
+    std::vector<segment> ranges;
+    std::size_t number{0};
+  } walked;
+  // The blocks of a segment come by address. Where virtual memory was returned there are none.
   auto const visit = [](rmm_rs_pool_block const* block, void* context) {
-    auto& segments   = *static_cast<std::vector<segment>*>(context);
-    auto const begin = reinterpret_cast<std::uintptr_t>(block->segment_base);
-    if (block->offset == 0 || segments.empty() || segments.back().begin != begin) {
-      segments.push_back({begin, 0, block->stream});
+    auto& [ranges, number] = *static_cast<decltype(walked)*>(context);
+    auto const begin = reinterpret_cast<std::uintptr_t>(block->segment_base) + block->offset;
+    if (ranges.empty() || block->segment != number ||
+        ranges.back().begin + ranges.back().bytes != begin) {
+      ranges.push_back({begin, 0, block->stream});
     }
-    segments.back().bytes = block->offset + block->bytes;
+    ranges.back().bytes += block->bytes;
+    number = block->segment;
   };
-  if (pool) { check(engine->rmm_rs_pool_walk(pool.get(), visit, &found)); }
-  std::sort(found.begin(), found.end(),
+  if (pool) { check(engine->rmm_rs_pool_walk(pool.get(), visit, &walked)); }
+  std::sort(walked.ranges.begin(), walked.ranges.end(),
             [](segment const& a, segment const& b) { return a.begin < b.begin; });
-  return found;
+  return std::move(walked.ranges);
 }
 
 checkpoint::checkpoint(rmm_rs_client const* client, resource const& pool) : pool_{pool}

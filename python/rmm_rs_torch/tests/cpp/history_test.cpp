@@ -381,6 +381,30 @@ TEST(trackers_hear_of_segments_of_pools_that_were_there_before)
   CHECK(heard == (std::vector<entry::Action>{entry::SEGMENT_ALLOC, entry::ALLOC}));
 }
 
+TEST(snapshots_of_virtual_memory_leave_out_what_was_returned)
+{
+  ours("pool(virtual)");
+  std::vector<memory> blocks;
+  for (int i = 0; i < 12; ++i) { blocks.push_back(ours().allocate(4 * mib)); }
+  for (std::size_t const gone : {0, 1, 5, 6, 11}) { blocks[gone].clear(); }
+  synchronize();
+  ours().emptyCache();
+  auto const segments = ours().snapshot().segments;
+  std::size_t total   = 0;
+  std::size_t end     = 0;
+  for (auto const& segment : segments) {
+    CHECK(segment.address >= end);
+    end = segment.address + segment.total_size;
+    total += segment.total_size;
+  }
+  auto const reserved = ours().getDeviceStats(0).reserved_bytes[0].current;
+  check_equal(total, static_cast<std::size_t>(reserved), "bytes of segments");
+  CHECK(segments.size() >= 2 && total >= 28 * mib);
+  std::size_t bytes = 0;
+  auto* const base  = static_cast<char*>(ours().getBaseAllocation(blocks[2].get(), &bytes));
+  CHECK(base <= blocks[2].get() && base + bytes <= blocks[10].get());
+}
+
 TEST(snapshots_have_the_bytes_of_the_statistics)
 {
   for (auto* const allocator : {&native(), &ours()}) {
