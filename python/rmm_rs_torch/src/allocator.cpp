@@ -184,9 +184,14 @@ void allocator::raw_delete(void* pointer)
 shared_pool allocator::graph_that_keeps(rmm_rs_client_block const& block) const
 {
   auto* const stream = static_cast<cudaStream_t>(block.stream);
-  // A private pool keeps its own, and no graph has the legacy stream.
-  if (!any_capture_announced() || block.pool != nullptr || stream == nullptr) { return nullptr; }
-  if (stream == cudaStreamLegacy || !is_captured(stream)) { return nullptr; }
+  // No graph has the legacy stream.
+  if (!any_capture_announced() || stream == nullptr || stream == cudaStreamLegacy) {
+    return nullptr;
+  }
+  if (!is_captured(stream)) { return nullptr; }
+  // A pool for graphs keeps its own.
+  auto const own = pools_.find(device_of(block), block.pool);
+  if (own != nullptr && !own->is_tag()) { return nullptr; }
   return routes_.find_graph(device_of(block), stream);
 }
 

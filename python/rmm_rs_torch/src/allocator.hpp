@@ -132,7 +132,7 @@ class allocator final : public cuda_allocator {
                       std::vector<rmm_rs_client_block> const& now);
   [[nodiscard]] traced_block traced(rmm_rs_client_block const& block) const;
   /// The pool of the graph that is captured on the block's stream, and that may use the block after
-  /// its free; null for memory of private pools.
+  /// its free; null for memory of pools for graphs, which keep it.
   [[nodiscard]] shared_pool graph_that_keeps(rmm_rs_client_block const& block) const;
 
   clients clients_;

@@ -79,6 +79,13 @@ busy_stream::~busy_stream()
 
 void synchronize() { C10_CUDA_CHECK(cudaDeviceSynchronize()); }
 
+bool captured_streams(cudaStream_t stream)
+{
+  auto status = cudaStreamCaptureStatusNone;
+  return cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+         status == cudaStreamCaptureStatusActive;
+}
+
 void begin_capture(c10::cuda::CUDAStream stream, cudaStreamCaptureMode mode,
                    [[maybe_unused]] bool marks)
 {

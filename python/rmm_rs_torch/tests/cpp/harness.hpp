@@ -98,6 +98,9 @@ void use(memory const& block, std::size_t bytes, c10::cuda::CUDAStream stream);
 
 void synchronize();
 
+/// Takes the streams that are captured, as a graph's filter takes those of its own capture.
+bool captured_streams(cudaStream_t stream);
+
 /// Begins the capture of a stream, and says so to our allocator, as PyTorch does from 2.13 on.
 void begin_capture(c10::cuda::CUDAStream stream,
                    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal,

@@ -24,14 +24,6 @@ c10::MempoolId_t new_id()
 
 bool any_stream(cudaStream_t) { return true; }
 
-/// Takes the streams that are captured, as a graph's filter takes those of its own capture.
-bool captured_streams(cudaStream_t stream)
-{
-  auto status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
-         status == cudaStreamCaptureStatusActive;
-}
-
 /// The calls around a capture, as a version of PyTorch makes them.
 class capture {
  public:

@@ -67,11 +67,7 @@ class copying_graph {
   copying_graph(memory const& from, std::size_t bytes) : stream_{c10::cuda::getStreamFromPool()}
   {
     c10::cuda::CUDAStreamGuard const guard{stream_};
-    ours().beginAllocateToPool(device, id_, [](cudaStream_t stream) {
-      auto status = cudaStreamCaptureStatusNone;
-      return cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
-             status == cudaStreamCaptureStatusActive;
-    });
+    ours().beginAllocateToPool(device, id_, &captured_streams);
     begin_capture(stream_);
     auto const temporary = ours().allocate(bytes);
     output_              = ours().allocate(bytes);
@@ -348,6 +344,28 @@ TEST(too_little_memory_leaves_a_tag_asleep)
   idle.clear();
   CHECK(all().wake(device, tag) >= 64 * mib);
   CHECK(read(block, 1000) == pattern(1000, 4));
+}
+
+TEST(a_block_of_a_tag_that_a_capture_frees_comes_back_with_its_graph)
+{
+  auto const tag    = all().make_tag(device);
+  auto const stream = c10::cuda::getStreamFromPool();
+  c10::MempoolId_t const id{0, 55};
+  on(stream, [&] {
+    auto block = allocate_in(tag, 4 * mib);
+    ours().beginAllocateToPool(device, id, &captured_streams);
+    begin_capture(stream);
+    use(block, 4 * mib, stream);
+    block.clear();
+    end_capture_unused(stream);
+    ours().endAllocateToPool(device, id);
+  });
+  auto const live = [tag] { return all().usage_of(device, tag).live; };
+  ours().emptyCache();
+  check_equal(live(), 4 * mib, "live bytes while a replay may use them");
+  ours().releasePool(device, id);
+  ours().emptyCache();
+  check_equal(live(), 0U, "live bytes once the graph is gone");
 }
 
 TEST(the_default_pool_sleeps_if_it_is_named)

@@ -11,13 +11,6 @@ namespace {
 
 constexpr c10::DeviceIndex device = 0;
 
-bool captured_streams(cudaStream_t stream)
-{
-  auto status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
-         status == cudaStreamCaptureStatusActive;
-}
-
 }  // namespace
 
 TEST(threads_allocate_free_and_record)
