@@ -109,6 +109,7 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
   auto const* const client = request.client;
   bool const is_cached     = client == clients_.find(request.device);
   void* out                = nullptr;
+  bool is_retry            = false;
   auto const try_pool      = [&](resource const& pool) {
     status = engine->rmm_rs_client_allocate(client, pool.get(), request.stream, request.bytes,
                                             &out);
@@ -126,11 +127,14 @@ void* shortages::serve(refused_request const& request, rmm_rs_status status)
       pool->note(request.stream);
       if (try_pool(memory)) { return out; }
     }
-    if (trim(request.device)) { counts_.count_retry(request.device); }
-    if (try_again()) { return out; }
+    is_retry = trim(request.device);
+    if (try_again()) {
+      if (is_retry) { counts_.count_retry(request.device); }
+      return out;
+    }
   }
   TORCH_CHECK(status == RMM_RS_OUT_OF_MEMORY, last_error_message());
-  report(request);
+  report(request, is_retry);
 }
 
 bool shortages::trim(c10::DeviceIndex device)
@@ -202,7 +206,7 @@ void shortages::attach_rejection(rejection_observer function)
 }
 #endif
 
-void shortages::report(refused_request const& request)
+void shortages::report(refused_request const& request, bool is_retry)
 {
   // First of all: later calls of the engine may replace it.
   auto const reason   = last_error_message();
@@ -215,28 +219,29 @@ void shortages::report(refused_request const& request)
   auto const limit    = static_cast<std::size_t>(fraction * static_cast<double>(memory.total));
   bool const is_limit = fraction < 1.0 && totals.allocated + request.bytes > limit;
 
-  history_.out_of_memory(device, request.bytes, memory.free, request.stream,
-                         history_.gather(caching::RecordContext::STATE));
-  counts_.count_out_of_memory(device);
-  c10::reportOutOfMemoryToProfiler(
-    static_cast<std::int64_t>(request.bytes), totals.allocated, totals.reserved,
-    c10::Device(c10::DeviceType::CUDA, device));
-
+  // What the driver need not be asked for: it has no more than its total.
   bool is_rejection = false;
 #if TORCH_VERSION_MINOR >= 12
-  is_rejection = is_limit && c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig::
-                               throw_on_cudamalloc_oom();
+  is_rejection = !is_limit && totals.reserved + request.bytes > memory.total &&
+                 c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig::throw_on_cudamalloc_oom();
   if (is_rejection) {
     counts_.count_rejection(device);
     std::unique_lock lock{mutex_};
     auto const functions = rejection_observers_;
     lock.unlock();
     for (auto const& call : functions) {
-      call(device, request.bytes, totals.allocated, memory.total);
+      call(device, request.bytes, totals.reserved, memory.total);
     }
   }
 #endif
   if (!is_rejection) {
+    history_.out_of_memory(device, request.bytes, memory.free, request.stream,
+                           history_.gather(caching::RecordContext::STATE));
+    if (is_retry) { counts_.count_retry(device); }
+    counts_.count_out_of_memory(device);
+    c10::reportOutOfMemoryToProfiler(
+      static_cast<std::int64_t>(request.bytes), totals.allocated, totals.reserved,
+      c10::Device(c10::DeviceType::CUDA, device));
     std::unique_lock lock{mutex_};
     auto const functions = observers_;
     lock.unlock();

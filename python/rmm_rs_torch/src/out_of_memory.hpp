@@ -54,7 +54,8 @@ class shortages {
  private:
   /// Trims a private pool, for which it may wait.
   void trim_waiting(shared_pool const& pool);
-  [[noreturn]] void report(refused_request const& request);
+  /// `is_retry`: it was tried again after a trim.
+  [[noreturn]] void report(refused_request const& request, bool is_retry);
 
   clients& clients_;
   private_pools& pools_;

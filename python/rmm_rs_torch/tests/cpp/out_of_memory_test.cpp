@@ -77,22 +77,58 @@ TEST(the_memory_fraction_is_of_tensors)
     auto const most = ours().allocate(60 * mib);
     auto const text = text_of_error<c10::OutOfMemoryError>([] { ours().allocate(8 * mib); });
     CHECK(text.find("of it may be allocated by this process") != std::string::npos);
-#if TORCH_VERSION_MINOR >= 12
-    CHECK(ours().getDeviceStats(0).num_oom_rejections == 0);
-    static std::vector<std::size_t> rejected;
-    ours().attachOomRejectionObserver(
-      [](std::int64_t, std::size_t bytes, std::size_t allocated, std::size_t) {
-        rejected = {bytes, allocated};
-      });
-    c10::CachingAllocator::setAllocatorSettings("throw_on_cudamalloc_oom:True");
-    text_of_error<c10::OutOfMemoryError>([] { ours().allocate(8 * mib); });
-    c10::CachingAllocator::setAllocatorSettings("throw_on_cudamalloc_oom:False");
-    CHECK(rejected == (std::vector<std::size_t>{8 * mib, 60 * mib}));
-    CHECK(ours().getDeviceStats(0).num_oom_rejections == 1);
-#endif
   }
   ours().setMemoryFraction(1.0, 0);
   auto const more = ours().allocate(100 * mib);
+}
+
+TEST(requests_that_no_driver_can_serve_are_rejected_as_by_native)
+{
+#if TORCH_VERSION_MINOR >= 12
+  std::size_t free  = 0;
+  std::size_t total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  static std::vector<std::vector<std::size_t>> rejected;
+  // Native calls them on another thread.
+  ours().attachOomRejectionObserver(
+    [](std::int64_t, std::size_t bytes, std::size_t reserved, std::size_t of) {
+      rejected.push_back({bytes, reserved, of});
+    });
+  auto const run = [total](cuda_allocator& allocator) {
+    static std::ostringstream text;
+    text.str("");
+    allocator.attachOutOfMemoryObserver(
+      [](std::int64_t, std::size_t bytes, std::size_t, std::size_t) { text << bytes << ' '; });
+    // Native asks for a context whatever was said.
+    auto const make_context = [] { return std::make_shared<c10::GatheredContext>(); };
+    allocator.recordHistory(true, make_context, 100, caching::RecordContext::ALL, true, {});
+    auto const fail = [&](std::size_t bytes) {
+      text_of_error<c10::OutOfMemoryError>([&] { allocator.allocate(bytes); });
+    };
+    for (auto const* const setting :
+         {"throw_on_cudamalloc_oom:True", "throw_on_cudamalloc_oom:False"}) {
+      c10::CachingAllocator::setAllocatorSettings(setting);
+      auto const most = allocator.allocate(128 * mib);
+      fail(total);
+      // The program's own limit is no rejection.
+      allocator.setMemoryFraction(0.5, 0);
+      fail(total / 2 + 2 * mib);
+      fail(total);
+      allocator.setMemoryFraction(1.0, 0);
+    }
+    auto const stats   = allocator.getDeviceStats(0);
+    auto const entries = allocator.snapshot().device_traces.at(0);
+    allocator.recordHistory(false, nullptr, 1, caching::RecordContext::NEVER, true, {});
+    text << stats.num_ooms << ' ' << stats.num_oom_rejections << ' ' << stats.num_alloc_retries;
+    for (auto const& e : entries) {
+      if (e.action_ == caching::TraceEntry::OOM) { text << " oom " << e.size_; }
+    }
+    return text.str();
+  };
+  auto const expected = run(native());
+  check_equal(run(ours()), expected, "what is told and counted");
+  CHECK(rejected == (std::vector<std::vector<std::size_t>>{{total, 128 * mib, total}}));
+#endif
 }
 
 TEST(callbacks_that_free_memory_help)
