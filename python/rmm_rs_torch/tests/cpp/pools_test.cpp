@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
 using namespace harness;
 
@@ -394,7 +395,8 @@ TEST(memory_of_the_captured_stream_that_a_capture_frees_is_the_graphs_until_it_i
   on(stream, [&] {
     for (int i = 0; i < 3; ++i) {
       auto block          = ours().allocate(8 * mib);
-      auto on_other       = on(c10::cuda::getDefaultCUDAStream(), [] { return ours().allocate(kib); });
+      auto const other    = c10::cuda::getDefaultCUDAStream();
+      auto on_other       = on(other, [] { return ours().allocate(kib); });
       auto* const address = block.get();
       auto const active   = ours().getDeviceStats(device).active[0].current;
       capture graph{id, stream, TORCH_VERSION_MINOR};
@@ -456,8 +458,9 @@ TEST(a_capture_that_begins_waits_for_a_trim_and_stops_others)
   };
   std::future<void> begun;
   auto status = std::future_status::ready;
+  bool is_first = true;
   ours().attachAllocatorTraceTracker([&](entry const& e) {
-    if (e.action_ != entry::SEGMENT_FREE || begun.valid()) { return; }
+    if (e.action_ != entry::SEGMENT_FREE || !std::exchange(is_first, false)) { return; }
     begun  = std::async(std::launch::async, begin);
     status = begun.wait_for(std::chrono::milliseconds{50});
   });
