@@ -57,7 +57,7 @@ const LEAST_CAPACITY: u64 = 1 << 20;
 
 /// The same where memory can be extended, but at most all of the pool: one of the largest blocks
 /// that are not large, beside smaller ones.
-const LEAST_CAPACITY_BY_DEMAND: u64 = LEAST_CAPACITY + LEAST_CAPACITY / 4;
+const LEAST_CAPACITY_BY_DEMAND: u64 = LEAST_CAPACITY + LEAST_CAPACITY / 8;
 
 /// A grant grows by this part of what is left, so that the last of many caches gets some, too.
 const PART_OF_REST: u64 = 256;

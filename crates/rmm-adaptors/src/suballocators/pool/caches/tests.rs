@@ -388,7 +388,7 @@ fn a_small_pool_that_can_be_extended_caches_blocks_of_all_classes_at_once() {
     let (caches, ids) = (by_demand(), ids(1));
     caches.set_capacity_from(2 * LARGEST_SMALL, 2 * LARGEST_SMALL, 0);
     let largest = Class::holding(LARGEST_SMALL).expect("it is cached");
-    assert_eq!([largest, class()].map(|class| fill(&caches, ids[0], class)), [1, 64]);
+    assert_eq!([largest, class()].map(|class| fill(&caches, ids[0], class)), [1, 32]);
 }
 
 #[test]
