@@ -2375,8 +2375,9 @@ void rmm_rs_torch_record_stream(void *pointer, void *stream);
 
 /**
  * Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks: that of
- * the current resources, and of those from which memory is still allocated. `set_reset_fn` takes
- * its address.
+ * the current resources, and of those from which memory is still allocated. Waits for work that
+ * may use it, as PyTorch's own does, unless a stream is captured. `set_reset_fn` takes its
+ * address.
  */
 void rmm_rs_torch_reset(void);
 

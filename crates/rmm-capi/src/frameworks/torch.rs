@@ -120,8 +120,9 @@ pub unsafe extern "C" fn rmm_rs_torch_record_stream(pointer: *mut c_void, stream
 }
 
 /// Returns unused memory of all devices to the driver, as `torch.cuda.empty_cache()` asks: that of
-/// the current resources, and of those from which memory is still allocated. `set_reset_fn` takes
-/// its address.
+/// the current resources, and of those from which memory is still allocated. Waits for work that
+/// may use it, as PyTorch's own does, unless a stream is captured. `set_reset_fn` takes its
+/// address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rmm_rs_torch_reset() {
     // The function returns no status: a failure is the thread's last error.
@@ -139,7 +140,7 @@ pub unsafe extern "C" fn rmm_rs_torch_reset() {
         let mut result = Ok(());
         // Of all, also if one of them has nothing that can be returned.
         for resource in resources {
-            result = result.and(crate::calls::trim::of_stack(&resource, 0, false).map(drop));
+            result = result.and(crate::calls::trim::of_stack(&resource, 0, true).map(drop));
         }
         result
     });
