@@ -18,6 +18,7 @@ use rmm_sim::{Kernel, Machine, Schedule};
 
 use crate::suballocators::pool::api::pool::PoolMemoryResource;
 use crate::suballocators::pool::state::core::PoolCore;
+use crate::suballocators::pool::state::pool_state::PoolState;
 use crate::suballocators::pool::values::growth::Pace;
 use crate::suballocators::pool::values::policy::GrowthPolicy;
 
@@ -86,7 +87,15 @@ impl InTurns {
             turns.last = Some(thread::current().id());
         });
         if !is_alone {
-            let state = pool.settled.wait_while(pool.lock(), |state| state.settled == settled);
+            // That call may have ended before this one began: then the other request is over, or is
+            // away without a call of its own, since it waits for this one.
+            let is_waited_for = |state: &PoolState| {
+                state.away > 1 && state.pending == LARGE as u64 && state.releasing == 0
+            };
+            let goes_on = |state: &mut PoolState| {
+                state.settled == settled && !is_waited_for(state) && !self.turns().is_over
+            };
+            let state = pool.settled.wait_while(pool.lock(), goes_on);
             drop(state.expect("no thread panics with the lock held"));
         }
     }
@@ -175,6 +184,9 @@ fn two_that_ask_a_full_upstream_in_turns_give_up() {
                 upstream.wait_while(|turns| is_second && turns.returned == 0);
                 let outcome = pool.allocate_sync(layout(LARGE));
                 upstream.change(|turns| turns.is_over = true);
+                // A call of the other may wait: it has let go of the lock, or will see this.
+                drop(pool.inner.core.lock());
+                pool.inner.core.settled.notify_all();
                 assert!(outcome.expect_err("there is no memory").is_out_of_memory());
             });
         }
