@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use rmm_core::{Error, fork, peer};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
 use crate::connection::{Arrived, Connection, ConnectionError, Received};
@@ -390,12 +389,7 @@ fn reach(
 
 /// A connection to an owner of this process's user, without waiting.
 fn connect(path: &Path) -> io::Result<Unforked<UnixStream>> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = Unforked::open(|| {
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        Ok(UnixStream::from(socket))
-    })?;
+    let socket = Unforked::<UnixStream>::socket()?;
     let (address, _folder) = address::reachable(path)?;
     while let Err(error) = rustix::net::connect(&socket, &address) {
         if error != Errno::INTR {

@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
 struct Files {
     /// # Invariant
     /// Descriptors that this process has open.
@@ -49,6 +51,21 @@ impl<T: AsFd> Unforked<T> {
         let file = open()?;
         files.open.push(file.as_fd().as_raw_fd());
         Ok(Self(ManuallyDrop::new(file)))
+    }
+}
+
+impl<T: AsFd + From<OwnedFd>> Unforked<T> {
+    /// A new socket for a name in the file system, of which no call waits.
+    ///
+    /// # Errors
+    /// If the system has no file descriptor or memory left.
+    pub(crate) fn socket() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Self::open(|| {
+            let socket =
+                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            Ok(T::from(socket))
+        })
     }
 }
 

@@ -38,6 +38,12 @@ fn send(stream: &UnixStream, (bytes, count): &Answer) {
     sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).expect("a client");
 }
 
+/// The frame of an owner of memory of this GPU that grants a lock.
+fn granted(lock_type: Granted, gpu_uuid: &str) -> Vec<u8> {
+    let (server_nonce, gpu_uuid) = (String::new(), gpu_uuid.to_owned());
+    frame(&Message::HandshakeResponse { lock_type, server_nonce, gpu_uuid })
+}
+
 /// The outcome of an export at an owner that gives this answer, and of the request after it.
 fn outcomes(answer: Answer) -> [Result<(), LeaseError>; 2] {
     let folder = tempfile::tempdir().expect("a folder");
@@ -46,10 +52,7 @@ fn outcomes(answer: Answer) -> [Result<(), LeaseError>; 2] {
     let owner = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         read_frame(&mut stream);
-        let (server_nonce, gpu_uuid) = (String::new(), String::new());
-        let granted =
-            Message::HandshakeResponse { lock_type: Granted::Write, server_nonce, gpu_uuid };
-        stream.write_all(&frame(&granted)).expect("a client");
+        stream.write_all(&granted(Granted::Write, "")).expect("a client");
         read_frame(&mut stream);
         send(&stream, &answer);
     });
@@ -87,9 +90,7 @@ fn a_wrong_answer_is_an_error_and_ends_the_session() {
 /// An owner that grants a lock for memory of this GPU to each that asks, and answers nothing else.
 fn owner_of(gpu_uuid: &str, socket: &std::path::Path) -> thread::JoinHandle<()> {
     let listener = UnixListener::bind(socket).expect("a new socket");
-    let (lock_type, server_nonce) = (Granted::Read, String::new());
-    let gpu_uuid = gpu_uuid.to_owned();
-    let granted = frame(&Message::HandshakeResponse { lock_type, server_nonce, gpu_uuid });
+    let granted = granted(Granted::Read, gpu_uuid);
     thread::spawn(move || {
         for _ in 0..2 {
             let (mut stream, _) = listener.accept().expect("a client");
@@ -165,9 +166,7 @@ fn a_resource_is_printed_while_a_request_runs() {
     let owner = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         read_frame(&mut stream);
-        let (lock_type, server_nonce) = (Granted::Write, String::new());
-        let granted = Message::HandshakeResponse { lock_type, server_nonce, gpu_uuid };
-        stream.write_all(&frame(&granted)).expect("a client");
+        stream.write_all(&granted(Granted::Write, &gpu_uuid)).expect("a client");
         let pages = receiver.recv().expect("a resource");
         read_frame(&mut stream);
         let text = format!("{pages:?}");
@@ -207,12 +206,11 @@ fn what_an_owner_says_before_it_closes_the_connection_is_heard() {
     let owner = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         read_frame(&mut stream);
-        let (server_nonce, gpu_uuid) = (String::new(), String::new());
-        let granted =
-            Message::HandshakeResponse { lock_type: Granted::Write, server_nonce, gpu_uuid };
         let (message, out_of_memory) = ("it has no means left".to_owned(), false);
         let refusal = Message::ErrorResponse { message, out_of_memory };
-        stream.write_all(&[frame(&granted), frame(&refusal)].concat()).expect("a client");
+        stream
+            .write_all(&[granted(Granted::Write, ""), frame(&refusal)].concat())
+            .expect("a client");
     });
     let mut lease = Lease::connect(&socket, Lock::Write, None).expect("it is granted");
     owner.join().expect("it does not panic");

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use rmm_core::{fork, peer};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
 use crate::address;
@@ -51,12 +50,7 @@ impl Socket {
             io::Error::new(io::ErrorKind::AddrInUse, text)
         })?;
         remove_left_behind(path)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener = Unforked::open(|| {
-            let socket =
-                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            Ok(UnixListener::from(socket))
-        })?;
+        let listener = Unforked::<UnixListener>::socket()?;
         // Linux makes the name with the mode of the socket, so no other user can connect between.
         fchmod(&listener, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&listener, &address)?;
@@ -92,8 +86,7 @@ fn remove_left_behind(path: &Path) -> io::Result<()> {
         let text = format!("{} is there, and is no socket", path.display());
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
     }
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = Unforked::<UnixStream>::socket()?;
     match rustix::net::connect(&socket, &address::of(path)?) {
         Err(Errno::CONNREFUSED) => {}
         // As many as may wait for it already do.
