@@ -119,9 +119,9 @@ impl Budget {
     }
 
     /// Whether a block that is not large has a place in a cache by itself. In a small pool a cache
-    /// may hold more than its fraction, but of smaller blocks, unless the fraction follows demand:
-    /// that is below the largest of them in pools of some hundred MiB, and memory that can be
-    /// extended fragments less.
+    /// may hold more than its fraction, but of smaller blocks. Where the bounds follow demand it
+    /// may hold the largest of them, too: up to some hundred MiB its fraction is less than those,
+    /// and memory that can be extended fragments less.
     pub(super) fn may_hold(&self, size: u64) -> bool {
         size <= if self.follows_demand() { self.capacity() } else { self.fraction() }
     }
@@ -129,9 +129,8 @@ impl Budget {
     /// Bounds all to fractions of the pool's reserved bytes. The pool's lock is held. Returns
     /// whether one of them is higher now.
     pub(super) fn set_from(&self, reserved: u64) -> bool {
-        let fraction = reserved / CACHE_FRACTION;
-        let capacity = LEAST_CAPACITY.min(reserved / 4);
-        self.set(fraction, capacity, (CACHES_IN_ALL * fraction).max(LEAST_TOTAL.min(reserved / 2)))
+        let share = CACHES_IN_ALL * (reserved / CACHE_FRACTION);
+        self.set_with_fixed_fraction(reserved, share.max(LEAST_TOTAL.min(reserved / 2)))
     }
 
     /// Sets the bounds by demand. Called when a cache is made or refuses a block: if no request has
@@ -179,8 +178,11 @@ impl Budget {
     /// coalesce, so that no memory is lost to other requests while it is cached: all caches
     /// together may hold whatever there is. Returns whether a bound is higher now.
     pub(super) fn set_from_blocks_of_one_size(&self, reserved: u64) -> bool {
-        let capacity = LEAST_CAPACITY.min(reserved / 4);
-        self.set(reserved / CACHE_FRACTION, capacity, reserved)
+        self.set_with_fixed_fraction(reserved, reserved)
+    }
+
+    fn set_with_fixed_fraction(&self, reserved: u64, total: u64) -> bool {
+        self.set(reserved / CACHE_FRACTION, LEAST_CAPACITY.min(reserved / 4), total)
     }
 
     /// Sets the bounds. The pool's lock is held: nothing else writes them. Returns whether one of
