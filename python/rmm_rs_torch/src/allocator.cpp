@@ -152,11 +152,12 @@ void allocator::raw_delete(void* pointer)
   if (pointer == nullptr) { return; }
   bool const is_profiled = c10::memoryProfilingEnabled();
   bool const is_wanted   = history_.wants_frees() || is_profiled;
+  bool const may_capture = any_capture_announced();
   rmm_rs_client_block block{};
-  bool const is_found    = (is_wanted || any_capture_announced()) && find_block(pointer, block);
+  bool const is_found = (is_wanted || may_capture) && find_block(pointer, block);
   // What was allocated with caching switched off is in no history, and no profile.
   bool const is_known = is_wanted && is_found && block.client == clients_.find(device_of(block));
-  auto const graph    = is_found ? graph_that_keeps(block) : nullptr;
+  auto const graph    = may_capture && is_found ? graph_that_keeps(block) : nullptr;
   bool const waits    = block.is_recorded != 0 && graph == nullptr;
   if (is_known) {
     history_.complete_frees();
@@ -185,10 +186,7 @@ shared_pool allocator::graph_that_keeps(rmm_rs_client_block const& block) const
 {
   auto* const stream = static_cast<cudaStream_t>(block.stream);
   // No graph has the legacy stream.
-  if (!any_capture_announced() || stream == nullptr || stream == cudaStreamLegacy) {
-    return nullptr;
-  }
-  if (!is_captured(stream)) { return nullptr; }
+  if (stream == nullptr || stream == cudaStreamLegacy || !is_captured(stream)) { return nullptr; }
   // A pool for graphs keeps its own.
   auto const own = pools_.find(device_of(block), block.pool);
   if (own != nullptr && !own->is_tag()) { return nullptr; }
