@@ -1497,8 +1497,8 @@ rmm_rs_status rmm_rs_elastic_decommit(struct rmm_rs_elastic *elastic,
 /**
  * Records that work which was enqueued on a stream by now uses a committed range, so that a
  * decommit waits for it. The stream may end afterwards; a default stream is that of the device
- * which is current. On a stream under capture, a graph uses
- * the range: it stays committed until `rmm_rs_elastic_end_graph_uses`.
+ * which is current. On a stream under capture, a graph uses the range: it stays committed until
+ * `rmm_rs_elastic_end_graph_uses`.
  *
  * Source: PyTorch's `recordStream`.
  */

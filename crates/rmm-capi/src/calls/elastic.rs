@@ -169,8 +169,8 @@ pub unsafe extern "C" fn rmm_rs_elastic_decommit(
 
 /// Records that work which was enqueued on a stream by now uses a committed range, so that a
 /// decommit waits for it. The stream may end afterwards; a default stream is that of the device
-/// which is current. On a stream under capture, a graph uses
-/// the range: it stays committed until `rmm_rs_elastic_end_graph_uses`.
+/// which is current. On a stream under capture, a graph uses the range: it stays committed until
+/// `rmm_rs_elastic_end_graph_uses`.
 ///
 /// Source: PyTorch's `recordStream`.
 #[unsafe(no_mangle)]
